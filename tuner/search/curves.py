@@ -1,10 +1,9 @@
-"""How learning curves go on: the end of each trial, predicted with its uncertainty.
+"""Predicts the ends of learning curves, with their uncertainty.
 
-A curve is read at milestones, epochs that are a constant factor apart. How much it changes from one
-to the next is a Bayesian linear regression on where it stands and on how much it changed before,
-fitted to all trials that came to the next one. A prediction chains these steps up to the end and
-adds up what each leaves uncertain. What a regression is given is also all that trials are stopped
-by, so that stopping does not bias it.
+A curve is read at milestones, epochs that are a constant factor apart. Its change from one to the
+next is a Bayesian linear regression on its value and its change before, fitted to all trials that
+reached the next one. A prediction chains these steps and adds up their variances. Trials are
+stopped by the inputs of the regression alone, so that stopping does not bias it.
 """
 
 # N trials, K milestones, C coefficients of a step
@@ -16,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from tuner.spec.space.encoding import Array
 
 _FACTOR = 1.7  # from one milestone to the next
-_PRIOR = 4.0  # trials that the variance of the step before counts for, in that of each
+_PRIOR = 4.0  # trials that the variance of the previous step counts for
 _VARIANCE = 0.25  # expected of a step, for curves of unit variance
 _WEIGHTS = (0.1, 0.25, 0.25)  # expected size of a step's weights, for curves of unit variance
-_LARGEST = 1e100  # of a loss: beyond it differences are not finite
+_LARGEST = 1e100  # loss: beyond it differences are not finite
 _LEAST = 1e-12
 
 
@@ -35,10 +34,10 @@ def milestones(max_t: int) -> tuple[int, ...]:
 
 
 def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
-    """The losses of N curves, none empty, at K milestones; NaN from where a curve has ended.
+    """The losses of N curves, none empty, at K milestones; NaN after a curve's end.
 
-    What a curve lacks before is interpolated over the logarithm of the epoch. One that ended
-    between two milestones counts as at the nearer one.
+    Missing values are interpolated over the logarithm of the epoch. A curve that ended between two
+    milestones counts as at the nearer one.
     """
     log_K = np.log(epochs)
     loss_NK = np.full((len(curves), len(epochs)), np.nan)
@@ -53,8 +52,8 @@ def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) 
 class Scale:
     """Losses as logarithms of their distance to the least, of zero mean and unit variance.
 
-    The best tenth is told apart by differences, what is far off by ratios: so the unit, the sign
-    and what diverged do not matter.
+    Within the best tenth differences matter, far off ratios: so unit, sign and diverged trials do
+    not.
     """
 
     least: float
@@ -64,8 +63,8 @@ class Scale:
 
     @classmethod
     def of(cls, loss_NK: Array) -> Scale:
-        """The scale of these losses; NaN says nothing."""
-        above = _bounded(loss_NK[np.isfinite(loss_NK)])
+        """The scale of these losses; NaN is ignored."""
+        above = bounded(loss_NK[np.isfinite(loss_NK)])
         least = float(above.min())
         above = above - least
         unit = float(np.quantile(above, 0.1)) or float(above.mean()) or 1.0
@@ -73,7 +72,7 @@ class Scale:
         return cls(least, unit, float(log.mean()), float(log.std()) or 1.0)
 
     def __call__(self, loss: Array) -> Array:
-        log = np.log1p((_bounded(loss) - self.least) / self.unit)
+        log = np.log1p((bounded(loss) - self.least) / self.unit)
         return np.asarray((log - self.centre) / self.spread)
 
     def losses(self, scaled: Array) -> Array:
@@ -97,7 +96,7 @@ class Ends:
 
 
 class CurveModel:
-    """Fitted to the losses of N trials at K milestones; NaN from where a trial has ended."""
+    """Fitted to the losses of N trials at K milestones; NaN after a trial's end."""
 
     def __init__(self, loss_NK: Array) -> None:
         self.scale = Scale.of(loss_NK)
@@ -105,11 +104,11 @@ class CurveModel:
         self._steps = _fitted(self._y_NK)
 
     def ends(self) -> Ends:
-        """The predicted ends of the trials; the own end of those that came to it."""
+        """The predicted ends of the trials; the reported end of complete ones."""
         return self._ends(self._y_NK)
 
     def ends_of_new(self) -> Ends:
-        """What was to be expected of the trials when they had only come to the first milestone."""
+        """The ends that were predicted when the trials had only reached the first milestone."""
         first_NK = np.full_like(self._y_NK, np.nan)
         first_NK[:, 0] = self._y_NK[:, 0]
         return self._ends(first_NK)
@@ -142,7 +141,7 @@ class _Step:
 
 
 def _fitted(y_NK: Array) -> list[_Step]:
-    """The regressions of all steps; of a step that few have made, much is left uncertain."""
+    """The regressions of all steps; a step that few trials have made is uncertain."""
     data = [_of_step(y_NK, k) for k in range(y_NK.shape[1] - 1)]
     squares = [_squares(x_NC, change_N) for x_NC, change_N in data]
     seen = sum(len(change_N) for _, change_N in data)
@@ -158,7 +157,7 @@ def _fitted(y_NK: Array) -> list[_Step]:
 
 
 def _of_step(y_NK: Array, k: int) -> tuple[Array, Array]:
-    """What the step after milestone `k` is predicted from, and the changes in it."""
+    """The inputs of the step after milestone `k`, and the changes in it."""
     change_N = y_NK[:, k + 1] - y_NK[:, k]
     rows = np.isfinite(change_N)
     before_N = y_NK[rows, k] - y_NK[rows, k - 1] if k else None
@@ -166,7 +165,7 @@ def _of_step(y_NK: Array, k: int) -> tuple[Array, Array]:
 
 
 def _squares(x_NC: Array, change_N: Array) -> float:
-    """The sum of the squared residuals of a regression that is nearly free."""
+    """The sum of the squared residuals of a regression with little regularisation."""
     ridge_CC = 0.1 * np.eye(x_NC.shape[1])
     weights_C = np.linalg.solve(x_NC.T @ x_NC + ridge_CC, x_NC.T @ change_N)
     return float(((change_N - x_NC @ weights_C) ** 2).sum())
@@ -177,5 +176,6 @@ def _inputs(y_N: Array, change_N: Array | None) -> Array:
     return np.stack(columns if change_N is None else [*columns, change_N], axis=1)
 
 
-def _bounded(loss: Array) -> Array:
-    return np.asarray(np.clip(loss, -_LARGEST, _LARGEST))
+def bounded(loss: ArrayLike) -> Array:
+    """Losses within what can be subtracted."""
+    return np.asarray(np.clip(np.asarray(loss, dtype=float), -_LARGEST, _LARGEST))

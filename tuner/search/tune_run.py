@@ -105,8 +105,10 @@ class TuneRun:
             return self._how_to_resume()
 
         with ExitStack() as at_the_end:
-            for observer in (progress, *trackers, notifier):
-                at_the_end.callback(observer.close)
+            at_the_end.callback(progress.close)
+            for tracker in trackers:
+                at_the_end.callback(tracker.close)
+            at_the_end.callback(notifier.close)
             at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
             driver.observers = [
                 TensorBoardWriter(spec, history),

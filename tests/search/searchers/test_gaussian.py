@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from scipy.stats import norm
 
@@ -31,7 +33,7 @@ def test_a_belief_lowers_the_uncertainty_and_keeps_the_mean() -> None:
     gp, _, _ = process(6)
     query = np.array([[0.9, 0.9], [0.1, 0.2]])
     mean_before, sd_before = gp.predict(query)
-    other = gp.copy()
+    other = copy(gp)
     other.believe(query[:1])
     mean_after, sd_after = other.predict(query)
     assert np.allclose(mean_before, mean_after, atol=1e-3)

@@ -1,7 +1,4 @@
-"""Schedulers: they stop trials. Each module is one of its name, or `_machinery`.
-
-A scheduler is the class of its settings and a rule; see `asha` beside.
-"""
+"""Schedulers stop trials. Each module is a scheduler (settings and a rule), or `_machinery`."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _WHOLE = 3  # trials that the halvings of a first rung by default leave to train
 
 
 class GraceSettings(SchedulerSettings):
-    """What the schedulers that ship share.
+    """The settings that all schedulers of this package share.
 
     grace_period: the epoch before which no trial is stopped. Unless set it follows from the number
     of trials: the fewer there are, the later it is, and below 9 trials none is stopped. Where time
@@ -40,7 +37,7 @@ class GraceSettings(SchedulerSettings):
         return self
 
     def settled(self, trials: int | None) -> GraceSettings:
-        """These settings with a grace period, which stays unset: nobody has written it."""
+        """These settings with a grace period, which still counts as unset."""
         if self.grace_period is not None:
             return self
         values = {**dict(self), "grace_period": self.default_grace(trials)}
@@ -61,9 +58,8 @@ class GraceSettings(SchedulerSettings):
 def first_rung(max_t: int, trials: int | None, *, reduction_factor: float) -> int:
     """The first epoch to stop trials at, for so many; None: time alone ends the search.
 
-    A rung leaves one trial in `reduction_factor`. There are only so many rungs, the last ones
-    before `max_t`, that at least 3 trials come to the end: with few trials the first comparisons,
-    which early epochs and chance decide, would often lose the best (`benchmarks.few_trials`).
+    There are only so many rungs, the last ones before `max_t`, that at least 3 trials reach the
+    end: with few trials, comparisons at early epochs often stop the best (`benchmarks.few_trials`).
     """
     if trials is None:
         return 1

@@ -1,11 +1,9 @@
 """Asynchronous successive halving and Hyperband, on plain numbers.
 
 Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020), in the stopping
-form that Ray Tune's ASHA has: a trial that reaches a rung goes on if it is among the best
-1 / reduction_factor of those that reached it before. Of equal values, as of accuracies at chance,
-each trial's lot decides which is better; Ray Tune's ASHA lets all of them go on. Brackets are
-Hyperband's (Li et al., JMLR 2018): halving that begins at the first rung, at the second, ..., each
-with rungs of its own.
+form of Ray Tune's ASHA: a trial that reaches a rung goes on if it is among the best
+1 / reduction_factor of those that reached it before. A lot decides between equal values, as of
+accuracies at chance. Brackets are Hyperband's (Li et al., JMLR 2018): each begins one rung later.
 """
 
 from __future__ import annotations
@@ -55,8 +53,7 @@ class AshaSettings(GraceSettings):
 
     @model_validator(mode="after")
     def _rungs_fit(self) -> Self:
-        # With a factor of just 1 there is no end to the rungs: several lie within an epoch, or one
-        # at every epoch, which halves nothing
+        # A factor near 1 makes a rung at every epoch, or several within one
         if any(True for _ in islice(self._milestones(), MAX_RUNGS, None)):
             rule = f"must be larger: it makes more than {MAX_RUNGS} rungs up to max_t"
             raise FaultsError(Fault("reduction_factor", rule, self.reduction_factor))
@@ -70,10 +67,7 @@ class AshaSettings(GraceSettings):
         return first_rung(self.max_t, counted, reduction_factor=self.reduction_factor)
 
     def lengthened(self, max_t: int) -> AshaSettings:
-        """Rungs below the old max_t stay, and further ones follow; where there is none, none comes.
-
-        Trials keep their brackets.
-        """
+        """Rungs below the old max_t and brackets stay; further rungs follow if there are any."""
         changes: dict[str, int] = {"max_t": max_t, "dealt_at": self.dealt_at or self.max_t}
         if not self.rungs():
             changes["grace_period"] = max_t
@@ -86,7 +80,7 @@ class AshaSettings(GraceSettings):
 
     @property
     def _levels(self) -> int:
-        """The rungs by which trials are dealt to brackets."""
+        """The number of rungs by which trials are dealt to brackets."""
         return sum(rung < (self.dealt_at or self.max_t) for rung in self.rungs())
 
     def brackets_with(self, default: int) -> int:
@@ -102,15 +96,15 @@ class AshaSettings(GraceSettings):
     def shares(self, brackets: int) -> tuple[float, ...]:
         """Each bracket's share of the trials; they sum to 1.
 
-        As in Hyperband, brackets spend about the same: one of r rungs has trials in proportion to
-        reduction_factor ** r / (r + 1).
+        As in Hyperband a bracket of r rungs has a share in proportion to
+        reduction_factor ** r / (r + 1), so that all spend about the same.
         """
         rungs = self._levels
         weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
         return tuple(weight / sum(weights) for weight in weights)
 
     def expected_epochs(self, brackets: int) -> float:
-        """How long a trial lasts on average, by the rungs alone."""
+        """The average length of a trial."""
         total = 0.0
         for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
             rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
@@ -151,7 +145,7 @@ def build(settings: AshaSettings, objective: Objective, brackets: int) -> Stoppi
 
 
 class Brackets:
-    """The rungs of `count` brackets; a trial's bracket follows from its number alone."""
+    """The rungs of `count` brackets; a trial's bracket follows from its number."""
 
     def __init__(self, settings: AshaSettings, count: int = 1) -> None:
         self._ends = list(accumulate(settings.shares(count)))
@@ -159,10 +153,9 @@ class Brackets:
             Rungs([rung for rung in settings.rungs() if rung >= start], settings.reduction_factor)
             for start in settings.starts(count)
         ]
-        assert len(self._rungs) == count
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        """See `Rungs.goes_on`, among the trials of its bracket; `trial_id` is a number as text."""
+        """See `Rungs.goes_on`, among the trials of its bracket."""
         return self._rungs[self.bracket_of(int(trial_id))].goes_on(trial_id, epoch, loss)
 
     def bracket_of(self, trial: int) -> int:
@@ -172,14 +165,14 @@ class Brackets:
 
 
 class Rungs:
-    """What was reported at each rung, and the decision that follows."""
+    """The reports at each rung, and the decision that follows."""
 
     def __init__(self, epochs: list[float], reduction_factor: float) -> None:
         quantile = (1 - 1 / reduction_factor) * 100 / 100  # in numpy's steps, to its last bit
         self._rungs = [(epoch, _Rung(quantile)) for epoch in epochs]
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        """Record a finite loss and tell whether the trial goes on."""
+        """See `StoppingRule`."""
         for milestone, rung in reversed(self._rungs):
             if epoch < milestone or trial_id in rung.trials:
                 continue
@@ -191,20 +184,19 @@ class Rungs:
 
 
 def lot_of(trial_id: str) -> float:
-    """A number from 0 to 1 that is the trial's own: in any process, and after a resume."""
+    """A number from 0 to 1 that depends on the trial alone, in any process."""
     digest = blake2b(trial_id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
-Score = tuple[float, float]  # the negated loss, and the lot, by which equal ones are told apart
+Score = tuple[float, float]  # the negated loss, and the lot, which decides between equal ones
 
 
 @dataclass(slots=True)
 class _Rung:
-    """The scores at a rung, in two heaps that meet at their `quantile`.
+    """The scores at a rung, in two heaps that meet at their `quantile`, so that adding is fast.
 
-    So a score costs the logarithm of their number: a resume takes in all of an experiment's. Those
-    in `low` are negated, so that the greatest comes first.
+    Those in `low` are negated, so that the greatest comes first.
     """
 
     quantile: float
@@ -213,17 +205,16 @@ class _Rung:
     high: list[Score] = field(default_factory=list)
 
     def add(self, trial_id: str, score: Score) -> None:
-        """Take in the score of a trial that is not in `trials` yet."""
+        """Add the score of a trial that is not in `trials` yet."""
         self.trials.add(trial_id)
         heappush(self.high, _negated(heappushpop(self.low, _negated(score))))
         if len(self.low) <= self._position[0]:
             heappush(self.low, _negated(heappop(self.high)))
 
     def cutoff(self) -> Score | None:
-        """`np.percentile` of the scores; None where there are none.
+        """`np.percentile` of the scores, or None.
 
-        Its lot is that of the score that it is, or lies between those of equal ones. Between two
-        scores that differ it is 0: no lot is drawn against a value that no trial has.
+        Its lot is interpolated between equal values, and 0 between different ones.
         """
         if not self.low:
             return None
@@ -237,7 +228,7 @@ class _Rung:
 
     @property
     def _position(self) -> tuple[int, float]:
-        """Between which scores, of all in their order, the quantile lies, and how far along."""
+        """The index of the sorted score below the quantile, and the share of the next one."""
         position = (len(self.trials) - 1) * self.quantile
         return int(position), position - int(position)
 

@@ -1,9 +1,7 @@
 """Stopping by prediction: a trial ends when a new one has the better chance to become the best.
 
-The chance is that of `tuner.search.curves`. It is compared, for each epoch that is left of the
-trial, with that of a trial that has just begun, for each epoch of a whole one. So there is no
-threshold to choose: what is stopped depends on how well the curves of this very search tell their
-ends.
+`tuner.search.curves` predicts the chances. They are compared for each epoch that is left of the
+trial, and for each epoch of a new one, so there is no threshold to choose.
 """
 
 from __future__ import annotations

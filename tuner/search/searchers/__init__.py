@@ -1,7 +1,7 @@
-"""Searchers: they suggest configs. Each module is a strategy of its name, or `_machinery`.
+"""Searchers suggest configs. Each module is a strategy, or `_machinery`.
 
-A strategy is the class of its settings and a function of a trial's number (`random` beside), or a
-model that learns from what trials reported (`bohb`).
+A strategy is the class of its settings and a function of a trial's number (`random`), or a model
+that learns from reports (`bohb`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def learning_searcher(
     max_t: int | None = None,
     slots: int = 1,
 ) -> Searcher:
-    """The searcher that suggests what `model` proposes, in a thread of its own.
+    """The searcher that suggests what `model` proposes, in a thread.
 
-    max_t: epochs of a whole trial. slots: trials that run at a time.
+    max_t: epochs of a complete trial. slots: trials that run at a time.
     """
     from tuner.search.searchers._background import BackgroundSearch
     from tuner.search.searchers._learning import LearningSearch

@@ -1,4 +1,4 @@
-"""Suggestions computed in a thread of their own, so that the driver never waits for a model."""
+"""Computes suggestions in a thread, so that the driver never waits for a model."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ _SLOTS_PER_SPARE = 8  # one suggestion is kept ready for so many slots
 
 
 class BackgroundSearch(Searcher):
-    """Stands before a slow `search`: `suggest` answers at once, with None for "not yet".
+    """Wraps a slow `search`: `suggest` answers at once, with None for "not yet".
 
     Reports are passed on in order, before the next suggestion is computed. With few slots a
-    suggestion is begun when it is asked for, so that it knows of all that was reported until then:
-    with one trial at a time the sequence is that of `search` itself, whatever the timing. With
-    many slots some suggestions are kept ready from the first question on; at the start as many as
-    there are slots to fill, but no more, since these know of no report yet.
+    suggestion is computed on request, after all reports until then: with one trial at a time the
+    sequence is that of `search`, whatever the timing. With many slots some suggestions are kept
+    ready after the first request; before the first report as many as there are slots to fill.
     """
 
     def __init__(self, search: LearningSearch, *, slots: int = 1) -> None:
         super().__init__(search.metric, search.mode)
         self.search = search
         self._spare = slots // _SLOTS_PER_SPARE
-        self._initial = slots if self._spare else 0  # still to be suggested before any report
+        self._initial = slots if self._spare else 0  # left to suggest before any report
         self._changed = threading.Condition()
         self._inbox: deque[Callable[[], object]] = deque()
         self._ready: deque[tuple[str, dict[str, Any] | str]] = deque()
-        self._names: dict[str, str] = {}  # trial id -> the name that `search` knows it by
-        self._begun = False  # until the first question, earlier trials may still be added
-        self._requested = False  # a question is unanswered
+        self._names: dict[str, str] = {}  # trial_id -> its name in `search`
+        self._begun = False  # before the first request earlier trials may be added
+        self._requested = False  # a request is unanswered
         self._computed = 0
         self._finished = False
         self._error: BaseException | None = None
@@ -43,7 +42,7 @@ class BackgroundSearch(Searcher):
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial; None while none is ready; FINISHED at the end of the space.
 
-        Raises what computing it has raised.
+        Raises the error of its computation.
         """
         with self._changed:
             if self._error is not None:
@@ -63,24 +62,24 @@ class BackgroundSearch(Searcher):
             return config
 
     def wait(self, timeout_s: float) -> None:
-        """Return when a suggestion that was asked for is ready, or none will be, or it is late."""
+        """Wait until the requested suggestion is ready, or none will be."""
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._thread is None, timeout_s)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Pass it on, before the next suggestion."""
+        """Pass it on, before the next suggestion is computed."""
         name, result = self._name(trial_id), dict(result)
         self._post(lambda: self.search.on_trial_result(name, result))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Pass it on, before the next suggestion."""
+        """Pass it on, before the next suggestion is computed."""
         name, result = self._name(trial_id), dict(result) if result else None
         self._post(lambda: self.search.on_trial_complete(name, result, error))
 
     def take_trial(self, trial_id: str, config: dict[str, Any]) -> None:
-        """Know of a trial that was suggested elsewhere."""
+        """See `LearningSearch.take_trial`."""
         self._post(lambda: self.search.take_trial(trial_id, config))
 
     def go_on(self, trial_id: str) -> None:
@@ -94,9 +93,7 @@ class BackgroundSearch(Searcher):
         self.search.add_evaluated_point(*args, **kwargs)
 
     def go_on_from_earlier_trials(self) -> None:
-        """Suggest nothing ahead of the reports of earlier trials, which `search` knows before its
-        first question.
-        """
+        """Suggest nothing ahead of reports, since `search` knows those of earlier trials."""
         self._initial = 0
 
     def origin(self, trial_id: str) -> str:
@@ -106,7 +103,6 @@ class BackgroundSearch(Searcher):
     def settle(self) -> None:
         """Wait until every report is passed on and nothing is being computed."""
         with self._changed:
-            # While there is work there is a thread
             self._changed.wait_for(lambda: self._thread is None)
 
     def _name(self, trial_id: str) -> str:
@@ -115,7 +111,7 @@ class BackgroundSearch(Searcher):
     def _post(self, message: Callable[[], object]) -> None:
         with self._changed:
             self._initial = 0
-            if not self._begun:  # a resume: all of a journal would wait in the inbox
+            if not self._begun:  # a resume: a complete journal would wait in the inbox
                 message()
                 return
             self._inbox.append(message)
@@ -123,9 +119,9 @@ class BackgroundSearch(Searcher):
             self._start_thread()
 
     def _start_thread(self) -> None:
-        """Start the thread if there is work for it. It lives only while there is some."""
+        """Start the thread if there is work for it; it ends when there is none."""
         if self._thread is None and self._has_work():
-            # Not a daemon: one that is killed within compiled code takes the process down with it
+            # Not a daemon: killing one within compiled code crashes the process
             self._thread = threading.Thread(target=self._work, name="searcher", daemon=False)
             self._thread.start()
 
@@ -133,7 +129,7 @@ class BackgroundSearch(Searcher):
         return bool(self._inbox) or (not self._finished and self._missing() > 0)
 
     def _missing(self) -> int:
-        """How many more suggestions there should be."""
+        """How many more suggestions are to be computed."""
         if not self._begun:
             return 0
         return max(self._spare, self._initial) + int(self._requested) - len(self._ready)
@@ -158,7 +154,7 @@ class BackgroundSearch(Searcher):
                 self._changed.notify_all()
 
     def _compute(self, count: int) -> None:
-        """Compute so many before more reports are passed on: one fit of the model serves all."""
+        """Compute so many suggestions, with one fit of the model, before more reports."""
         for _ in range(count):
             name = f"ahead-{self._computed}"
             self._computed += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import yeojohnson
 from threadpoolctl import ThreadpoolController
 
-from tuner.search.curves import CurveModel, at_milestones, milestones
+from tuner.search.curves import CurveModel, at_milestones, bounded, milestones
 from tuner.search.searchers._gaussian import (
     GaussianProcess,
     log_expected_improvement,
@@ -26,20 +27,20 @@ from tuner.search.searchers._observations import ModelInput
 from tuner.spec.space.encoding import Array, Encoding
 
 _INACTIVE = 0.5
-_MOST_ROWS = 10_000  # that are predicted at once, each with as many covariances as reports
+_MOST_ROWS = 10_000  # predicted at once
 _FAR_OUT = 30.0  # times the distance from the best quarter to the median: 20 deviations
-_REACH = 0.004  # of a running trial beside others, a share of the unit cube's diagonal
-_TOO_NEAR = 1e13  # more than any logarithm of an expected improvement is below another
-_PROPOSED = 64  # points beside those that the local search has found
+_REACH = 0.004  # of a running trial, as a share of the unit cube's diagonal
+_TOO_NEAR = 1e13  # more than logarithms of expected improvements differ
+_PROPOSED = 64  # points, after those that the local search finds
 _STARTS = 8  # of the local search
-_MOST_TRIALS = 400  # that the process is given: a suggestion takes about 0.1 s for so many
+_MOST_TRIALS = 400  # in the process: a suggestion takes about 0.1 s for so many
 
 
 class Features:
-    """Points as a Gaussian process sees them.
+    """Points as features of a Gaussian process.
 
-    Numbers as they are, a choice of C as C features that share a length scale; columns that a
-    config does not have get one value, so that only the choice itself tells the branches apart.
+    A number is one feature, a choice of C values C features that share a length scale. Inactive
+    columns have one value, so that only the choice itself tells branches apart.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -68,7 +69,7 @@ class Features:
         return np.where(alone[self.groups_F], 1.0, 1 / np.sqrt(2))
 
     def point(self, x_F: Array) -> Array:
-        """The point whose features are nearest: of a choice, the value of its largest feature."""
+        """The nearest point; a choice has the value of its largest feature."""
         u_D = np.empty(len(self._encoding))
         for d, column in enumerate(self._encoding.columns):
             values = x_F[self.groups_F == d]
@@ -79,8 +80,8 @@ class Features:
 class BayesOpt:
     """Proposes the configs of the largest expected improvement under a Gaussian process.
 
-    Trials that run count as the process's own mean of their end. One that was stopped early counts
-    as the end that its curve predicts, with as much noise as that is uncertain.
+    Running trials count as the process's mean of their end, stopped ones as the end that their
+    curve predicts, with its uncertainty as noise.
     """
 
     def __init__(self) -> None:
@@ -98,7 +99,7 @@ class BayesOpt:
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
         features = Features(encoding)
-        process = self._process(data, features).copy()
+        process = copy(self._process(data, features))
         running_PD = np.concatenate([data.pending_PD, data.u_ND[data.live_N]])
         running_PF = features(running_PD)
         process.believe(running_PF)
@@ -118,7 +119,7 @@ class BayesOpt:
         yield from maximise(score, encoding, leaders_ND, rng, data.allows)
 
     def _process(self, data: ModelInput, features: Features) -> GaussianProcess:
-        """The process given the data; fitted once for all suggestions between two reports."""
+        """The process, fitted once for all suggestions between two reports."""
         end_N, low_N, high_N = predicted_ends(data.curves)
         rows = at_most(end_N)
         end_N, low_N, high_N = end_N[rows], low_N[rows], high_N[rows]
@@ -138,7 +139,7 @@ class BayesOpt:
 
 
 def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
-    """The loss that each trial is expected to end with, and one deviation to either side."""
+    """The expected last loss of each trial, and one deviation to either side."""
     loss_NK = at_milestones(curves, milestones(max(max(curve) for curve in curves)))
     model = CurveModel(loss_NK)
     ends = model.ends()
@@ -151,7 +152,7 @@ def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array,
 
 
 def _at(loss_N: Array, known_N: Array, y_N: Array) -> Array:
-    """The targets of losses between those that are known."""
+    """The targets of losses, interpolated between the known ones."""
     order = np.argsort(known_N, kind="stable")
     return np.asarray(np.interp(loss_N, known_N[order], y_N[order]))
 
@@ -160,14 +161,14 @@ def _at(loss_N: Array, known_N: Array, y_N: Array) -> Array:
 def blas() -> ThreadpoolController:
     """Limits the threads of linear algebra.
 
-    Beside trials that use every core, threads that share one small matrix mostly wait for each
-    other: a suggestion took 0.31 s, and takes 0.017 s (8 to 24 trials of 6 epochs, 4 busy cores).
+    Beside trials on every core, threads that share a small matrix mostly wait for each other: with
+    one a suggestion takes 0.017 s in place of 0.31 s (8 to 24 trials of 6 epochs, 4 busy cores).
     """
     return ThreadpoolController()
 
 
 def at_most(loss_N: Array) -> NDArray[np.int64]:
-    """All rows, or of too many the best, and as many that are spread over the rest."""
+    """All rows; of too many the best, and as many that are spread over the others."""
     if len(loss_N) <= _MOST_TRIALS:
         return np.arange(len(loss_N))
     half = _MOST_TRIALS // 2
@@ -179,10 +180,9 @@ def at_most(loss_N: Array) -> NDArray[np.int64]:
 def targets(loss_N: Array) -> Array:
     """Losses made normal by Yeo and Johnson's transform, of zero mean and unit variance.
 
-    The transform is fitted to all of them, and a few of 1e5 among others of 1 would make these all
-    the same. So what lies far out on the bad side is drawn in first; see `winsorized`.
+    Diverged ones are replaced first, since they would make all others the same.
     """
-    loss_N = winsorized(np.clip(loss_N, -1e100, 1e100))
+    loss_N = winsorized(bounded(loss_N))
     spread = loss_N.std()
     if spread <= 1e-300 or not np.isfinite(spread):
         return np.zeros_like(loss_N)
@@ -196,10 +196,9 @@ def targets(loss_N: Array) -> Array:
 
 
 def winsorized(loss_N: Array) -> Array:
-    """Losses, those of diverged trials replaced by a bound beyond all the others.
+    """Losses, those of diverged trials replaced by a bound that follows from the better half.
 
-    Tukey, "The Future of Data Analysis" (1962), section 14. The bound follows from the better half,
-    so that up to half of the trials may diverge.
+    Tukey, "The Future of Data Analysis" (1962), section 14.
     """
     least, quarter, median = np.quantile(loss_N, [0, 0.25, 0.5])
     spread = (median - quarter) or (median - least)
@@ -207,11 +206,10 @@ def winsorized(loss_N: Array) -> Array:
 
 
 def too_near(x_MF: Array, running_PF: Array, dims: int) -> Array:
-    """How much too near each point is to a trial that runs, from 0 (far enough) to 2 (the same).
+    """How much too near each point is to a running trial, from 0 (far enough) to 2 (the same).
 
-    Where much is known of a smooth function, believing in its mean takes nothing from the place
-    that looks best, and 64 slots would all try it. So P running trials keep a distance at which
-    they fill a ball of a radius in proportion to P: a few may be near each other, many spread out.
+    Else 64 slots would all try the best point of a smooth function. P running trials keep a
+    distance at which they fill a ball of a radius in proportion to P.
     """
     count = len(running_PF)
     if not count or not dims:
@@ -230,8 +228,8 @@ def maximise(
 ) -> Iterator[Array]:
     """Points of a high score, the highest first: random ones, then ever finer steps around.
 
-    allows: whether a point may be proposed; None: any may. It is asked of few points, since it is
-    slow beside `score`: of the best ones, and of steps that would be taken.
+    allows: whether a point may be proposed; None: any may. It is slow, so only the best points and
+    steps are checked.
     """
     dims = len(encoding)
     pool = [rng.random((512, dims))]
@@ -261,7 +259,7 @@ def maximise(
 def _first_better(
     u_KD: Array, score_K: Array, than: float, allows: Callable[[Array], bool] | None
 ) -> int | None:
-    """The allowed point of the highest score above `than`; None where there is none."""
+    """The allowed point of the highest score above `than`, or None."""
     for k in np.argsort(-score_K, kind="stable"):
         if not score_K[k] > than:
             return None
@@ -271,7 +269,7 @@ def _first_better(
 
 
 def _stepped(u_MD: Array, step: float, encoding: Encoding, rng: np.random.Generator) -> Array:
-    """Points moved a little along some of their columns; choices are drawn anew."""
+    """Points moved a little along some of their columns; choices are redrawn."""
     count, dims = u_MD.shape
     u_MD = np.where(np.isnan(u_MD), rng.random(u_MD.shape), u_MD)
     moves_MD = rng.random((count, dims)) < max(0.5, 1 / dims)

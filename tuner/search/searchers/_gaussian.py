@@ -10,7 +10,6 @@ shared by the features of a group, as by the one-hot features of a choice.
 from __future__ import annotations
 
 import math
-from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,8 @@ from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import erfcx, ndtr
 
-Array = NDArray[np.float64]
+from tuner.spec.space.encoding import Array
+
 Groups = NDArray[np.int64]
 
 _NOISE_FLOOR = 1e-9  # of the variance of the targets
@@ -53,10 +53,6 @@ class GaussianProcess:
         self.signal, self.noise = np.exp(log_theta[-2:])
         self._weights_F = np.exp(-self.log_scales_G)[groups_F]
         self._condition(x_NF, y_N, noise_N)
-
-    def copy(self) -> GaussianProcess:
-        """Another one with the same posterior, to be conditioned on more."""
-        return copy(self)
 
     def predict(self, x_MF: Array) -> tuple[Array, Array]:
         """(mean, standard deviation) of the function, without noise, at each query."""

@@ -1,8 +1,7 @@
-"""The searcher around every model: its trials and its start.
+"""The searcher around every model.
 
-A suggestion depends on the seed, on its number and on the trials that were reported, never on
-hidden random state: a searcher that is given the same trials goes on with the same configs, in any
-process.
+A suggestion depends on the seed, on its number and on the reported trials, never on hidden random
+state, so a resume goes on with the same configs.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from ray.tune.search import Searcher
 
-from tuner.errors import Fault, SpecError
+from tuner.errors import SpecError
 from tuner.experiment.history import collector_paused
+from tuner.search.searchers._numbered import nothing_left
 from tuner.search.searchers._observations import (
     FAILED,
     RUNNING,
@@ -35,26 +35,26 @@ from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import names_of
 
-_DRAWS = 1000  # that may be forbidden or tried before the configs that are left are listed
+_DRAWS = 1000  # forbidden or tried ones, before the remaining configs are listed
 
 
 class Model(Protocol):
-    """What tells the searchers that learn apart."""
+    """The part in which searchers that learn differ."""
 
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """Points, the most promising first; the first that is allowed and new is tried."""
+        """Points, the most promising first; the first allowed and new one is tried."""
 
 
 class LearningSearch(Searcher):
-    """Suggests what its model finds most promising.
+    """Suggests the configs that its model proposes.
 
-    space: name -> domain, as Ray's or hyperopt's objects, as text or as ours. points_to_evaluate:
-    configs to begin with; what they leave out is sampled. max_t: epochs of a whole trial; else the
-    most that any trial has reported. forbid: expressions that no config may fulfil. startup: trials
-    that must have reported before the model is asked; until then points come from a Sobol sequence.
-    Raises SpecError for what cannot work.
+    space: name -> domain, as objects of Ray, hyperopt or tuner, or as text. points_to_evaluate:
+    configs to begin with; missing values are sampled. max_t: epochs of a complete trial; by default
+    the most that one has reported. forbid: expressions that no config may fulfil. startup: trials
+    that must have reported before the model is used; until then points come from a Sobol sequence.
+    Raises SpecError for arguments that cannot work.
     """
 
     def __init__(
@@ -71,19 +71,16 @@ class LearningSearch(Searcher):
         startup: int = 10,
     ) -> None:
         super().__init__(metric, mode)
-        self.seed = seed
-        self.observations = Observations()
+        self.seed, self.observations = seed, Observations()
         self._objective = Objective(metric=metric, mode=mode)
-        self._model = model
-        self._max_t = max_t
-        self._startup = startup
+        self._model, self._max_t, self._startup = model, max_t, startup
         with _refusing("forbid"):
             self._constraints = Constraints(forbid)
         self._encoding = self._encoding_of(space)
         self._initial = list(self._first_configs(points_to_evaluate))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
-        """The config to try next, of plain Python values; FINISHED where none is left."""
+        """The config to try next, of plain Python values; FINISHED if none is left."""
         trials = self.observations.trials
         if trial_id not in trials:
             number = len(trials)
@@ -91,10 +88,10 @@ class LearningSearch(Searcher):
             if suggestion is None:
                 return str(Searcher.FINISHED)
             trials[trial_id] = Observation(*suggestion)
-        return deepcopy(trials[trial_id].config)  # which the trial may change
+        return deepcopy(trials[trial_id].config)  # the trial may change it
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Record the value of one epoch; a report of no trial that runs changes nothing."""
+        """Record the value of an epoch of a running trial."""
         trial = self.observations.running(trial_id)
         if trial is not None and self._objective.metric in result:
             trial.add(result[self._objective.metric], result["training_iteration"])
@@ -104,8 +101,8 @@ class LearningSearch(Searcher):
     ) -> None:
         """Record how a trial ended.
 
-        error: its config is at fault, and is to be avoided. With neither a result nor an error the
-        trial was lost: what it reported before counts, its end says nothing.
+        error: its config is to be avoided. With neither a result nor an error the trial was lost:
+        only its earlier reports count.
         """
         trial = self.observations.running(trial_id)
         if trial is None:
@@ -124,8 +121,7 @@ class LearningSearch(Searcher):
     ) -> None:
         """Learn from a trial of another run; `intermediate_values` are its epochs 1, 2, ...
 
-        A trial that was pruned counts at the epoch that it came to; where that is not known only
-        its config is remembered, so that it is not tried again.
+        A pruned trial counts at its last epoch; without any, only its config is remembered.
         """
         trial = self._observed(dict(parameters), "parameters", "warm")
         for epoch, reported in enumerate(intermediate_values or (), start=1):
@@ -136,15 +132,15 @@ class LearningSearch(Searcher):
         self.observations.warm.append(trial)
 
     def take_trial(self, trial_id: str, config: dict[str, Value]) -> None:
-        """Know of a trial that runs and was suggested elsewhere, as before a resume.
+        """Add a running trial that was suggested elsewhere, as before a resume.
 
-        Its config is kept as it is, not copied: nobody may change it.
+        Its config is not copied: nobody may change it.
         """
         origin = "initial" if config in self._initial else "resumed"
         self.observations.trials[trial_id] = self._observed(config, "config", origin)
 
     def go_on(self, trial_id: str) -> None:
-        """Learn again from a trial that had ended: what it had reported still counts."""
+        """Learn again from a trial that had ended; its earlier reports still count."""
         if trial_id in self.observations.trials:
             self.observations.trials[trial_id].status = RUNNING
 
@@ -153,7 +149,7 @@ class LearningSearch(Searcher):
         return self.observations.trials[trial_id].origin
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
-        """A config and its origin; None where none is left."""
+        """A config and its origin, or None."""
         encoding, rules = self._encoding, self._constraints
         tried = self.observations.tried()
         for config in rules.untried(self._initial, tried):
@@ -172,7 +168,7 @@ class LearningSearch(Searcher):
         return None if drawn is None else (drawn, "random")
 
     def _model_origin(self) -> str:
-        """model; or warm, where without the trials of another run it were not asked yet."""
+        """model; or warm if only trials of another run are enough to use it."""
         observations = self.observations
         reported = sum(1 for t in observations.trials.values() if t.reports and t.status != FAILED)
         return "warm" if observations.warm and reported < self._startup else "model"
@@ -195,7 +191,7 @@ class LearningSearch(Searcher):
                 yield config
 
     def _observed(self, config: dict[str, Value], name: str, origin: str) -> Observation:
-        """A trial of `config`, where that is of the space."""
+        """A trial of `config`. Raises SpecError if that is not of the space."""
         trial = Observation(config, origin)
         with _refusing(name):
             trial.encoded(self._encoding)
@@ -203,13 +199,13 @@ class LearningSearch(Searcher):
 
 
 def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
-    """Point `number` of the seed's own Sobol sequence."""
+    """Point `number` of the seed's Sobol sequence."""
     if len(encoding) == 0:
         return np.empty(0)
-    from scipy.stats import qmc  # 0.5 s, which a resume with enough trials need not spend
+    from scipy.stats import qmc  # takes 0.5 s
 
     sequence = qmc.Sobol(len(encoding), rng=np.random.default_rng((seed, 0)))
-    if number:  # it cannot go forward by nothing
+    if number:  # 0 raises
         sequence.fast_forward(number)
     return np.asarray(sequence.random(1)[0])
 
@@ -217,9 +213,9 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
 def draw_untried(
     encoding: Encoding, constraints: Constraints, tried: Set[str], rng: np.random.Generator
 ) -> dict[str, Value] | None:
-    """An allowed config whose key is not among `tried`; None where none is left.
+    """An allowed config whose key is not among `tried`, or None.
 
-    Raises SpecError where what is allowed is too little to be found.
+    Raises SpecError if too few configs are allowed to find one.
     """
     size = space_size(encoding.space)
     listed = size is not None and size <= MAX_LISTED
@@ -228,15 +224,14 @@ def draw_untried(
     for config in constraints.untried(draws, tried):
         return config
     if not listed:
-        fault = Fault("forbid", f"leaves nothing that {count} random draws could find")
-        raise SpecError([fault], "the searcher")
+        nothing_left(count)
     left = list(constraints.untried(cells(encoding.space, every_value), tried))
     return left[int(rng.integers(len(left)))] if left else None
 
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Turn what is wrong with a value into a SpecError about the argument `name`."""
+    """Turn faults of a value into a SpecError about the argument `name`."""
     try:
         yield
     except FaultsError as error:

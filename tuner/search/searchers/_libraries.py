@@ -1,7 +1,7 @@
 """Packages as models: `engine=bayesian-optimization` of bayesopt, `engine=hyperopt` of hyperopt.
 
-Both keep what they know, and draw from a generator, in objects that are made anew for each
-suggestion, of the trials so far and of a seed, so that a search goes on the same after a resume.
+The library's objects are rebuilt for each suggestion from the trials and a seed, so that a resumed
+search goes on the same.
 """
 
 # N trials, D columns, F features
@@ -22,24 +22,23 @@ if TYPE_CHECKING:
     from bayes_opt import BayesianOptimization
 
 
-_GP_ROUNDS = 4  # of suggestions, which may all be forbidden or known already
+_GP_ROUNDS = 4  # of suggestions, which may all be forbidden or tried
 _MOST = 400  # trials that the process is fitted to: the best and the latest
-_STARTS = 3  # of the library's local search, which ends at a few points, whatever the starts
+_STARTS = 3  # of the library's local search
 
 
 class LibraryGP:
     """Proposes what the library suggests, with its defaults but for the starts of a local search.
 
-    Configs are to the library what they are to our own process: see `Features`. It knows choices
-    and integers itself, but calls that experimental, and with them a suggestion takes seconds. It
-    maximises, so it gets the losses' negatives, made normal as for our own process. Trials that
-    failed count as the worst, and those that run and have reported nothing as the mean.
+    The library gets `Features`: its choices and integers are experimental, and with them a
+    suggestion takes seconds. It maximises the negated `targets`. Failed trials count as the worst,
+    running ones without a report as the mean.
     """
 
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """The library's suggestion; where that was refused the next, as if it had been bad."""
+        """The library's suggestion; each further one as if those before had been bad."""
         if len(encoding) == 0:
             return
         features = Features(encoding)
@@ -75,7 +74,7 @@ def _optimizer(features: Features, seed: int) -> BayesianOptimization:
 
 
 def _tell(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
-    """Register the trials; returns what the worst counts as."""
+    """Register the trials; returns the value of the worst."""
     order = np.argsort(data.loss_N, kind="stable")
     rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])
     value_N = -targets(data.loss_N[rows])
@@ -90,21 +89,20 @@ def _tell(optimizer: BayesianOptimization, data: ModelInput, features: Features)
     return worst
 
 
-_TPE_ROUNDS = 8  # of suggestions, which may all be forbidden or known already
+_TPE_ROUNDS = 8  # of suggestions, which may all be forbidden or tried
 
 
 class HyperOptTPE:
     """Proposes what hyperopt suggests, with the library's defaults.
 
-    A number is its quantile in its domain, uniform from 0 to 1; a choice is hyperopt's, with its
-    branches. Trials that failed, or run and have reported nothing, are without a loss, which
-    hyperopt counts among the worst.
+    A number is its quantile in its domain, a choice is hyperopt's, with its branches. Failed trials
+    and running ones without a report have no loss, which hyperopt counts among the worst.
     """
 
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """hyperopt's suggestion for one seed after the other."""
+        """hyperopt's suggestions for several seeds."""
         if len(encoding) == 0:
             return
         from hyperopt import tpe
@@ -124,7 +122,7 @@ def _not_evaluated(config: Any) -> float:
 
 
 def _branch(encoding: Encoding, *, parent: int, number: int) -> dict[str, Any]:
-    """hyperopt's space of the columns in one branch of a choice; of those in none for parent -1."""
+    """hyperopt's space of the columns in a branch of a choice; parent -1: of those in none."""
     from hyperopt import hp
 
     space = {}
@@ -142,38 +140,22 @@ def _branch(encoding: Encoding, *, parent: int, number: int) -> dict[str, Any]:
 
 
 def _documents(data: ModelInput, encoding: Encoding) -> list[dict[str, Any]]:
-    """The trials as hyperopt keeps them; those without a loss last."""
-    from hyperopt.base import STATUS_OK
+    """The trials as documents of hyperopt; those without a loss last."""
+    from hyperopt.base import JOB_STATE_DONE, STATUS_OK, Trials
 
-    without_MD = np.concatenate([data.failed_ND, data.pending_PD])
-    results = [
-        *({"status": STATUS_OK, "loss": float(loss)} for loss in data.loss_N),
-        *({"status": STATUS_OK} for _ in without_MD),
-    ]
-    points = np.concatenate([data.u_ND, without_MD])
-    return [
-        _document(number, values_of(u_D, encoding), result)
-        for number, (u_D, result) in enumerate(zip(points, results, strict=True))
-    ]
-
-
-def _document(number: int, values: dict[str, list[Any]], result: dict[str, Any]) -> dict[str, Any]:
-    """A trial as `hyperopt.Trials` keeps it."""
-    from hyperopt.base import JOB_STATE_DONE
-
-    ids = {label: [number] * len(held) for label, held in values.items()}
-    return {
-        "tid": number,
-        "state": JOB_STATE_DONE,
-        "spec": None,
-        "result": result,
-        "misc": {"tid": number, "cmd": None, "workdir": None, "idxs": ids, "vals": values},
-        "exp_key": None,
-        "owner": None,
-        "version": 0,
-        "book_time": None,
-        "refresh_time": None,
-    }
+    points = np.concatenate([data.u_ND, data.failed_ND, data.pending_PD])
+    results: list[dict[str, Any]] = [{"status": STATUS_OK} for _ in points]
+    for result, loss in zip(results, data.loss_N.tolist(), strict=False):
+        result["loss"] = loss
+    miscs = []
+    for number, u_D in enumerate(points):
+        values = values_of(u_D, encoding)
+        ids = {label: [number] * len(held) for label, held in values.items()}
+        misc = {"tid": number, "cmd": None, "workdir": None, "idxs": ids, "vals": values}
+        miscs.append(misc)
+    numbers = range(len(points))
+    documents = Trials().new_trial_docs(numbers, [None] * len(points), results, miscs)
+    return [{**document, "state": JOB_STATE_DONE} for document in documents]
 
 
 def values_of(u_D: Array, encoding: Encoding) -> dict[str, list[Any]]:

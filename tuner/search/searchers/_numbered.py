@@ -1,7 +1,4 @@
-"""Searchers that learn nothing: config k depends on k, the seed and the space alone.
-
-Configs that are drawn by their number come once each where the space is finite.
-"""
+"""Searchers that learn nothing: config k depends on k, the seed and the space alone."""
 
 from __future__ import annotations
 
@@ -18,15 +15,14 @@ from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.spec.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
 
-_DRAWS = 100  # that may repeat before the configs that are left are listed
+_DRAWS = 100  # repeats, before the remaining configs are listed
 
 
 class NumberedSearch(Searcher):
-    """`suggest("00007")` is always `config_of(7)`, which is None where the space has no such.
+    """`suggest("00007")` is always `config_of(7)`, which is None after the last config.
 
-    Trials that are passed over are not counted: they had their configs from elsewhere. strategy:
-    its name, which is why a config was suggested. seeds: those that trials have in turn; None
-    stands for the experiment's.
+    Trials that are passed over are not counted. strategy: its name, the origin of its configs.
+    seeds: of the trials in turn; None stands for the experiment's.
     """
 
     def __init__(
@@ -40,14 +36,14 @@ class NumberedSearch(Searcher):
         self._passed: list[int] = []  # numbers of trials
         self._skipped: frozenset[str] = frozenset()  # keys of configs
         self._numbers: list[int] = []  # of the first configs that are not skipped
-        self._next = 0  # the number after those that were looked at
+        self._next = 0  # the first number that was not checked
 
     def skip(self, configs: Iterable[Mapping[str, Any]]) -> None:
-        """Leave these configs out wherever they come; before the first suggestion."""
+        """Leave these configs out; call it before the first suggestion."""
         self._skipped = frozenset(map(config_key, configs))
 
     def suggest(self, trial_id: str) -> Any:
-        """The config of the trial, or FINISHED where the space has no such number."""
+        """The config of the trial, or FINISHED after the last one."""
         config = self._config(self._number(trial_id) // len(self._seeds))
         return Searcher.FINISHED if config is None else config
 
@@ -69,11 +65,11 @@ class NumberedSearch(Searcher):
         return self._strategy
 
     def seed_of(self, trial_id: str) -> int | None:
-        """The trial's own seed; None where it is the experiment's."""
+        """The trial's seed; None for the experiment's."""
         return self._seeds[self._number(trial_id) % len(self._seeds)]
 
     def pass_over(self, trial_id: str) -> None:
-        """Leave out a trial with a later number than all before it."""
+        """Do not count a trial, whose number is greater than those of earlier calls."""
         self._passed.append(int(trial_id))
 
     def _number(self, trial_id: str) -> int:
@@ -90,10 +86,10 @@ class NumberedSearch(Searcher):
 
 
 class DistinctConfigs:
-    """Config k of such a search; None behind the last one of a finite space.
+    """Config k of such a search, each once if the space is finite; None after the last one.
 
-    first: makes config k; where that is forbidden, or a repeat, it is drawn at random instead. None
-    draws it at random at once.
+    first: makes config k, which is drawn at random if that is forbidden, or a repeat, or without
+    `first`.
     """
 
     def __init__(
@@ -102,9 +98,7 @@ class DistinctConfigs:
         seed: int,
         first: Callable[[int], dict[str, Any]] | None = None,
     ) -> None:
-        self._space = settings.space
-        self._seed = seed
-        self._first = first
+        self._space, self._seed, self._first = settings.space, seed, first
         self._size = space_size(settings.space)
         self._constraints = Constraints(settings.forbid)
         self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
@@ -113,7 +107,7 @@ class DistinctConfigs:
 
     def __call__(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
-            return self._draw_new(number, MAX_DRAWS) or self._nothing_left()
+            return self._draw_new(number, MAX_DRAWS) or nothing_left(MAX_DRAWS)
         while len(self._drawn) <= number:
             config = self._next(len(self._drawn))
             if config is None:
@@ -123,14 +117,16 @@ class DistinctConfigs:
         return self._drawn[number]
 
     def _next(self, number: int) -> dict[str, Any] | None:
-        """A config of a finite space that was not drawn yet; None where none is left."""
+        """A config of a finite space that was not drawn yet, or None."""
         assert self._size is not None
         if self._size > MAX_LISTED:
-            return self._draw_new(number, MAX_DRAWS) or self._nothing_left()
+            return self._draw_new(number, MAX_DRAWS) or nothing_left(MAX_DRAWS)
         if self._left is None:
             if config := self._draw_new(number, _DRAWS):
                 return config
-            self._left = self._list_left(number)
+            left = list(self._constraints.untried(cells(self._space, every_value), self._keys))
+            order = np.random.default_rng((self._seed, number)).permutation(len(left))
+            self._left = [left[i] for i in order]
         return self._left.pop() if self._left else None
 
     def _draw_new(self, number: int, draws: int) -> dict[str, Any] | None:
@@ -144,11 +140,8 @@ class DistinctConfigs:
         rng = np.random.default_rng((self._seed, number, attempt))
         return config_at(self._space, lambda _: rng.random())
 
-    def _list_left(self, number: int) -> list[dict[str, Any]]:
-        left = list(self._constraints.untried(cells(self._space, every_value), self._keys))
-        order = np.random.default_rng((self._seed, number)).permutation(len(left))
-        return [left[i] for i in order]
 
-    def _nothing_left(self) -> NoReturn:
-        fault = Fault("forbid", f"leaves nothing that {MAX_DRAWS} random draws could find")
-        raise SpecError([fault], "the search")
+def nothing_left(draws: int) -> NoReturn:
+    """Raise the SpecError of a search whose random draws were all forbidden or tried."""
+    fault = Fault("forbid", f"leaves nothing that {draws} random draws could find")
+    raise SpecError([fault], "the search")

@@ -1,6 +1,6 @@
-"""What a searcher knows of trials, and what of it a model is fitted to.
+"""The trials as a searcher knows them, and the data that a model is fitted to.
 
-Trials of different age are only ever compared by their values at equal epochs.
+Trials of different age are only compared by their values at equal epochs.
 """
 
 # N trials with a loss, P trials without one yet, D columns of the encoding
@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from tuner.search.curves import bounded
 from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
@@ -25,8 +26,7 @@ RUNNING, ENDED, FAILED, LOST = "running", "ended", "failed", "lost"
 
 Curve = Mapping[int, float]  # epoch -> loss, finite, at least one
 
-_TIE = 1e-9  # of a difference: orders what would otherwise be equal
-_LARGEST = 1e100  # of a loss: beyond it differences are not finite
+_TIE = 1e-9  # share of a difference that orders equal values
 
 
 @dataclass(slots=True)
@@ -34,9 +34,9 @@ class Observation:
     """One trial as a searcher knows it.
 
     origin: why its config was tried: initial, random, model, resumed (suggested before a resume),
-    or warm (evaluated before, or suggested by the model of what was). reports: epoch -> value of
-    the metric, finite; epoch 0 stands for a whole trial. status: running, ended, failed (a config
-    to avoid), or lost (nothing was learned about its config).
+    or warm (from an earlier experiment, or a model of its trials). reports: epoch -> finite value
+    of the metric; epoch 0 stands for a complete trial. status: running, ended, failed (a config to
+    avoid), or lost (nothing was learned about its config).
     """
 
     config: dict[str, Value]
@@ -55,16 +55,13 @@ class Observation:
         return self._key
 
     def encoded(self, encoding: Encoding) -> tuple[float, ...]:
-        """The point of its config in the search's `encoding`, of which there is one.
-
-        As a tuple, which needs two thirds of the memory of an array.
-        """
+        """The point of its config in the search's `encoding`; a tuple saves memory."""
         if self._u_D is None:
             self._u_D = tuple(encoding.encode(self.config).tolist())
         return self._u_D
 
     def add(self, value: Any, epoch: int = 0) -> None:
-        """Add the value of an epoch, or of the whole trial."""
+        """Add the value of an epoch, or of the complete trial."""
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):  # an integer that no float can hold
@@ -74,12 +71,12 @@ class Observation:
             self.reports[epoch] = number
 
     def end(self, *, error: bool = False, lost: bool = False) -> None:
-        """End it; where its last report was not a finite number, its config is at fault."""
+        """End it; if its last report was not a finite number, its config is at fault."""
         self.status = FAILED if error or self.broken else LOST if lost else ENDED
 
 
 class Observations:
-    """A search's own trials by their ids, and those of other runs, which come before them."""
+    """The trials of a search by their ids, after the `warm` ones of earlier experiments."""
 
     def __init__(self) -> None:
         self.trials: dict[str, Observation] = {}
@@ -90,12 +87,12 @@ class Observations:
         yield from self.trials.values()
 
     def running(self, trial_id: str) -> Observation | None:
-        """The trial, if it is one of the search's own and has not ended."""
+        """The trial of the search, if it has not ended."""
         trial = self.trials.get(trial_id)
         return trial if trial is not None and trial.status == RUNNING else None
 
     def tried(self) -> set[str]:
-        """Keys of the configs that must not come again: of all trials but lost ones."""
+        """Keys of the configs of all trials but lost ones, which must not come again."""
         return {trial.key for trial in self if trial.status != LOST}
 
 
@@ -103,9 +100,9 @@ class Observations:
 class ModelInput:
     """What a model is fitted to: N trials with reports, and those without; less is better.
 
-    loss_N: see `expected_losses`. curves: the N losses at each epoch. live_N: whether it still
-    runs. failed_ND: configs that failed. pending_PD: configs that run and have reported nothing.
-    allows: whether the config at a point may be tried; None: any may.
+    loss_N: see `expected_losses`. curves: the losses by epoch. live_N: whether a trial still runs.
+    failed_ND: configs that failed. pending_PD: running configs without a report. allows: whether
+    the config at a point may be tried; None: any may.
     """
 
     u_ND: Array
@@ -118,7 +115,7 @@ class ModelInput:
 
     @property
     def stops_early(self) -> bool:
-        """Whether a trial has ended at an earlier epoch than another has come to."""
+        """Whether a trial has ended at an earlier epoch than another has reached."""
         ends_N = np.array([max(curve) for curve in self.curves])
         return bool((ends_N[~self.live_N] < ends_N.max(initial=0)).any())
 
@@ -126,10 +123,7 @@ class ModelInput:
 def model_input(
     observations: Observations, encoding: Encoding, objective: Objective, max_t: int | None
 ) -> ModelInput:
-    """What the observations tell a model.
-
-    max_t: epochs of a whole trial; None: the most that any has reported.
-    """
+    """The input of a model. max_t: epochs of a complete trial; None: the most that one reported."""
     trials = list(observations)
     known = [trial for trial in trials if trial.status != FAILED and trial.reports]
     whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
@@ -146,7 +140,7 @@ def model_input(
 
 
 def _losses(reports: dict[int, float], sign: int, whole: int) -> dict[int, float]:
-    """The losses of `reports`: these themselves where that is what they are, as of most trials."""
+    """The losses of `reports`; the same object if nothing changes, to save memory."""
     if sign == 1 and 0 not in reports:
         return reports
     return {epoch or whole: sign * value for epoch, value in reports.items()}
@@ -158,38 +152,32 @@ def _points(trials: Sequence[Observation], encoding: Encoding) -> Array:
 
 
 def expected_losses(curves: Sequence[Curve]) -> Array:
-    """The loss that each of N trials is expected to have at the last epoch that any has come to.
+    """The expected loss of each of N trials at the last epoch that any has reached.
 
-    A trial that ended there has its own loss. One that ended before is expected where those are
-    that went on from about its loss at that epoch: their expected losses are fitted by a function
-    that never falls (isotonic regression). One better, or worse, than all of them there comes just
-    before the best, or behind the worst. So nothing is better or worse merely for its age.
+    A trial that ended there has its loss. One that ended before is expected where those are that
+    went on from about its loss at that epoch, by isotonic regression. One better, or worse, than
+    all of them comes just before the best, or behind the worst. So age alone makes none better.
     """
     ends_N = np.array([max(curve) for curve in curves], dtype=int)
-    own_N = _bounded([curve[max(curve)] for curve in curves])
+    own_N = bounded([curve[max(curve)] for curve in curves])
     expected_N = own_N.copy()
     for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
         here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
         met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
         if len(met):
-            then = _bounded([curves[i][end] for i in met.tolist()])
+            then = bounded([curves[i][end] for i in met.tolist()])
             expected_N[here] = _continued(own_N[here], then, expected_N[met])
-        else:  # none reported this epoch: the best is put with the best, the worst with the worst
+        else:  # none reported this epoch: the ranks are matched
             shares = np.argsort(np.argsort(own_N[here])) / max(len(here) - 1, 1)
             expected_N[here] = np.quantile(expected_N[later], shares)
     return expected_N
 
 
 def _continued(loss_N: Array, then: Array, expected: Array) -> Array:
-    """What trials that ended with `loss_N` are expected to reach, by those with `then` there."""
+    """The expected losses of trials that ended with `loss_N`, by those with `then` there."""
     at, which, counts = np.unique(then, return_inverse=True, return_counts=True)
     means = np.bincount(which, weights=expected) / counts
     fitted = isotonic_regression(means, weights=counts).x
     beyond_N = loss_N - np.clip(loss_N, at[0], at[-1])
     continued: Array = np.interp(loss_N, at, fitted) + _TIE * beyond_N
     return continued
-
-
-def _bounded(losses: ArrayLike) -> Array:
-    """The losses, within what can be subtracted."""
-    return np.asarray(np.clip(np.array(losses, dtype=float), -_LARGEST, _LARGEST))

@@ -1,4 +1,4 @@
-"""Parzen estimators: densities of configs in the unit cube, a kernel around each."""
+"""Parzen estimators: densities of configs in the unit cube, a kernel around each config."""
 
 # N observations, M draws, K kernels (the observations and the prior), D columns, C categories
 
@@ -11,10 +11,10 @@ from scipy.special import ndtr, ndtri
 
 from tuner.spec.space.encoding import Array, Column, Encoding
 
-_NEAR = 3  # neighbours that a kernel's width follows from
+_NEAR = 3  # neighbours that determine a kernel's width
 _NARROWEST = 0.03
 _SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
-_ROUNDS = 4  # of draws, which may all be forbidden or known already
+_ROUNDS = 4  # of draws, which may all be forbidden or tried
 _MOST_ENTRIES = 1 << 18  # of a matrix of draws and kernels
 _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
@@ -22,9 +22,9 @@ _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 class Parzen:
     """A mixture of kernels, each a product over the columns, and of a uniform density, the prior.
 
-    u_ND: snapped points, NaN where a column is inactive: there a kernel is uniform. width_ND: of
-    the kernels of numbers, normal ones cut off at the cube's sides. weight_N: how much each point
-    counts, else all the same; the prior counts as one of them does on average.
+    u_ND: snapped points, NaN in inactive columns, where a kernel is uniform. width_ND: of the
+    truncated normal kernels of numbers. weight_N: of the points, by default equal; the prior's is
+    their average.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Parzen:
         }
 
     def draw(self, count: int, rng: np.random.Generator, *, widening: float = 1.0) -> Array:
-        """`count` points of the mixture, if its kernels were `widening` times as wide; snapped."""
+        """`count` snapped points of the mixture with kernels `widening` times as wide."""
         kernel_M = rng.choice(len(self._weight_K), size=count, p=self._weight_K)
         at_MD = rng.random((count, self._u_KD.shape[1]))  # quantiles of the kernels
         u_MD = at_MD.copy()
@@ -66,7 +66,7 @@ class Parzen:
         return self._encoding.snap(u_MD)
 
     def log_density(self, u_MD: Array) -> Array:
-        """Against the uniform density; inactive columns count for nothing."""
+        """Relative to the uniform density; inactive columns are ignored."""
         rows = max(1, _MOST_ENTRIES // len(self._weight_K))
         parts = [self._log_density(u_MD[i : i + rows]) for i in range(0, len(u_MD), rows)]
         return np.concatenate(parts) if parts else np.empty(0)
@@ -96,8 +96,8 @@ def likelier(
 ) -> Iterator[Array]:
     """Points drawn around the good ones, `count` at a time, the most promising first.
 
-    They are compared by the ratio of the densities, to which expected improvement is proportional
-    (Bergstra et al., 2011). widening: of the kernels that are drawn from.
+    Expected improvement is proportional to the ratio of the densities (Bergstra et al., 2011).
+    widening: of the kernels that are drawn from.
     """
     for _ in range(_ROUNDS):
         u_MD = good.draw(count, rng, widening=widening)
@@ -106,18 +106,15 @@ def likelier(
 
 
 def scott_widths(u_ND: Array) -> Array:
-    """Widths by the numbers of points and of columns alone (Scott's rule).
-
-    Widths that are estimated from the good points shrink with them, and the search with it.
-    """
+    """Widths by the numbers of points and of columns alone (Scott's rule)."""
     count, dims = u_ND.shape
     return np.full(u_ND.shape, _SPREAD * max(count, 1) ** (-1 / (4 + dims)))
 
 
 def neighbour_widths(u_ND: Array) -> Array:
-    """Widths of kernels by the distance to the nearest points, column by column.
+    """Widths by the distance to the nearest points, column by column.
 
-    So a column in which near points agree is searched finely, and one in which they differ widely.
+    A column in which near points agree is searched finely.
     """
     width_ND = np.ones(u_ND.shape)
     for d in range(u_ND.shape[1]):
@@ -136,7 +133,7 @@ def neighbour_widths(u_ND: Array) -> Array:
 
 
 def adaptive_widths(u_ND: Array) -> Array:
-    """hyperopt's widths: the wider gap to the next points of the same column, or to its middle."""
+    """hyperopt's widths: the wider gap to the next points of the column, or to its middle."""
     from hyperopt import tpe
 
     width_ND = np.ones(u_ND.shape)
@@ -151,7 +148,7 @@ def adaptive_widths(u_ND: Array) -> Array:
 
 
 def _categories(column: Column, u_K: Array) -> Array:
-    """The weight of each category in each kernel: mostly its own, a little of the others."""
+    """The weight of each category in each kernel: mostly that of its point."""
     known_K = ~np.isnan(u_K)
     share_KC = np.full((len(u_K), column.categories), 1 / (known_K.sum() + 1))
     chosen_K = np.minimum((u_K[known_K] * column.categories).astype(int), column.categories - 1)

@@ -1,4 +1,4 @@
-"""BOHB's model: kernel densities of the good and the bad configs, whatever rung they came to."""
+"""BOHB's model: kernel densities of the good and the bad configs, at all rungs."""
 
 # N observations, D columns
 
@@ -51,12 +51,11 @@ def build(settings: BOHBSettings, seed: int, **context: Any) -> Searcher:
 
 @dataclass(frozen=True, slots=True)
 class BOHB:
-    """Proposes configs where the good trials lie dense, against the bad ones.
+    """Proposes configs that are likelier among the good trials than among the bad ones.
 
     After Falkner, Klein and Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at
-    Scale" (2018), to be used under asynchronous Hyperband. There the model is that of the highest
-    rung with enough trials, which are few; here every trial counts, by the loss that it is expected
-    to reach. random_share: see `BOHBSettings`; it keeps the search from being misled for ever.
+    Scale" (2018), for asynchronous Hyperband. There the model has the trials of the highest rung
+    with enough of them; here all trials, by the loss that they are expected to reach.
     """
 
     random_share: float

@@ -1,4 +1,4 @@
-"""Grid search: the cells of the grid, or given configs in order, each with every seed."""
+"""Grid search: the cells of a grid, or a list of configs, each with every seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.spec.strategies import GridSettings
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
-SETTINGS = GridSettings  # of `tuner.spec`, whose own rules need it: it is how leaders are confirmed
+SETTINGS = GridSettings  # in `tuner.spec`, which needs it to confirm leaders
 
 
 def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:

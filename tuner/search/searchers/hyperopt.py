@@ -45,7 +45,7 @@ class HyperOptSettings(ModelSettings):
 
     @model_validator(mode="after")
     def _used(self) -> Self:
-        """Refuse what hyperopt's own engine would not heed."""
+        """Refuse settings that hyperopt's engine does not use."""
         if self.engine == "hyperopt":
             fields = type(self).model_fields
             unused = [n for n in ("gamma", "candidates") if getattr(self, n) != fields[n].default]
@@ -78,14 +78,12 @@ class TPE:
     Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (2011), with kernels over all
     columns at once (Falkner et al., BOHB, 2018) and good trials weighted by how much better they
     are than the others (Song et al., "A General Recipe for Likelihood-free Bayesian Optimization",
-    2022; Watanabe, "Tree-Structured Parzen Estimator", 2023, compares these choices). The others'
-    kernels are as wide as hyperopt makes them, a good trial's follow from its nearest good
-    neighbours. hyperopt's own `tpe.suggest` models every hyperparameter by itself.
+    2022; Watanabe, "Tree-Structured Parzen Estimator", 2023, compares these choices). hyperopt's
+    `tpe.suggest` models each hyperparameter separately.
 
-    Once trials are stopped early, most losses are expectations, too little to estimate widths from:
-    these then follow from the number of trials, and candidates are drawn from wider kernels, as in
-    BOHB. Trials that failed, or run and have reported nothing, count among the others. gamma and
-    candidates: see `HyperOptSettings`.
+    Once trials are stopped early, most losses are expectations, too uncertain to estimate widths
+    from: these then follow from the number of trials, and candidates are drawn from wider kernels,
+    as in BOHB. Failed trials and running ones without a report count among the others.
     """
 
     gamma: float
@@ -118,7 +116,7 @@ class TPE:
 def _improvements(loss_N: Array, count: int) -> Array:
     """How far below the others' best each of the `count` least losses is, 1 on average.
 
-    loss_N: ascending. All weigh the same where none is below.
+    loss_N: ascending. All weigh the same if none is below.
     """
     import numpy as np
 
