@@ -25,9 +25,10 @@ settings.load_profile("no deadline")
 
 
 def pytest_configure(config):
-    cache = TemporaryDirectory(prefix="tuner-tests-")  # no test fills the user's
-    os.environ["XDG_CACHE_HOME"] = cache.name
-    config.add_cleanup(cache.cleanup)
+    for variable in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):  # no test fills the user's
+        folder = TemporaryDirectory(prefix="tuner-tests-")
+        os.environ[variable] = folder.name
+        config.add_cleanup(folder.cleanup)
     # Whoever starts pytest in the background of a script has these ignored, and what it starts, too
     for number, usual in DEFAULTS.items():
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -57,7 +57,8 @@ class Page:
         """What a command of the page, with these arguments added, came to."""
         program, *words = shlex.split(line, comments=True)
         assert program == "tuner", line
-        done = commands.call(*words, *more)
+        trust = ["--trust"] if words[0] in ("run", "validate") else []  # a reader is asked
+        done = commands.call(*words, *more, *trust)
         assert not done.exception, f"{line}\n{done.output}"
         assert not done.return_value, f"{line}\n{done.output}"
         return done

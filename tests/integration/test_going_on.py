@@ -33,7 +33,7 @@ def test_longer_trials_go_on_after_a_kill_as_if_there_had_been_none(short, tmp_p
     whole = resume_experiment(copy, changes=LONGER)
     (tmp_path / "open").unlink()
     (tmp_path / "steps").write_text("." * 5)  # so that the second step from here waits at the gate
-    process = driven.start("resume", folder, "scheduler.max_t=4", "--yes", cwd=tmp_path)
+    process = driven.start("resume", folder, "scheduler.max_t=4", "--trust", cwd=tmp_path)
     wait_for(at_the_gate(tmp_path), process)
     process.kill()
     process.wait()

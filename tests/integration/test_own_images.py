@@ -85,7 +85,7 @@ def test_a_function_of_the_users_gives_the_images_of_a_search_of_two_workers(her
     assert "exact copies of images of another split" in done.stderr
     results = Results(here / "results" / "mine")
     assert {trial.status for trial in results.trials.values()} <= {"completed", "stopped"}
-    confirmed = call("confirm", "mine", "--top", "1", "--seeds", "1", "--yes", "--json")
+    confirmed = call("confirm", "mine", "--top", "1", "--seeds", "1", "--json")
     assert confirmed.return_value == 0, confirmed.stderr
     assert call("export", "mine", "--to", "model").return_value == 0
     config = json.loads((here / "model" / "config.json").read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -80,17 +81,46 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_its_file_is_found_and_nothing_imported(package: Path) -> None:
     assert file_of("a_package.inner.code") == package / "code.py"
     assert file_of("a_package.inner") == package / "__init__.py"
-    for nowhere in ("a_package.outer", "a_package.inner.code.x", "nowhere", "", "__main__"):
+    for nowhere in ("a_package.outer", "a_package.inner.code.x", "nowhere", ""):
         assert file_of(nowhere) is None
     assert "a_package" not in sys.modules
 
 
-def test_what_lies_below_a_folder_is_no_installed_package(package: Path) -> None:
+def test_remember_code_holds_for_its_path_and_file(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     code = NamedCode("trainable", "a_package.inner.code:train")
-    assert code.is_below(package)
-    assert not code.is_below(package / "deeper")
-    assert not NamedCode("trainable", "yaml:unsafe_load").is_below(Path("/"))
-    assert not NamedCode("trainable", "nowhere:x").is_below(Path("/"))
+    assert not code.is_remembered
+    code.remember()
+    assert NamedCode("training.model", code.path).is_remembered
+    assert not NamedCode("trainable", "a_package.inner.code:other").is_remembered
+    copy = shutil.copytree(tmp_path / "a_package", tmp_path / "elsewhere" / "a_package")
+    monkeypatch.syspath_prepend(str(copy.parent))
+    assert not code.is_remembered  # the same name now means another file
+
+
+def test_remember_command_holds_for_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (command,) = code_named({"trainable": {"command": ["make", "train"]}})
+    (target,) = code_named({"notify": "exec:make alarm"})
+    for code in (command, target):
+        code.remember()
+        assert code.is_remembered
+    monkeypatch.chdir("/")
+    assert not command.is_remembered
+
+
+def test_remember_without_writable_home_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    code = NamedCode("trainable", "a.b:train")
+    code.remember()
+    assert not code.is_remembered
 
 
 def test_what_python_brings_is_standard_and_a_file_of_that_name_is_not(

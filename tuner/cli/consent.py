@@ -1,7 +1,8 @@
-"""Questions to the user, most of all before a spec from elsewhere has code imported.
+"""Questions to the user: before foreign code is imported, and before something is removed.
 
-It says which code that is. What the user names on the command line, a module or a .py file, is
-neither told nor asked about.
+What the user names on the command line, a module or a .py file, needs no consent. Code that a file
+of text, a folder or an export names is imported only with --trust, after a yes at a terminal, or if
+a search of this user has run it on this machine before.
 """
 
 from __future__ import annotations
@@ -23,60 +24,61 @@ if TYPE_CHECKING:
     from tuner.vision.export.read import Export
 
 
-def admit_experiment(experiment: Described, *, yes: bool, trains_only: bool = False) -> None:
-    """Say which code an experiment is about to import, and what else its spec reaches out to.
+def admit(code: Sequence[NamedCode], source: str, *, trust: bool) -> None:
+    """Return if the code that `source` names may be imported.
 
-    Modules are looked for here, too. trains_only: neither its searcher nor its scheduler is used.
-    Raises Abort where the user refuses.
+    Raises UsageError without a terminal, and Abort if the user refuses.
     """
-    from tuner.planning.resolve import search_modules_in
-    from tuner.spec.code import is_dotted
-    from tuner.spec.notify import runs_or_reads
+    if trust:
+        return
+    foreign = [printable(each.description) for each in code if not each.is_remembered]
+    if not foreign:
+        return
+    names = "\n".join(["", *(f"  {name}" for name in foreign)])
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{printable(source)} names code that has not run here before:{names}\n"
+            "give --trust to run it"
+        )
+    click.confirm(f"{printable(source)} names code:{names}\nrun it?", abort=True, err=True)
 
-    search_modules_in(Path.cwd())
-    spec = experiment.spec
+
+def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = False) -> None:
+    """Admit the code that an experiment names.
+
+    Modules are looked for in the working directory from here on. trains_only: neither its searcher
+    nor its scheduler is used.
+    """
     code = _code_of(experiment)
     if trains_only:
         code = [each for each in code if each.key not in ("search.strategy", "scheduler.name")]
-    _announce(code, experiment.name)
-    named: dict[str, Any] = {"log": ", ".join(spec.log)}
-    named["notify"] = ", ".join(target for target in spec.notify if not runs_or_reads(target))
-    named |= {f"training.{name}": spec.training.get(name) for name in ("data_dir", "start_from")}
-    dataset = spec.training.get("dataset")
-    if spec.ships and isinstance(dataset, str) and ":" in dataset and not is_dotted(dataset):
-        named["training.dataset"] = dataset
-    for name, value in named.items():
-        if value:
-            click.echo(printable(f"using {name} {value}, which {experiment.name} names"), err=True)
-    _ask(code, yes=yes, foreign=experiment.folder)
+    admit(code, experiment.name, trust=trust)
 
 
-def admit_network(experiment: Described, *, yes: bool) -> None:
-    """The same for the networks alone that its trials have trained."""
-    from tuner.planning.resolve import search_modules_in
-
-    search_modules_in(Path.cwd())
+def admit_network(experiment: Described, *, trust: bool) -> None:
+    """Admit only the networks that the experiment's trials have trained."""
     code = [each for each in _code_of(experiment) if each.key.endswith(".model")]
-    _announce(code, experiment.name)
-    _ask(code, yes=yes, foreign=experiment.folder)
+    admit(code, experiment.name, trust=trust)
 
 
-def admit_export(export: Export, *, yes: bool) -> None:
-    """The same for an exported model, and what it names: its trainable, its images, its network."""
-    from tuner.planning.resolve import search_modules_in
+def admit_export(export: Export, *, trust: bool) -> None:
+    """Admit the code of an exported model: its trainable, its images and its network.
 
-    search_modules_in(Path.cwd())
-    code = code_of_export(export)
-    _announce(code, str(export.folder))
-    _ask(code, yes=yes, foreign=export.folder)
+    Raises UsageError inside the exported folder, whose own files Python would import.
+    """
+    code = _code_of_export(export)
+    if code and Path.cwd().is_relative_to(export.folder.resolve()):
+        raise UsageError(
+            f"{code[0].path} is imported from the working directory, and that is the "
+            "exported folder: go to your own one, for no code of an export is run"
+        )
+    admit(code, str(export.folder), trust=trust)
 
 
-def code_of_export(export: Export) -> list[NamedCode]:
+def _code_of_export(export: Export) -> list[NamedCode]:
     """The code that evaluating an export imports, but for what ships."""
-    from tuner.spec.code import code_named
-
     config = export.config
-    return code_named(
+    return _code_named(
         {
             "trainable": config.trainable,
             "training": config.training,
@@ -85,17 +87,23 @@ def code_of_export(export: Export) -> list[NamedCode]:
     )
 
 
-def _code_of(experiment: Described) -> list[NamedCode]:
-    """What the spec of an experiment names, and the configs of its trials, which may be others."""
+def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
+    from tuner.planning.resolve import search_modules_in
     from tuner.spec.code import code_named
 
+    search_modules_in(Path.cwd())
+    return code_named(spec)
+
+
+def _code_of(experiment: Described) -> list[NamedCode]:
+    """What the spec of an experiment names, and the configs of its trials."""
     named = experiment.spec.model_dump(
         mode="json", include={"trainable", "training", "search", "scheduler", "notify"}
     )
-    code = code_named(named)
+    code = _code_named(named)
     if not experiment.spec.ships:  # in whose configs `model` may mean anything
         return code
-    tried = code_named(
+    tried = _code_named(
         {"trainable": named["trainable"], "search": {"configs": _models_of(experiment)}}
     )
     known = {each.path for each in code}
@@ -117,26 +125,6 @@ def _models_of(experiment: Described) -> list[dict[str, Any]]:
             if isinstance(config, dict) and "model" in config:
                 models[json.dumps(config["model"])] = config["model"]
     return [{"model": model} for model in models.values()]
-
-
-def admit_file(code: Sequence[NamedCode], source: str, *, yes: bool) -> None:
-    """The same for a spec in a file of YAML or JSON, `source`."""
-    _announce(code, source)
-    _ask(code, yes=yes)
-
-
-def _announce(code: Sequence[NamedCode], source: str) -> None:
-    for each in code:
-        click.echo(printable(f"{each.announcement}, which {source} names"), err=True)
-
-
-def _ask(code: Sequence[NamedCode], *, yes: bool, foreign: Path | None = None) -> None:
-    """Ask about code that is not of the working directory, or lies in a `foreign` folder in it."""
-    here = Path.cwd()
-    unknown = [c for c in code if not c.is_below(here) or (foreign and c.is_below(foreign))]
-    if unknown and not yes and sys.stdin.isatty():
-        names = ", ".join(each.path for each in unknown)
-        click.confirm(f"run {printable(names)}, from outside this folder?", abort=True, err=True)
 
 
 def ask(question: str, *, yes: bool, unattended: str) -> None:

@@ -119,7 +119,7 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 @options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
 @options.address
 @options.evaluate
-@options.yes
+@options.trust
 @options.storage
 @options.as_json
 def confirm(
@@ -128,7 +128,7 @@ def confirm(
     seeds: int,
     address: str,
     evaluate: bool,
-    yes: bool,
+    trust: bool,
     storage: str | None,
     as_json: bool,
 ) -> int:
@@ -138,7 +138,7 @@ def confirm(
     that one. From then on best, export and evaluate use it.
     """
     results = tuner.load_results(name, storage)
-    admit_experiment(results, yes=yes, trains_only=True)
+    admit_experiment(results, trust=trust, trains_only=True)
     confirmation = tuner.confirm(results, top=top, seeds=seeds, address=address)
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import shlex
 import time
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli import options
-from tuner.cli.consent import admit_file
+from tuner.cli.consent import admit
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.wording import program
 
 if TYPE_CHECKING:
     from tuner.cluster.jobs import Jobs
+    from tuner.spec.code import NamedCode
 
 
 @click.command(
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     "--resume", metavar="NAME", help="Go on with this experiment instead of starting a new one."
 )
 @click.option("--no-wait", is_flag=True, help="Print the job's id and return at once.")
-@options.yes
+@options.trust
 @options.wait_for_resources
 @options.dashboard
 def submit(
@@ -44,7 +45,7 @@ def submit(
     like: str | None,
     resume: str | None,
     no_wait: bool,
-    yes: bool,
+    trust: bool,
     wait_for_resources: float | None,
     address: str,
     **flags: Any,
@@ -77,9 +78,11 @@ def submit(
         arguments = ["run", "--like", like, *set_by_flags, *changes, "--storage", storage]
     else:
         entries = [entry(changes.pop(0), directory)] if is_named else []
-        _check(experiment if is_named else None, changes, flags, yes=yes)
+        trust |= _check(experiment if is_named else None, changes, flags, trust=trust)
         set_by_flags = _set_by({**flags, "storage": storage})
         arguments = ["run", *entries, *set_by_flags, *changes]
+    if trust:
+        arguments.append("--trust")
     if wait_for_resources is not None:
         arguments.append(f"--wait-for-resources={wait_for_resources:g}s")
     with connected(address) as cluster:
@@ -107,21 +110,30 @@ def _set_on_resume(flags: dict[str, Any]) -> list[str]:
 
 
 def _check(
-    experiment: str | None, assignments: list[str], flags: dict[str, Any], *, yes: bool
-) -> None:
-    """Refuse here what the cluster would refuse, but for what only it knows."""
+    experiment: str | None, assignments: list[str], flags: dict[str, Any], *, trust: bool
+) -> bool:
+    """Whether the experiment names code, which has been admitted.
+
+    Raises here what the cluster would raise, but for what only it knows.
+    """
     from tuner.planning.resolve import resolve
 
     changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
-    admit = partial(admit_file, yes=yes)
+    named: list[NamedCode] = []
+
+    def admit_here(code: Sequence[NamedCode], source: str) -> None:
+        admit(code, source, trust=trust)
+        named.extend(code)
+
     resolve(
         experiment,
         changes,
         command=flags["command"],
         strategy=flags["strategy"],
         scheduler=flags["scheduler"],
-        admit=admit,
+        admit=admit_here,
     )
+    return bool(named)
 
 
 @click.command(cls=options.Command, section="Cluster", order=2)

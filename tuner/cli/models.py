@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.consent import admit_experiment, admit_export, admit_network, code_of_export
+from tuner.cli.consent import admit_experiment, admit_export, admit_network
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.wording import printable, program
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     help="Also write the model in this format. May be given several times.",
 )
 @options.trial
-@options.yes
+@options.trust
 @options.storage
 def export(
     name: str,
@@ -52,7 +51,7 @@ def export(
     trials: str | None,
     formats: tuple[str, ...],
     trial_id: str | None,
-    yes: bool,
+    trust: bool,
     storage: str | None,
 ) -> int:
     """Export the best model of experiment NAME.
@@ -69,7 +68,9 @@ def export(
 
         click.echo(str(write_table(results.dataframe(), trials)))
     if formats:
-        admit_network(results, yes=yes)  # a format is written of the model, which its code builds
+        admit_network(
+            results, trust=trust
+        )  # a format is written of the model, which its code builds
     if to is not None:
         click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
     return 0
@@ -89,14 +90,14 @@ def export(
     help="A folder of labelled images for an export, or where the data set lies.",
 )
 @options.trial
-@options.yes
+@options.trust
 @options.storage
 @options.as_json
 def evaluate(
     name: str,
     data_dir: str | None,
     trial_id: str | None,
-    yes: bool,
+    trust: bool,
     storage: str | None,
     as_json: bool,
 ) -> int:
@@ -110,11 +111,11 @@ def evaluate(
 
     export = _exported(name, storage)
     if export is None:
-        measured = _evaluate_best(name, storage, trial_id, data_dir, yes)
+        measured = _evaluate_best(name, storage, trial_id, data_dir, trust)
     elif trial_id is not None:
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
-        measured = _evaluate_export(export, data_dir, yes)
+        measured = _evaluate_export(export, data_dir, trust)
     click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
     return 0
 
@@ -150,13 +151,13 @@ def _exported(name: str, storage: str | None) -> Export | None:
 
 
 def _evaluate_best(
-    name: str, storage: str | None, trial_id: str | None, data_dir: str | None, yes: bool
+    name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
 ) -> dict[str, Any]:
     from tuner.experiment.results.best import best_model, known_test
     from tuner.vision.export import evaluate as evaluation
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
-    admit_experiment(pick.results, yes=yes, trains_only=True)
+    admit_experiment(pick.results, trust=trust, trains_only=True)
     if data_dir is not None and known_test(pick.results, pick.trial_id):
         click.echo(
             "it was measured before, and that result is shown: --data is not used; to measure the "
@@ -167,14 +168,8 @@ def _evaluate_best(
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 
-def _evaluate_export(export: Export, data_dir: str | None, yes: bool) -> dict[str, Any]:
+def _evaluate_export(export: Export, data_dir: str | None, trust: bool) -> dict[str, Any]:
     from tuner.vision.export.evaluate import evaluate_export
 
-    code = code_of_export(export)
-    if code and Path.cwd().is_relative_to(export.folder.resolve()):
-        raise UsageError(
-            f"{code[0].path} is imported from the working directory, and that is the "
-            "exported folder: go to your own one, for no code of an export is run"
-        )
-    admit_export(export, yes=yes)
+    admit_export(export, trust=trust)
     return evaluate_export(export, data_dir=data_dir)

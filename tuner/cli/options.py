@@ -208,11 +208,12 @@ sort = _all_of(
     click.option("--sort", metavar="COLUMN", help="Sort by this column, ascending."),
     click.option("--reverse", is_flag=True, help="Reverse the order."),
 )
-yes = click.option(
+trust = click.option(
+    "--trust",
     "--yes",
+    "trust",
     is_flag=True,
-    help="Ask no questions, neither about code that a spec from elsewhere names nor about a large "
-    "grid.",
+    help="Run the code that a file or an experiment names, and a large grid, without asking.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 trial = click.option(

@@ -39,12 +39,12 @@ def queue() -> None:
 @queue.command()
 @options.spec
 @click.option("--user", metavar="NAME", help="The user whose search it is.  [default: you]")
-@options.yes
+@options.trust
 def add(
     experiment: str | None,
     assignments: tuple[str, ...],
     user: str | None,
-    yes: bool,
+    trust: bool,
     address: str,
     **flags: Any,
 ) -> int:
@@ -60,7 +60,7 @@ def add(
 
     waiting = Queue(flags["storage"] or default_storage())
     paths = list(sys.path)
-    spec, _ = resolve(experiment, assignments, address, flags, yes=yes)
+    spec, _ = resolve(experiment, assignments, address, flags, trust=trust)
     is_named = flags["name"] or any(each.startswith("name=") for each in assignments)
     entry = entry_of(
         spec,

@@ -39,7 +39,7 @@ _LARGE_GRID = 10_000  # cells
 @options.spec
 @click.option("--dry-run", is_flag=True, help="Only check, as `tuner validate` does.")
 @options.evaluate
-@options.yes
+@options.trust
 @options.wait_for_resources
 @options.as_json
 def run(
@@ -47,7 +47,7 @@ def run(
     assignments: tuple[str, ...],
     dry_run: bool,
     evaluate: bool,
-    yes: bool,
+    trust: bool,
     wait_for_resources: float | None,
     as_json: bool,
     address: str,
@@ -71,13 +71,13 @@ def run(
     """
     from tuner.spec.code import refuse_elsewhere
 
-    spec, source = resolve(experiment, assignments, address, flags, yes=yes)
+    spec, source = resolve(experiment, assignments, address, flags, trust=trust)
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
     refuse_elsewhere(spec.trainable)
     _warn(spec, here=address == LOCAL)
-    _confirm_large_grid(spec, confirmed=yes)
+    _confirm_large_grid(spec, confirmed=trust)
     for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
         click.echo(printable(f"warning: {warning}"), err=True)
     from tuner.cluster import connect as cluster
@@ -89,7 +89,7 @@ def run(
                 results = tuner.run_experiment(spec)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
-                spec, source = resolve(experiment, assignments, address, flags, yes=True)
+                spec, source = resolve(experiment, assignments, address, flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
 
 
@@ -136,7 +136,7 @@ def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
 @options.max_concurrent
 @options.notify
 @options.wait_for_resources
-@options.yes
+@options.trust
 @options.storage
 @options.as_json
 def resume(
@@ -150,7 +150,7 @@ def resume(
     time_budget: float | None,
     max_concurrent: int | None,
     notify: tuple[str, ...],
-    yes: bool,
+    trust: bool,
     storage: str | None,
     as_json: bool,
 ) -> int:
@@ -179,11 +179,12 @@ def resume(
 
         click.echo(nothing_left(results), err=as_json)
         if as_json:
-            admit_experiment(before, yes=yes)  # to evaluate the best may import its code
+            if evaluate:
+                admit_experiment(before, trust=trust)
             return print_outcome(results, evaluate=evaluate, as_json=True)
         return exit_code(results)
     trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
-    admit_experiment(before, yes=yes)
+    admit_experiment(before, trust=trust)
     spec = before.spec
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)

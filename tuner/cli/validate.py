@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
-from tuner.cli.consent import admit_file
+from tuner.cli.consent import admit
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.places import LOCAL
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 @click.option(
     "--summary", is_flag=True, help="Also show the networks, layer by layer; takes seconds."
 )
-@options.yes
+@options.trust
 @options.as_json
 def validate(
     experiment: str | None,
     assignments: tuple[str, ...],
     summary: bool,
-    yes: bool,
+    trust: bool,
     as_json: bool,
     address: str,
     **flags: Any,
@@ -53,7 +53,7 @@ def validate(
     EXPERIMENT and KEY=VALUE are those of `tuner run`. With --address it also asks the nodes of
     the cluster what fits on which, and whether they share the storage.
     """
-    spec, source = resolve(experiment, assignments, address, flags, yes=yes)
+    spec, source = resolve(experiment, assignments, address, flags, trust=trust)
     print_plan(spec, source, address, as_json, summary=summary)
     return 0
 
@@ -64,11 +64,11 @@ def resolve(
     address: str,
     flags: dict[str, Any],
     *,
-    yes: bool,
+    trust: bool,
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
-    yes: code that a file of text names is announced, and not asked about.
+    trust: code that a file of text names is imported without a question.
     """
     from tuner.planning.resolve import resolve as resolve_spec
     from tuner.planning.validation import Machine
@@ -83,7 +83,7 @@ def resolve(
         strategy=flags["strategy"],
         scheduler=flags["scheduler"],
         machine=machine,
-        admit=partial(admit_file, yes=yes),
+        admit=partial(admit, trust=trust),
     )
     if spec.warm_start:
         from tuner.search.warm_start import leave_out_tried, warm_start_of

@@ -33,7 +33,7 @@ from tuner.search.resuming import (
     trainable_of,
 )
 from tuner.search.warm_start import warm_start_of
-from tuner.spec.code import refuse_elsewhere
+from tuner.spec.code import code_named, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
 
 _log = logging.getLogger(__name__)
@@ -138,6 +138,8 @@ def _search(
     from tuner.search.driver import Driver
     from tuner.search.tune_run import TuneRun
 
+    for code in code_named(spec.model_dump(mode="json")):
+        code.remember()  # this user runs it: a resume need not ask
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
         driver = Driver(spec, folder, journal, **how)
         if written:

@@ -8,11 +8,14 @@ what its config says.
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,9 +23,10 @@ from pkgutil import iter_modules
 from typing import Any
 
 from tuner.errors import UsageError
+from tuner.places import state_folder
 from tuner.settings import FaultsError
 from tuner.spec.by_value import is_by_value
-from tuner.spec.command import Command, read_command
+from tuner.spec.command import read_command
 from tuner.spec.notify import runs_or_reads
 from tuner.spec.space.domains import Choice
 from tuner.spec.space.parsing import parse_space
@@ -59,17 +63,29 @@ class NamedCode:
         return file_of(self.module)
 
     @property
-    def announcement(self) -> str:
-        """What is about to be done with it, to say before."""
-        return f"importing {self.path} ({self.file or 'not found'})"
+    def description(self) -> str:
+        """The code and its file, for a question to the user."""
+        return f"{self.path} ({self.file or 'not found'})"
 
-    def is_below(self, directory: Path) -> bool:
-        """Whether its file lies below `directory` and is of no package that is installed there."""
-        file = self.file
-        if file is None or not file.resolve().is_relative_to(directory.resolve()):
-            return False
-        installed = (sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib"))
-        return not any(file.resolve().is_relative_to(Path(path).resolve()) for path in installed)
+    @property
+    def identity(self) -> str:
+        """What a user who has run this code has run."""
+        return f"{self.path} in {self.file and self.file.resolve()}"
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether a search of this user has run this code on this machine."""
+        return os.path.isfile(self._record)  # False for a folder that may not be read
+
+    def remember(self) -> None:
+        """Record that this user runs this code; without a writable home folder nothing is kept."""
+        with suppress(OSError):
+            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._record.touch(mode=0o600)
+
+    @property
+    def _record(self) -> Path:
+        return state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +93,25 @@ class NotifiedCode(NamedCode):
     """A target of `notify` that runs a command, or sends what the environment holds."""
 
     @property
-    def file(self) -> None:
-        return None
+    def description(self) -> str:
+        return f"notify {self.path}"
 
     @property
-    def announcement(self) -> str:
-        return f"notifying {self.path}"
+    def identity(self) -> str:
+        return self.description
 
 
 @dataclass(frozen=True, slots=True)
 class CommandCode(NamedCode):
-    """A command that trains. It has a file only where it does no more than run a script in Python.
-
-    So any other program counts as code from elsewhere, whatever files its arguments name.
-    """
-
-    command: Command
+    """A command that trains. It means another program in another directory."""
 
     @property
-    def file(self) -> Path | None:
-        script = self.command.script
-        return Path(script).absolute() if script else None
+    def description(self) -> str:
+        return f"command {self.path}"
 
     @property
-    def announcement(self) -> str:
-        return f"running {self.path}"
+    def identity(self) -> str:
+        return f"{self.description} in {Path.cwd()}"
 
 
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
@@ -121,7 +131,7 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     trainable = spec.get("trainable")
     command = read_command(trainable)
     return [
-        *([CommandCode("trainable", str(command).removeprefix("$ "), command)] if command else ()),
+        *([CommandCode("trainable", str(command).removeprefix("$ "))] if command else ()),
         *(code for code in named if not is_standard(code.module)),
         *(NotifiedCode("notify", t) for t in targets if isinstance(t, str) and runs_or_reads(t)),
     ]
