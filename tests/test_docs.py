@@ -35,7 +35,7 @@ from tuner.service.queue import runner, searches
 from tuner.service.watch import HERE, STORE
 from tuner.spec import plain_values, plain_yaml
 from tuner.spec import text as spec_text
-from tuner.spec.code import LIBRARIES
+from tuner.spec.code import LIBRARIES, NamedCode
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.sections import Resources
 from tuner.spec.space import parsing
@@ -179,6 +179,7 @@ def finished(here: Path) -> Path:
 
 
 def test_experiments_page_commands_run(finished: Path) -> None:
+    NamedCode("trainable", "commands:a_function").remember()
     page = PAGES["experiments"]
     for line in page.commands:
         more = ["--dry-run"] if line.startswith("tuner run ") else []

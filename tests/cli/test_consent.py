@@ -99,6 +99,8 @@ def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, answered):
     answered(True)
     assert validate(theirs)
     assert "their_code" in sys.modules
+    answered(False)
+    assert validate(theirs)  # remembered
 
 
 def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypatch):

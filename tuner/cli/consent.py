@@ -1,8 +1,8 @@
 """Questions to the user: before foreign code is imported, and before something is removed.
 
 What the user names on the command line, a module or a .py file, needs no consent. Code that a file
-of text, a folder or an export names is imported only with --trust, after a yes at a terminal, or if
-a search of this user has run it on this machine before.
+of text, a folder or an export names is imported only with --trust or after a yes at a terminal, once
+for all: what this user has trusted or run on this machine is remembered.
 """
 
 from __future__ import annotations
@@ -29,18 +29,15 @@ def admit(code: Sequence[NamedCode], source: str, *, trust: bool) -> None:
 
     Raises UsageError without a terminal, and Abort if the user refuses.
     """
-    if trust:
-        return
-    foreign = [printable(each.description) for each in code if not each.is_remembered]
-    if not foreign:
-        return
-    names = "\n".join(["", *(f"  {name}" for name in foreign)])
-    if not sys.stdin.isatty():
-        raise UsageError(
-            f"{printable(source)} names code that has not run here before:{names}\n"
-            "give --trust to run it"
-        )
-    click.confirm(f"{printable(source)} names code:{names}\nrun it?", abort=True, err=True)
+    foreign = [each for each in code if not each.is_remembered]
+    if foreign and not trust:
+        names = "\n".join(f"  {printable(each.description)}" for each in foreign)
+        names = f"{printable(source)} names code that has not run here before:\n{names}\n"
+        if not sys.stdin.isatty():
+            raise UsageError(f"{names}give --trust to run it")
+        click.confirm(f"{names}run it?", abort=True, err=True)
+    for each in foreign:
+        each.remember()
 
 
 def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = False) -> None:

@@ -74,11 +74,11 @@ class NamedCode:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether a search of this user has run this code on this machine."""
+        """Whether this user has trusted or run this code on this machine."""
         return os.path.isfile(self._record)  # False for a folder that may not be read
 
     def remember(self) -> None:
-        """Record that this user runs this code; without a writable home folder nothing is kept."""
+        """Record that this user trusts this code; without a writable home folder nothing is kept."""
         with suppress(OSError):
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._record.touch(mode=0o600)
