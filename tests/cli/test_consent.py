@@ -137,9 +137,9 @@ SCHEDULER = {"scheduler": {"name": "ray.y", "max_t": 9}}
 def test_admit_experiment_that_only_trains_passes_over_its_searcher(here, named):
     results = experiment(here, trainable=IMAGE_CLASSIFIER, **named)
     admit_experiment(results, trust=False, trains_only=True)
-    admit_experiment(results, trust=True)
     with pytest.raises(UsageError, match=r"ray\.[xy]"):
         admit_experiment(results, trust=False)
+    admit_experiment(results, trust=True)
 
 
 @pytest.mark.parametrize(
