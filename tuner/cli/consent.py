@@ -1,8 +1,8 @@
 """Questions to the user: before foreign code is imported, and before something is removed.
 
 What the user names on the command line, a module or a .py file, needs no consent. Code that a file
-of text, a folder or an export names is imported only with --trust or after a yes at a terminal, once
-for all: what this user has trusted or run on this machine is remembered.
+of text, a folder or an export names is imported only with --trust or after a yes at a terminal.
+What this user has trusted or run on this machine is remembered.
 """
 
 from __future__ import annotations

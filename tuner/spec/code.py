@@ -78,7 +78,7 @@ class NamedCode:
         return os.path.isfile(self._record)  # False for a folder that may not be read
 
     def remember(self) -> None:
-        """Record that this user trusts this code; without a writable home folder nothing is kept."""
+        """Record that this user trusts this code; nothing is kept without a writable home."""
         with suppress(OSError):
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._record.touch(mode=0o600)
