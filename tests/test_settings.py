@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError, Settings, known_names, meaning, parse, purpose
+from tuner.settings import FaultsError, Settings, known_names, parse
 
 
 class Inner(Settings):
@@ -93,40 +93,6 @@ def test_a_rule_brings_its_own_faults():
 def test_keys_stand_under_a_prefix():
     _, [fault] = parse(Outer, {}, prefix="search")
     assert fault.key == "search.name"
-
-
-class Told(Settings):
-    """What it is for; and how.
-
-    More of that. size, depth: in cells. It counts: from 0 on. name: of the whole.
-    """
-
-    size: int = 1
-    depth: int = 1
-    name: str = ""
-    rate: float = Field(0.5, description="a share")
-
-
-class Short(Told):
-    """Told in one line; size: of the short one."""
-
-    more: int = 0
-
-
-def test_what_a_field_means_is_its_description_or_in_a_docstring():
-    told = {name: meaning(Told, name) for name in Told.model_fields}
-    cells = "in cells. It counts: from 0 on."
-    assert told == {"size": cells, "depth": cells, "name": "of the whole.", "rate": "a share"}
-    assert [meaning(Short, name) for name in ("size", "depth", "more")] == [
-        "of the short one.",
-        cells,
-        "",
-    ]
-
-
-def test_what_a_model_is_for_stands_before_its_fields():
-    assert purpose(Told) == "What it is for; and how."
-    assert purpose(Short) == "Told in one line"
 
 
 def test_names_are_known_and_each_counts_once():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from types import UnionType
@@ -153,46 +152,6 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
         else:
             faults.append(Fault(key, message.removeprefix("Value error, "), value))
     return faults
-
-
-def meaning(model: type[BaseModel], name: str) -> str:
-    """What the field `name` means: its description, or what a docstring says of it.
-
-    A docstring says `name: meaning.` of a field, or `one, other: meaning.` of several; that of a
-    base class holds for its subclasses.
-    """
-    if description := model.model_fields[name].description:
-        return description
-    for kind in model.__mro__:
-        for names, text in _told(kind, model):
-            if name in names:
-                return text
-    return ""
-
-
-def purpose(model: type[BaseModel]) -> str:
-    """What a settings model is for: its docstring's first paragraph, up to what tells of fields."""
-    text = " ".join((model.__doc__ or "").partition("\n\n")[0].split())
-    found = _FIELDS.search(text)
-    while found and not _names(found) <= model.model_fields.keys():
-        found = _FIELDS.search(text, found.end())
-    return text[: found.start()].rstrip("; ") if found else text
-
-
-_FIELDS = re.compile(r"(?<!\S)([a-z_]+(?:, [a-z_]+)*): ")
-
-
-def _told(kind: type, model: type[BaseModel]) -> Iterator[tuple[set[str], str]]:
-    """(fields of `model`, what they mean) as the docstring of `kind` has it."""
-    text = " ".join((kind.__doc__ or "").split())
-    found = [one for one in _FIELDS.finditer(text) if _names(one) <= model.model_fields.keys()]
-    for number, one in enumerate(found, start=1):
-        end = found[number].start() if number < len(found) else len(text)
-        yield _names(one), text[one.end() : end].strip()
-
-
-def _names(found: re.Match[str]) -> set[str]:
-    return set(found[1].split(", "))
 
 
 def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.settings import Settings, meaning, purpose
+from tuner.settings import Settings
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import NONE, SCHEDULERS
 from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
@@ -64,13 +64,18 @@ def spec_schema() -> Schema:
 
 
 def schema_of(model: type[Settings]) -> Schema:
-    """The schema of one settings model, with the meaning of each key as its description."""
+    """The schema of one settings model, described by the first paragraph of its docstring.
+
+    A field without a description has that of the same field in a base class.
+    """
     schema: Schema = model.model_json_schema()
     schema.pop("$defs", None)
-    schema["description"] = purpose(model)
+    schema["description"] = " ".join((model.__doc__ or "").partition("\n\n")[0].split())
     for name, found in schema["properties"].items():
         found.pop("title", None)
-        found["description"] = meaning(model, name)
+        bases = (kind for kind in model.__mro__ if issubclass(kind, Settings))
+        fields = (kind.model_fields[name] for kind in bases if name in kind.model_fields)
+        found["description"] = next((f.description for f in fields if f.description), "")
     return schema
 
 

@@ -27,7 +27,7 @@ from tuner.reporting.reference_text import (
     TRAINABLE,
     TRAINING,
 )
-from tuner.settings import MAX_COUNT, Settings, purpose
+from tuner.settings import MAX_COUNT, Settings
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.space.parsing import CALLS
@@ -105,14 +105,16 @@ def _sections() -> Iterator[Section]:
     for name, model in schedulers().items():
         yield _settings("scheduler", name, model)
     for name, model in SECTIONS.items():
-        yield Section(name, name, purpose(model), tuple(_entries(name, model)))
+        yield Section(name, name, schema_of(model)["description"], tuple(_entries(name, model)))
 
 
 def _settings(section: str, name: str, model: type[Settings]) -> Section:
     """The settings that an extension that ships, a strategy or a scheduler, has of its own."""
     shared = {"strategy", "space", "forbid", "name", "max_t"}
     entries = tuple(_entries(section, model, besides=shared))
-    return Section(f"{section}.{name}", f"{section}, with {name}", purpose(model), entries)
+    return Section(
+        f"{section}.{name}", f"{section}, with {name}", schema_of(model)["description"], entries
+    )
 
 
 def _entries(

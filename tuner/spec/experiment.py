@@ -113,24 +113,19 @@ def _constants(raw: object) -> object:
 
 
 class ExperimentSpec(Settings):
-    """One experiment: what trains, what is searched, what decides, what it may use.
+    """One experiment: what trains, what is searched, what decides, what it may use."""
 
-    name: the name of the experiment, and of its folder in `storage`. trainable: what trains, as a
-    Learner class, a function or a class of Ray Tune's, itself or by its dotted path; {command: ...}
-    for any script; "elsewhere" if trials run elsewhere and ask for their configs. training: the
-    trainable's constants. num_samples: how many trials to run; a grid, or a search with a time
-    budget, may leave it out. max_concurrent: how many trials may run at a time; unless set as many
-    as fit. time_budget_s: the seconds after which the search ends. seed: the seed of all configs
-    and of each trial's training. storage: a folder, relative to where the run is started, or a URL
-    of an object store (s3://bucket/folder). confirms: what `tuner confirm` says of the search that
-    it retrains the leaders of. warm_start: an earlier experiment, by name or folder, whose trials
-    the strategy learns from; grid and random skip its configs.
-    """
-
-    name: Annotated[str, BeforeValidator(_folder_name)] = "experiment"
-    trainable: _Trainable = IMAGE_CLASSIFIER
+    name: Annotated[str, BeforeValidator(_folder_name)] = Field(
+        "experiment", description="the name of the experiment, and of its folder in `storage`"
+    )
+    trainable: _Trainable = Field(
+        IMAGE_CLASSIFIER,
+        description="what trains, as a Learner class, a function or a class of Ray Tune's, itself "
+        'or by its dotted path; {command: ...} for any script; "elsewhere" if trials '
+        "run elsewhere and ask for their configs",
+    )
     training: Annotated[dict[str, JsonValue], BeforeValidator(_constants)] = Field(
-        default_factory=dict
+        default_factory=dict, description="the trainable's constants"
     )
     search: Search
     objective: Objective = Objective()
@@ -139,10 +134,25 @@ class ExperimentSpec(Settings):
     timeouts: Timeouts = Timeouts()
     checkpoints: Checkpoints = Checkpoints()
     stop: Stop = Stop()
-    num_samples: int | None = Field(None, ge=1, le=MAX_COUNT)
-    max_concurrent: int | None = Field(None, ge=1, le=MAX_COUNT)
-    time_budget_s: float | None = Field(None, gt=0)
-    seed: int = Field(0, ge=0, lt=2**32)
+    num_samples: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="how many trials to run; a grid, or a search with a time budget, may leave it "
+        "out",
+    )
+    max_concurrent: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="how many trials may run at a time; unless set as many as fit",
+    )
+    time_budget_s: float | None = Field(
+        None, gt=0, description="the seconds after which the search ends"
+    )
+    seed: int = Field(
+        0, ge=0, lt=2**32, description="the seed of all configs and of each trial's training"
+    )
     storage: Annotated[str, AfterValidator(_path)] = Field(
         default_factory=default_storage,
         description="a folder, relative to where the run is started, or the URL of an object store "
@@ -157,12 +167,18 @@ class ExperimentSpec(Settings):
         PlainSerializer(lambda targets: [*map(hidden, targets)], list[str], when_used="json"),
     ] = Field(
         (),
-        description="who is told of the end, the first failure and a new best: https://HOST/PATH, "
+        description="where to report the end, the first failure and a new best: https://HOST/PATH, "
         "which gets JSON, a URL of apprise's, or exec:COMMAND. ${NAME} in place of a URL, or of a "
         "part of it, is a variable of the environment.",
     )
-    confirms: Confirms | None = None
-    warm_start: Annotated[str, AfterValidator(_path)] | None = None
+    confirms: Confirms | None = Field(
+        None, description="what `tuner confirm` says of the search that it retrains the leaders of"
+    )
+    warm_start: Annotated[str, AfterValidator(_path)] | None = Field(
+        None,
+        description="an earlier experiment, by name or folder, whose trials the strategy learns "
+        "from; grid and random skip its configs",
+    )
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

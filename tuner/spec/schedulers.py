@@ -20,14 +20,12 @@ DEFAULT = "asha"  # for a strategy that names none
 
 
 class SchedulerSettings(Settings):
-    """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass.
+    """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass."""
 
-    name: asha, forecast, none, or a module of your own such as my_package.my_scheduler. max_t: the
-    most epochs that a trial may train.
-    """
-
-    name: str
-    max_t: int = Field(10, ge=1, le=MAX_COUNT)
+    name: str = Field(
+        description="asha, forecast, none, or a module of your own such as my_package.my_scheduler"
+    )
+    max_t: int = Field(10, ge=1, le=MAX_COUNT, description="the most epochs that a trial may train")
 
     def build(self, objective: Objective, *, brackets: int = 1) -> Any:
         """Ray Tune's scheduler of these settings, a `StoppingScheduler`."""

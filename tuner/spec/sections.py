@@ -43,14 +43,14 @@ class Objective(Settings):
 
     What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
     place in an order, so callers leave it out.
-
-    metric: its name in the trainable's reports. mode: "min" where lower values are better, "max"
-    where higher ones are; unless set as the metric's name implies ("max" for val_accuracy), else
-    "min".
     """
 
-    metric: str = Field("val_loss", min_length=1)
-    mode: Mode = "min"
+    metric: str = Field("val_loss", min_length=1, description="its name in the trainable's reports")
+    mode: Mode = Field(
+        "min",
+        description='"min" where lower values are better, "max" where higher ones are; unless set '
+        'as the metric\'s name implies ("max" for val_accuracy), else "min"',
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -91,17 +91,26 @@ class Resources(Settings):
     """What one trial reserves.
 
     Ray counts in ten thousandths: less of a CPU or GPU would be none.
-
-    cpus: CPUs for each worker, and its number of threads. gpus: GPUs for each worker, a share below
-    1 or whole ones. workers: how many processes train a trial together, each on its part of a batch
-    (DDP ranks). split: how many stages a model is cut into that does not fit on one device, each in
-    a process of its own.
     """
 
-    cpus: float = Field(1, ge=LEAST_SHARE)
-    gpus: float = Field(0, ge=0)
-    workers: int = Field(1, ge=1, le=MAX_COUNT)
-    split: int = Field(1, ge=1, le=MAX_COUNT)
+    cpus: float = Field(
+        1, ge=LEAST_SHARE, description="CPUs for each worker, and its number of threads"
+    )
+    gpus: float = Field(0, ge=0, description="GPUs for each worker, a share below 1 or whole ones")
+    workers: int = Field(
+        1,
+        ge=1,
+        le=MAX_COUNT,
+        description="how many processes train a trial together, each on its part of a batch (DDP "
+        "ranks)",
+    )
+    split: int = Field(
+        1,
+        ge=1,
+        le=MAX_COUNT,
+        description="how many stages a model is cut into that does not fit on one device, each in "
+        "a process of its own",
+    )
 
     @property
     def ranks(self) -> int:
@@ -130,52 +139,70 @@ class Resources(Settings):
 
 
 class Timeouts(Settings):
-    """How long to wait before something counts as hanging, in seconds.
+    """How long to wait before something counts as hanging, in seconds."""
 
-    report_s: the longest that an epoch, or a trial's start, may take. ranks_s: the longest that
-    one worker of a trial waits for another.
-    """
-
-    report_s: float = Field(3600, gt=0, le=MAX_COUNT)
-    ranks_s: float = Field(600, gt=0, le=MAX_COUNT)
+    report_s: float = Field(
+        3600,
+        gt=0,
+        le=MAX_COUNT,
+        description="the longest that an epoch, or a trial's start, may take",
+    )
+    ranks_s: float = Field(
+        600,
+        gt=0,
+        le=MAX_COUNT,
+        description="the longest that one worker of a trial waits for another",
+    )
 
 
 class Checkpoints(Settings):
-    """When the checkpoints of a Learner are written.
+    """When the checkpoints of a Learner are written."""
 
-    every_s: the least number of seconds between two that are written while the trial trains on; a
-    kill costs what was trained since. A trial waits for its checkpoint at a rung, at its end, and
-    where writing takes less than 2 % of an epoch.
-    """
-
-    every_s: float = Field(5, ge=0, le=MAX_COUNT)
+    every_s: float = Field(
+        5,
+        ge=0,
+        le=MAX_COUNT,
+        description="the least number of seconds between two that are written while the trial "
+        "trains on; a kill costs what was trained since. A trial waits for its "
+        "checkpoint at a rung, at its end, and where writing takes less than 2 % of an "
+        "epoch",
+    )
 
 
 class Stop(Settings):
-    """What ends a search, or a trial, early.
+    """What ends a search, or a trial, early."""
 
-    target: the search ends when a trial reaches this value of the objective, or a better one.
-    patience_trials: the search ends after so many trials in a row without a better value.
-    patience_s: the search ends after so many seconds without a better value. patience_epochs: a
-    trial is stopped after so many epochs without a better value of its own.
-    """
-
-    target: float | None = None
-    patience_trials: int | None = Field(None, ge=1, le=MAX_COUNT)
-    patience_s: float | None = Field(None, gt=0)
-    patience_epochs: int | None = Field(None, ge=1, le=MAX_COUNT)
+    target: float | None = Field(
+        None,
+        description="the search ends when a trial reaches this value of the objective, or a better "
+        "one",
+    )
+    patience_trials: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="the search ends after so many trials in a row without a better value",
+    )
+    patience_s: float | None = Field(
+        None, gt=0, description="the search ends after so many seconds without a better value"
+    )
+    patience_epochs: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="a trial is stopped after so many epochs without a better value of its own",
+    )
 
 
 class Confirms(Settings):
-    """The search whose leaders an experiment retrains, best first.
+    """The search whose leaders an experiment retrains, best first."""
 
-    name: the name of that search, in the same storage. trials: the leaders' ids in it. values: the
-    objective that each reached there. Their configs are those of the experiment's grid, in order.
-    """
-
-    name: str
-    trials: tuple[str, ...] = Field(min_length=1)
-    values: tuple[float, ...]
+    name: str = Field(description="the name of that search, in the same storage")
+    trials: tuple[str, ...] = Field(min_length=1, description="the leaders' ids in it")
+    values: tuple[float, ...] = Field(
+        description="the objective that each reached there. Their configs are those of the "
+        "experiment's grid, in order"
+    )
 
 
 LOGS = ("mlflow", "wandb")

@@ -51,21 +51,24 @@ def _expressions(raw: object) -> object:
 
 
 class SearchSettings(Settings):
-    """What every search strategy takes; each strategy's own settings are a subclass.
-
-    strategy: its name, or a module of your own such as my_package.my_searcher. space: the name of
-    each hyperparameter with its domain, or a constant. forbid: expressions over hyperparameters,
-    such as "lr > 0.1 and batch_size < 32"; a config for which one is true is not tried.
-    """
+    """What every search strategy takes; each strategy's own settings are a subclass."""
 
     scheduler: ClassVar[str] = DEFAULT  # where the spec names none
     brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
     learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
     skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried
 
-    strategy: str
-    space: SpaceField
-    forbid: Annotated[tuple[str, ...], BeforeValidator(_expressions)] = ()
+    strategy: str = Field(
+        description="its name, or a module of your own such as my_package.my_searcher"
+    )
+    space: SpaceField = Field(
+        description="the name of each hyperparameter with its domain, or a constant"
+    )
+    forbid: Annotated[tuple[str, ...], BeforeValidator(_expressions)] = Field(
+        (),
+        description='expressions over hyperparameters, such as "lr > 0.1 and batch_size < 32"; a '
+        "config for which one is true is not tried",
+    )
 
     @model_validator(mode="after")
     def _readable_constraints(self) -> Self:
@@ -120,16 +123,16 @@ class SearchSettings(Settings):
 
 
 class ModelSettings(SearchSettings):
-    """What the strategies that learn from results share.
-
-    points_to_evaluate: configs to try first; what one leaves out is sampled. startup: how many
-    trials must have reported before the model is asked.
-    """
+    """What the strategies that learn from results share."""
 
     learns: ClassVar[bool] = True
 
-    points_to_evaluate: tuple[dict[str, JsonValue], ...] = ()
-    startup: int = Field(10, ge=1)
+    points_to_evaluate: tuple[dict[str, JsonValue], ...] = Field(
+        (), description="configs to try first; what one leaves out is sampled"
+    )
+    startup: int = Field(
+        10, ge=1, description="how many trials must have reported before the model is asked"
+    )
 
 
 class UncheckedSearch(SearchSettings):
@@ -156,27 +159,37 @@ def _read_points(raw: Any) -> Any:
 
 
 class GridSettings(SearchSettings):
-    """Every combination of values, each once.
-
-    order: "rows" takes the cells in the declared order, with the last name changing fastest;
-    "spread" begins with cells from all over the grid. Unless set it is spread where num_samples or
-    a time budget may leave cells out, or with `through`, and else rows. through: a config that
-    becomes a cell, the first one of "spread"; its values replace the nearest ones of continuous
-    domains.
-    points: how many values a continuous domain (or a longer range of integers) gets, 1 to 1000,
-    evenly spaced in the domain's own scale; one number for all, or one for each name.
-    configs: these configs instead of the grid's cells, in this order. seeds: each config is
-    trained once with each of these seeds, one after the other; unless set with the experiment's.
-    """
+    """Every combination of values, each once."""
 
     skips: ClassVar[bool] = True
 
     strategy: Literal["grid"] = "grid"
-    order: Literal["spread", "rows"] | None = None
-    points: Annotated[_Points | dict[str, _Points], BeforeValidator(_read_points)] = _POINTS
-    through: dict[str, JsonValue] | None = None
-    configs: tuple[dict[str, JsonValue], ...] = ()
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()
+    order: Literal["spread", "rows"] | None = Field(
+        None,
+        description='"rows" takes the cells in the declared order, with the last name changing '
+        'fastest; "spread" begins with cells from all over the grid. Unless set it is '
+        "spread where num_samples or a time budget may leave cells out, or with "
+        "`through`, and else rows",
+    )
+    points: Annotated[_Points | dict[str, _Points], BeforeValidator(_read_points)] = Field(
+        _POINTS,
+        description="how many values a continuous domain (or a longer range of integers) gets, 1 "
+        "to 1000, evenly spaced in the domain's own scale; one number for all, or one for "
+        "each name",
+    )
+    through: dict[str, JsonValue] | None = Field(
+        None,
+        description='a config that becomes a cell, the first one of "spread"; its values replace '
+        "the nearest ones of continuous domains",
+    )
+    configs: tuple[dict[str, JsonValue], ...] = Field(
+        (), description="these configs instead of the grid's cells, in this order"
+    )
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(
+        (),
+        description="each config is trained once with each of these seeds, one after the other; "
+        "unless set with the experiment's",
+    )
 
     def points_of(self, path: str) -> int:
         """The number of values for the domain at the dotted `path`."""

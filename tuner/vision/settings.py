@@ -75,8 +75,6 @@ class ClassifierSettings(RecipeSettings, ImageSettings, _ModelSettings):
 
     The hyperparameters that models declare are settings too. They are None unless set, and
     `model_settings` fills in the model's own default.
-
-    model: the network that is trained. dataset: the images that it is trained on.
     """
 
     model: Annotated[str, AfterValidator(_model)] = Field(

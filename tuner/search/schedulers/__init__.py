@@ -20,14 +20,15 @@ _WHOLE = 3  # trials that the halvings of a first rung by default leave to train
 
 
 class GraceSettings(SchedulerSettings):
-    """The settings that all schedulers of this package share.
+    """The settings that all schedulers of this package share."""
 
-    grace_period: the epoch before which no trial is stopped. Unless set it follows from the number
-    of trials: the fewer there are, the later it is, and below 9 trials none is stopped. Where time
-    alone ends the search it is 1.
-    """
-
-    grace_period: int | None = Field(None, ge=1)
+    grace_period: int | None = Field(
+        None,
+        ge=1,
+        description="the epoch before which no trial is stopped. Unless set it follows from the "
+        "number of trials: the fewer there are, the later it is, and below 9 trials "
+        "none is stopped. Where time alone ends the search it is 1",
+    )
 
     @model_validator(mode="after")
     def _fits_max_t(self) -> Self:

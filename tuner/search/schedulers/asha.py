@@ -33,23 +33,36 @@ MAX_RUNGS = 100
 
 
 class AshaSettings(GraceSettings):
-    """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs.
-
-    max_t: the most epochs that a trial may train. grace_period: the first rung, the epoch before
-    which no trial is stopped. Unless set it follows from the number of trials: the fewer there are,
-    the later it is, and below 3 * reduction_factor trials none is stopped. Where brackets are set,
-    or time alone ends the search, it is 1. reduction_factor: at a rung, one in so many trials goes
-    on; between equal values, as of accuracies at chance, a lot decides. brackets: how many brackets
-    of Hyperband there are, each of which begins one rung later than the one before, for trials that
-    look bad at first; unless set 1, and for bohb 2. dealt_at: the max_t by whose rungs trials are
-    dealt to brackets; a resume with a larger max_t sets it, so that each trial keeps its bracket.
-    Unless set it is max_t.
-    """
+    """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs."""
 
     name: Literal["asha"] = "asha"
-    reduction_factor: float = Field(4, gt=1)
-    brackets: int | None = Field(None, ge=1)
-    dealt_at: int | None = Field(None, ge=1)
+    grace_period: int | None = Field(
+        None,
+        ge=1,
+        description="the first rung, the epoch before which no trial is stopped. Unless set it "
+        "follows from the number of trials: the fewer there are, the later it is, and below 3 * "
+        "reduction_factor trials none is stopped. Where brackets are set, or time alone ends the "
+        "search, it is 1",
+    )
+    reduction_factor: float = Field(
+        4,
+        gt=1,
+        description="at a rung, one in so many trials goes on; between equal values, as of "
+        "accuracies at chance, a lot decides",
+    )
+    brackets: int | None = Field(
+        None,
+        ge=1,
+        description="how many brackets of Hyperband there are, each of which begins one rung later "
+        "than the one before, for trials that look bad at first; unless set 1, and for "
+        "bohb 2",
+    )
+    dealt_at: int | None = Field(
+        None,
+        ge=1,
+        description="the max_t by whose rungs trials are dealt to brackets; a resume with a larger "
+        "max_t sets it, so that each trial keeps its bracket. Unless set it is max_t",
+    )
 
     @model_validator(mode="after")
     def _rungs_fit(self) -> Self:

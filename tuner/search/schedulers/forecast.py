@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 
 
 class ForecastSettings(GraceSettings):
-    """Stopping by predicted ends, counted in epochs.
-
-    max_t: the most epochs that a trial may train. grace_period: the epoch before which no trial is
-    stopped. Unless set it follows from the number of trials: the fewer there are, the later it is,
-    and below 9 trials none is stopped. Where time alone ends the search it is 1. peers: how many
-    others must have reported before a trial can be stopped.
-    """
+    """Stopping by predicted ends, counted in epochs."""
 
     name: Literal["forecast"] = "forecast"
-    peers: int = Field(3, ge=2)
+    peers: int = Field(
+        3, ge=2, description="how many others must have reported before a trial can be stopped"
+    )
 
     def rungs(self) -> tuple[float, ...]:
         from tuner.search.curves import milestones

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class BayesOptSettings(ModelSettings):
-    """A Gaussian process and expected improvement.
-
-    engine: our own model, or the package bayesian-optimization with its defaults. startup: how many
-    Sobol points are tried before the model is asked.
-    """
+    """A Gaussian process and expected improvement."""
 
     scheduler: ClassVar[str] = "forecast"
 
     strategy: Literal["bayesopt"] = "bayesopt"
-    engine: Literal["tuner", "bayesian-optimization"] = "tuner"
-    startup: int = Field(8, ge=2)
+    engine: Literal["tuner", "bayesian-optimization"] = Field(
+        "tuner", description="our own model, or the package bayesian-optimization with its defaults"
+    )
+    startup: int = Field(
+        8, ge=2, description="how many Sobol points are tried before the model is asked"
+    )
 
 
 SETTINGS = BayesOptSettings

@@ -26,17 +26,18 @@ _WIDENING = 2.0  # of the kernels that candidates are drawn from
 
 
 class BOHBSettings(ModelSettings):
-    """Kernel densities of the good and the bad trials, of whatever age.
-
-    startup: how many Sobol points are tried before the model is asked. random_share: the share of
-    suggestions that are drawn at random. candidates: how many draws are compared for a suggestion.
-    """
+    """Kernel densities of the good and the bad trials, of whatever age."""
 
     brackets: ClassVar[int] = 2
 
     strategy: Literal["bohb"] = "bohb"
-    random_share: float = Field(0.05, ge=0, le=1)
-    candidates: int = Field(64, ge=1)
+    startup: int = Field(
+        10, ge=1, description="how many Sobol points are tried before the model is asked"
+    )
+    random_share: float = Field(
+        0.05, ge=0, le=1, description="the share of suggestions that are drawn at random"
+    )
+    candidates: int = Field(64, ge=1, description="how many draws are compared for a suggestion")
 
 
 SETTINGS = BOHBSettings

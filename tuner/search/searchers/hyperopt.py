@@ -30,18 +30,24 @@ _WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials ar
 
 
 class HyperOptSettings(ModelSettings):
-    """Tree-structured Parzen estimators, on hyperopt's spaces.
-
-    engine: our own model, or hyperopt's `tpe.suggest` with its defaults. startup: how many random
-    configs are tried before the model is asked. gamma: with engine tuner, the share of trials that
-    count as good, at most 25 of them. candidates: with engine tuner, how many draws are compared
-    for a suggestion.
-    """
+    """Tree-structured Parzen estimators, on hyperopt's spaces."""
 
     strategy: Literal["hyperopt"] = "hyperopt"
-    engine: Literal["tuner", "hyperopt"] = "tuner"
-    gamma: float = Field(0.1, gt=0, lt=1)
-    candidates: int = Field(64, ge=1)
+    engine: Literal["tuner", "hyperopt"] = Field(
+        "tuner", description="our own model, or hyperopt's `tpe.suggest` with its defaults"
+    )
+    startup: int = Field(
+        10, ge=1, description="how many random configs are tried before the model is asked"
+    )
+    gamma: float = Field(
+        0.1,
+        gt=0,
+        lt=1,
+        description="with engine tuner, the share of trials that count as good, at most 25 of them",
+    )
+    candidates: int = Field(
+        64, ge=1, description="with engine tuner, how many draws are compared for a suggestion"
+    )
 
     @model_validator(mode="after")
     def _used(self) -> Self:
