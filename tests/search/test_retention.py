@@ -18,154 +18,126 @@ from tuner.places import ROOT, local, url_of
 from tuner.search.retention import Retention, sweep
 from tuner.spec.sections import Objective
 
+SHA256 = "0" * 64
+
 
 class Disk:
-    """Writes checkpoints as a trial does, and notifies of them as the recorder does."""
+    """Writes checkpoints as a trial does, and notifies the retention of them."""
 
     def __init__(self, folder, *, mode="min", earlier=()):
         self.folder = folder
         objective = Objective(metric="m", mode=mode)
         self.history = fold(earlier, objective)
         self.retention = Retention(folder, self.history, objective, sync=self)
-        self.events = []
+        self.events, self.calls = [], []
 
     def saved(self, checkpoint):
-        assert checkpoint.is_relative_to(self.folder)
+        self.calls.append(("saved", "".join(checkpoint.relative_to(self.folder).parts[3:4])))
 
     def remove(self, folder):
+        self.calls.append(("removed", folder.name))
         shutil.rmtree(folder, ignore_errors=True)
 
-    def epoch(self, epoch, value, trial_id="00001"):
-        self.event("result", trial_id, epoch, metrics={"m": value})
-        self.checkpoint(epoch, trial_id)
+    def epochs(self, values, trial_id="00001", first=1):
+        for epoch, value in enumerate(values, start=first):
+            self.event("result", trial_id, epoch=epoch, metrics={"m": value})
+            self.checkpoint(epoch, trial_id)
+        return self
 
-    def checkpoint(self, epoch, trial_id="00001"):
-        path = f"trials/{trial_id}/checkpoints/{epoch}/state.pt"
-        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / path).write_text(str(epoch))
-        self.event("checkpoint", trial_id, epoch, path=path, sha256="0" * 64)
+    def checkpoint(self, epoch, trial_id="00001", path=None):
+        if path is None:
+            path = f"trials/{trial_id}/checkpoints/{epoch}/state.pt"
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(str(epoch))
+        self.event("checkpoint", trial_id, epoch=epoch, path=path, sha256=SHA256)
 
-    def event(self, event, trial_id, epoch, **fields):
-        record = {"event": event, "time": 1.0, "trial_id": trial_id, "epoch": epoch, **fields}
+    def event(self, event, trial_id="00001", **fields):
+        record = {"event": event, "time": 1.0, "trial_id": trial_id, **fields}
         self.events.append(record)
         self.history.apply(record)
         self.retention(record)
 
-    def there(self, trial_id="00001"):
+    def kept(self, trial_id="00001"):
         folder = self.folder / "trials" / trial_id / "checkpoints"
         return sorted(int(path.name) for path in folder.glob("*"))
 
 
-def test_the_newest_two_and_the_best_stay(tmp_path):
-    disk = Disk(tmp_path)
-    for epoch, value in enumerate([0.5, 0.2, 0.6, 0.4, 0.3], start=1):
-        disk.epoch(epoch, value)
-    assert disk.there() == [2, 4, 5]
-    disk.epoch(6, 0.1)
-    assert disk.there() == [5, 6]
+def test_retention_keeps_the_newest_two_and_the_best(tmp_path):
+    disk = Disk(tmp_path).epochs([0.5, 0.2, 0.6, 0.4, 0.3])
+    assert disk.kept() == [2, 4, 5]
+    assert disk.epochs([0.1], first=6).kept() == [5, 6]
 
 
 @pytest.mark.parametrize(
-    ("status", "there"), [("completed", [2, 4]), ("stopped", [2, 4]), ("interrupted", [2, 3, 4])]
+    ("status", "kept"), [("completed", [2, 4]), ("stopped", [2, 4]), ("interrupted", [2, 3, 4])]
 )
-def test_of_a_trial_that_has_ended_the_newest_and_the_best_stay(tmp_path, status, there):
-    disk = Disk(tmp_path)
-    for epoch, value in enumerate([0.5, 0.2, 0.6, 0.4], start=1):
-        disk.epoch(epoch, value)
-    record = {"event": "trial_ended", "time": 1.0, "trial_id": "00001", "status": status}
-    disk.history.apply(record)
-    disk.retention(record)
-    assert disk.there() == there
+def test_retention_of_an_ended_trial_keeps_the_newest_and_the_best(tmp_path, status, kept):
+    disk = Disk(tmp_path).epochs([0.5, 0.2, 0.6, 0.4])
+    disk.event("trial_ended", status=status)
+    assert disk.kept() == kept
 
 
-def test_each_checkpoint_is_saved_before_those_that_it_replaces_are_removed(tmp_path):
-    calls = []
-    disk = Disk(tmp_path)
-    disk.saved = lambda path: calls.append(("saved", path.relative_to(tmp_path).parts[3]))
-    disk.remove = lambda path: calls.append(("removed", path.name))
-    for epoch in (1, 2, 3):
-        disk.epoch(epoch, 1 / epoch)
+def test_retention_saves_a_checkpoint_before_it_removes_the_ones_it_replaces(tmp_path):
+    calls = Disk(tmp_path).epochs([1.0, 0.5, 0.3]).calls
     assert calls == [("saved", "1"), ("saved", "2"), ("saved", "3"), ("removed", "1")]
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=12), st.sampled_from(["min", "max"]))
-def test_at_most_three_stay_and_they_are_the_right_ones(values, mode):
+def test_retention_keeps_at_most_the_right_three(values, mode):
     with tempfile.TemporaryDirectory() as folder:
-        disk = Disk(Path(folder), mode=mode)
-        for epoch, value in enumerate(values, start=1):
-            disk.epoch(epoch, value)
+        disk = Disk(Path(folder), mode=mode).epochs(values)
         best = values.index(min(values) if mode == "min" else max(values)) + 1
-        assert disk.there() == sorted({best, len(values), max(1, len(values) - 1)})
+        assert disk.kept() == sorted({best, len(values), max(1, len(values) - 1)})
 
 
-def test_trials_are_apart(tmp_path):
+def test_retention_treats_each_trial_by_itself(tmp_path):
     disk = Disk(tmp_path)
     for epoch in (1, 2, 3):
-        disk.epoch(epoch, 1 / epoch, "00001")
-        disk.epoch(epoch, epoch, "00002")
-    assert (disk.there("00001"), disk.there("00002")) == ([2, 3], [1, 2, 3])
+        disk.epochs([1 / epoch], "00001", first=epoch)
+        disk.epochs([epoch], "00002", first=epoch)
+    assert (disk.kept("00001"), disk.kept("00002")) == ([2, 3], [1, 2, 3])
 
 
-def test_a_report_without_its_checkpoint_takes_nothing_away(tmp_path):
-    disk = Disk(tmp_path)
-    disk.epoch(1, 0.5)
-    disk.event("result", "00001", 2, metrics={"m": 0.1})
-    assert disk.there() == [1]
+def test_retention_after_a_report_without_a_checkpoint_removes_nothing(tmp_path):
+    disk = Disk(tmp_path).epochs([0.5])
+    disk.event("result", epoch=2, metrics={"m": 0.1})
+    assert disk.kept() == [1]
 
 
-def test_a_resume_goes_on_with_what_the_run_before_kept(tmp_path):
-    before = Disk(tmp_path)
-    for epoch, value in enumerate([0.5, 0.2, 0.4], start=1):
-        before.epoch(epoch, value)
-    after = Disk(tmp_path, earlier=before.events)
-    after.epoch(4, 0.3)
-    assert after.there() == [2, 3, 4]
+def test_retention_after_a_resume_goes_on_with_earlier_checkpoints(tmp_path):
+    before = Disk(tmp_path).epochs([0.5, 0.2, 0.4])
+    assert Disk(tmp_path, earlier=before.events).epochs([0.3], first=4).kept() == [2, 3, 4]
 
 
-def test_a_trial_that_goes_back_keeps_what_it_writes_now(tmp_path):
-    before = Disk(tmp_path)
-    for epoch, value in enumerate([0.5, 0.2, 0.4], start=1):
-        before.epoch(epoch, value)
+def test_retention_keeps_what_a_trial_writes_that_went_back(tmp_path):
+    before = Disk(tmp_path).epochs([0.5, 0.2, 0.4])
     after = Disk(tmp_path, earlier=before.events)
     after.checkpoint(1)  # both later ones were damaged: it began anew
-    assert 1 in after.there()
+    assert 1 in after.kept()
 
 
-def test_folders_of_a_plain_function_go_whole(tmp_path):
+def test_retention_removes_folders_of_a_function_whole(tmp_path):
     disk = Disk(tmp_path)
     for epoch in (1, 2, 3):
         path = f"trials/00001/checkpoints/{epoch}"
         (tmp_path / path / "sub").mkdir(parents=True)
-        disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
-        disk.event("checkpoint", "00001", epoch, path=path, sha256="0" * 64)
-    assert disk.there() == [2, 3]
+        disk.event("result", epoch=epoch, metrics={"m": 1 / epoch})
+        disk.checkpoint(epoch, path=path)
+    assert disk.kept() == [2, 3]
 
 
-def test_a_path_outside_of_the_folder_is_never_removed(tmp_path):
-    outside = tmp_path / "mine" / "precious.txt"
-    outside.parent.mkdir()
-    outside.write_text("x")
-    disk = Disk(tmp_path / "digits")
-    for epoch, value in ((1, 0.5), (2, 0.2), (3, 0.1)):
-        disk.event("result", "00001", epoch, metrics={"m": value})
-        disk.event("checkpoint", "00001", epoch, path="../mine/precious.txt", sha256="0" * 64)
-    assert outside.exists()
-
-
-def test_nothing_but_a_checkpoint_of_a_trial_is_removed(tmp_path):
-    """Whatever a foreign journal names as one: not the folder that it lies in, not a trial."""
-    disk = Disk(tmp_path / "digits")
-    names = ["experiment.json", "trials/00001", "trials/00001/log.txt", "trials/00001/checkpoints"]
-    (disk.folder / "trials" / "00001" / "checkpoints" / "9").mkdir(parents=True)
-    for name in (names[0], names[2]):
+def test_retention_removes_nothing_but_checkpoints_whatever_a_journal_names(tmp_path):
+    disk, trial = Disk(tmp_path / "digits"), "trials/00001"
+    names = ["../mine/precious.txt", "experiment.json", trial, f"{trial}/log.txt"]
+    names += [f"{trial}/checkpoints", f"{trial}/checkpoints/9"]
+    (disk.folder / names[-1]).mkdir(parents=True)
+    (tmp_path / "mine").mkdir()
+    for name in (names[0], names[1], names[3]):
         (disk.folder / name).touch()
-    for epoch, name in enumerate([*names, "trials/00001/checkpoints/9"], start=1):
-        disk.event("result", "00001", epoch, metrics={"m": 1 / epoch})
-        disk.event("checkpoint", "00001", epoch, path=name, sha256="0" * 64)
-    for epoch in (6, 7):
-        disk.event("checkpoint", "00001", epoch, path="x", sha256="0" * 64)
+    for epoch, name in enumerate([*names, "x", "x"], start=1):
+        disk.event("result", epoch=epoch, metrics={"m": 1 / epoch})
+        disk.checkpoint(epoch, path=name)
     assert all((disk.folder / name).exists() for name in names)
-    assert (disk.folder / "trials" / "00001" / "checkpoints" / "9").exists()
 
 
 LEFT = (
@@ -174,12 +146,12 @@ LEFT = (
     "00000/checkpoints/4/state.partial",
     "00002/checkpoints/2.partial/weights/a.pt",
 )
-OURS = (
+KEPT = (
     "00000/log.txt",
     "00000/checkpoints/notes.txt",
     "00000/checkpoints/best/state.pt",
     "00001/checkpoints/9/state.pt",  # of a trial that has ended well
-    "00002/checkpoints/1/weights/a.pt",  # its folder is named, with whatever it holds
+    "00002/checkpoints/1/weights/a.pt",  # a line names its folder
     "00002/checkpoints/1/state.partial",
     "README",
 )
@@ -196,9 +168,9 @@ def killed(request, tmp_path, monkeypatch):
         writer.checkpoint("00000", epoch)
     writer.trial(1, [0.1])
     writer.trial(2, [0.1], error=("crash", "m"))
-    digest = {"path": "trials/00002/checkpoints/1", "sha256": "0" * 64}
-    writer.add(CHECKPOINT, trial_id="00002", epoch=1, **digest)
-    for name in (*LEFT, *OURS):
+    path = "trials/00002/checkpoints/1"
+    writer.add(CHECKPOINT, trial_id="00002", epoch=1, path=path, sha256=SHA256)
+    for name in (*LEFT, *KEPT):
         path = writer.folder / "trials" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
@@ -206,7 +178,7 @@ def killed(request, tmp_path, monkeypatch):
     return ExperimentFolder(writer.folder)
 
 
-def test_only_what_no_line_names_goes(killed):
+def test_sweep_removes_only_what_no_line_names(killed):
     before = killed.files_below("trials")
     sweep(killed, fold(killed.events()).trials.values())
     left = {f"trials/{name}" for name in LEFT}
@@ -215,16 +187,15 @@ def test_only_what_no_line_names_goes(killed):
 
 
 @pytest.mark.parametrize("killed", ["store"], indirect=True)
-def test_it_goes_from_the_store_too(killed):
-    objects = Objects(url_of(killed.path))
-    name = f"trials/{LEFT[0]}"
+def test_sweep_removes_files_that_only_the_store_has(killed):
+    objects, name = Objects(url_of(killed.path)), f"trials/{LEFT[0]}"
     objects.write(name, b"x")
     (killed.path / name).unlink()
     sweep(killed, fold(killed.events()).trials.values())
     assert not objects.has(name)
 
 
-def test_what_cannot_be_removed_is_told_and_no_more(killed, monkeypatch, caplog):
+def test_sweep_logs_what_it_cannot_remove(killed, monkeypatch, caplog):
     def refuse(self, name):
         raise PermissionError(13, "Permission denied")
 

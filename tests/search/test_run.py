@@ -1,4 +1,4 @@
-"""The driver without Ray: what it refuses, claims, and knows of its end; see integration/."""
+"""Starting and resuming a search without Ray: what is refused, and what the folder records."""
 
 import json
 import platform
@@ -34,172 +34,152 @@ def spec(tmp_path):
             "training": {"model": "cnn", "dataset": "digits"},
             "search": {"space": {"lr": "uniform(0.1, 1)"}},
             "num_samples": 1,
+            "seed": 7,
             "storage": str(tmp_path),
         }
     )
 
 
 @pytest.fixture
-def no_search(monkeypatch):
-    """Everything but the search itself; the runs that would search."""
-    searched = []
-    monkeypatch.setattr(tune_run.TuneRun, "search", lambda run: searched.append(run))
-    return searched
+def searches(monkeypatch):
+    """The runs that would search with Tune."""
+    runs = []
+    monkeypatch.setattr(tune_run.TuneRun, "search", lambda run: runs.append(run))
+    return runs
 
 
-def test_what_cannot_work_is_refused_before_there_is_a_folder(spec):
+def document_of(folder):
+    return json.loads((folder / "experiment.json").read_text())
+
+
+def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(spec, tmp_path):
     with pytest.raises(SpecError, match=r"resources\.cpus"):
         run_experiment(spec.replace(resources={"cpus": 10_000}))
     assert not spec.folder.exists()
-
-
-def test_run_experiment_logs_a_doubt_unless_the_spec_is_validated(spec, no_search, caplog):
-    space = {"lr": "uniform(0.1, 1)", "sizes": [1, 2]}
-    changes = {"trainable": "commands:a_function", "training": {}, "search": {"space": space}}
-    run_experiment(spec.replace(**changes))
-    [message] = [record.getMessage() for record in caplog.records]
-    assert "search.space.sizes" in message
-    run_experiment(validate(spec.replace(**changes, name="again")))
-    assert len(caplog.records) == 1
-
-
-def test_a_search_does_not_go_on_with_other_images(tmp_path, spec, no_search, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
-    place = photos.write(tmp_path / "photos")
-    own = {"dataset": f"folder:{place}", "batch_size": 8}
-    run_experiment(spec.replace(training=own))
-    resume_experiment(spec.folder)
-    moved = place.rename(tmp_path / "elsewhere")
-    for path in moved.rglob("*.jpg"):
-        path.write_bytes(path.read_bytes())  # as a copy: with new times
-    moved.rename(place)
-    resume_experiment(spec.folder)
-    assert len(no_search) == 3
-    (place / "rose" / "0001.jpg").unlink()
-    with pytest.raises(UsageError, match=r"photos has other images than when digits began: put"):
-        resume_experiment(spec.folder)
-
-
-def test_the_folder_is_claimed_with_its_description(spec, no_search):
-    run_experiment(spec)
-    document = json.loads((spec.folder / "experiment.json").read_text())
-    assert document["spec"] == validate(spec).model_dump(mode="json")
-    assert document["format"] == 1
-    assert sorted(p.name for p in spec.folder.iterdir()) == ["experiment.json", "journal.jsonl"]
-
-
-def test_a_name_that_exists_is_refused(spec, no_search):
-    run_experiment(spec)
-    with pytest.raises(UsageError, match=r"'digits' exists .*tuner resume digits"):
-        run_experiment(spec)
-    assert len(no_search) == 1
-
-
-def test_a_storage_that_cannot_be_made_is_told(spec, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot create"):
         run_experiment(spec.replace(storage=str(tmp_path / "file" / "inner")))
 
 
-def test_a_resume_takes_the_folder_where_it_lies_now(spec, no_search, tmp_path):
+def test_run_experiment_logs_a_doubt_unless_the_spec_is_validated(
+    spec, searches, caplog, monkeypatch
+):
+    space = {"lr": "uniform(0.1, 1)", "sizes": [1, 2]}
+    changes = {"trainable": "commands:a_function", "training": {}, "search": {"space": space}}
+    run_experiment(spec.replace(**changes))
+    [message] = caplog.messages
+    assert "search.space.sizes" in message
+    validated = validate(spec.replace(**changes, name="again"))
+    monkeypatch.setattr(driver, "validate", None)
+    run_experiment(validated)
+    assert searches[1].driver.spec is validated
+    assert len(caplog.records) == 1
+
+
+def test_run_experiment_creates_the_folder_once(spec, searches):
+    run_experiment(spec)
+    document = document_of(spec.folder)
+    assert document["spec"] == validate(spec).model_dump(mode="json")
+    assert document["format"] == 1
+    assert sorted(p.name for p in spec.folder.iterdir()) == ["experiment.json", "journal.jsonl"]
+    with pytest.raises(UsageError, match=r"'digits' exists .*tuner resume digits"):
+        run_experiment(spec)
+    assert len(searches) == 1
+
+
+def test_resume_experiment_with_other_images_is_refused(tmp_path, spec, searches, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    folder = photos.write(tmp_path / "photos")
+    run_experiment(spec.replace(training={"dataset": f"folder:{folder}", "batch_size": 8}))
+    resume_experiment(spec.folder)
+    moved = folder.rename(tmp_path / "elsewhere")
+    for path in moved.rglob("*.jpg"):
+        path.write_bytes(path.read_bytes())  # as a copy: with new times
+    moved.rename(folder)
+    resume_experiment(spec.folder)
+    assert len(searches) == 3
+    (folder / "rose" / "0001.jpg").unlink()
+    with pytest.raises(UsageError, match=r"photos has other images than when digits began: put"):
+        resume_experiment(spec.folder)
+
+
+def test_resume_experiment_takes_a_folder_that_was_moved(spec, searches, tmp_path):
     run_experiment(spec)
     (tmp_path / "elsewhere").mkdir()
     moved = spec.folder.rename(tmp_path / "elsewhere" / "renamed")
     resume_experiment(moved)
-    resumed = no_search[-1].driver.spec
+    resumed = searches[-1].driver.spec
     assert resumed.folder.resolve() == moved.resolve()
     assert resumed.search == spec.search
 
 
-def test_a_change_is_written_before_the_search_goes_on_and_stays(spec, no_search):
-    run_experiment(spec)
-    resume_experiment(spec.folder, changes={"scheduler.max_t": 20})
-    for more in ({}, {"changes": {"scheduler.max_t": 20}}):
-        resume_experiment(spec.folder, **more)
-        document = json.loads((spec.folder / "experiment.json").read_text())
-        assert document["spec"] == no_search[-1].driver.spec.model_dump(mode="json")
-        assert (no_search[-1].driver.spec.epochs, len(document["changes"])) == (20, 1)
-
-
-def test_a_change_that_cannot_be_made_changes_nothing(spec, no_search):
+def test_resume_experiment_writes_a_change_that_stays(spec, searches):
     run_experiment(spec)
     before = (spec.folder / "experiment.json").read_bytes()
     for key, value in {"seed": 3, "scheduler.max_t": 5, "stop.target": "low"}.items():
         with pytest.raises(SpecError, match=key):
             resume_experiment(spec.folder, changes={key: value})
     assert (spec.folder / "experiment.json").read_bytes() == before
-    assert len(no_search) == 1
+    assert len(searches) == 1
+    longer = {"scheduler.max_t": 20}
+    for changes in (longer, {}, longer):
+        resume_experiment(spec.folder, changes=changes)
+        document = document_of(spec.folder)
+        assert document["spec"] == searches[-1].driver.spec.model_dump(mode="json")
+        assert (searches[-1].driver.spec.epochs, len(document["changes"])) == (20, 1)
 
 
-def test_a_resume_of_what_is_no_experiment_is_refused(tmp_path):
+def test_resume_experiment_refuses_a_damaged_folder(tmp_path, searches):
     with pytest.raises(UsageError, match="is no experiment"):
         resume_experiment(tmp_path)
-
-
-def test_a_damaged_journal_is_not_built_upon(tmp_path, no_search):
     folder = make_folder(tmp_path / "digits", trainable=SHIPS)
     Writer(folder).end()
     (folder / "journal.jsonl").write_text("x\n{}\n")
     with pytest.raises(JournalError, match="line 1"):
         resume_experiment(folder)
-    assert not no_search
+    assert not searches
 
 
-def test_a_validated_spec_is_taken_as_it_is(spec, no_search, monkeypatch):
-    validated = validate(spec)
-    monkeypatch.setattr(driver, "validate", None)
-    run_experiment(validated)
-    assert no_search[0].driver.spec is validated
-
-
-def test_a_resume_goes_on_by_what_the_search_was_asked_for(tmp_path, no_search):
+def test_resume_experiment_goes_on_by_earlier_controls(tmp_path, searches):
     writer = Writer(make_folder(tmp_path / "digits", trainable="commands:a_function", training={}))
     writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9})
     writer.add("control", id="2", control={"verb": "max-concurrent", "max_concurrent": 2})
     writer.kill()
-    document = json.loads((writer.folder / "experiment.json").read_text())
+    document = document_of(writer.folder)
 
     def resumed(**more):
         resume_experiment(writer.folder, more=Extension(**more))
-        return no_search[-1].driver.spec
+        spec = searches[-1].driver.spec
+        return spec.num_samples, spec.max_concurrent
 
-    assert (resumed().num_samples, resumed().max_concurrent) == (9, 2)
-    assert json.loads((writer.folder / "experiment.json").read_text()) == document
-    assert resumed(add_samples=3).num_samples == 12
-    assert resumed().num_samples == 12  # and not 9 again
+    assert resumed() == (9, 2)
+    assert document_of(writer.folder) == document
+    assert resumed(add_samples=3) == (12, 2)
+    assert resumed() == (12, 2)  # and not 9 again
     again = Writer(writer.folder, resumed=True)
     again.add("control", id="3", control={"verb": "num-samples", "num_samples": 5})
     again.kill()
-    assert (resumed().num_samples, resumed().max_concurrent) == (5, 2)
+    assert resumed() == (5, 2)
 
 
-SPEC = build_spec({"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 1, "seed": 7})
-
-
-def test_the_spec_its_seed_and_the_versions():
-    told = describe(SPEC)
-    assert told["spec"] == SPEC.model_dump(mode="json")
-    assert (told["format"], told["seed"]) == (1, 7)
-    assert told["versions"]["python"] == platform.python_version()
-    assert told["versions"]["ray"] == version("ray")
-
-
-def test_create_records_the_baseline_of_the_validation_split(tmp_path):
-    spec = validate(
-        SPEC.replace(storage=str(tmp_path), search={"space": {"lr": "uniform(0.1, 1)"}})
-    )
+def test_create_records_the_baseline_of_the_validation_split(spec):
+    spec = validate(spec)
     spec.pin_data()
     document = create(spec).document()
     assert document["validation"] == {"images": 360, "baseline": 37 / 360}
 
 
-def test_the_commit_of_the_working_directory(tmp_path, monkeypatch):
+def test_describe_has_the_spec_its_seed_versions_and_commit(spec, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert describe(SPEC)["git_revision"] is None
+    described = describe(spec)
+    assert described["spec"] == spec.model_dump(mode="json")
+    assert (described["format"], described["seed"], described["git_revision"]) == (1, 7, None)
+    assert described["versions"]["python"] == platform.python_version()
+    assert described["versions"]["ray"] == version("ray")
     author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", *author, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     head = subprocess.run(["git", "log", "-1", "--format=%H"], check=True, capture_output=True)
-    assert describe(SPEC)["git_revision"] == head.stdout.decode().strip()
+    assert describe(spec)["git_revision"] == head.stdout.decode().strip()
     monkeypatch.setenv("PATH", "")
-    assert describe(SPEC)["git_revision"] is None
+    assert describe(spec)["git_revision"] is None
