@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError
-from tuner.experiment.checkpoints import inside, sha256_of, verified
+from tuner.experiment.checkpoints import inside, sha256_of
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
 
 
@@ -14,14 +15,14 @@ def test_a_checkpoint_is_what_was_written(tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"weights")
     record = CheckpointRecord(3, "state.pt", sha256_of(path))
-    found = verified(tmp_path, record, "00001")
+    found = ExperimentFolder(tmp_path).checkpoint(record, "00001")
     assert (found.path, found.epoch) == (path, 3)
     path.write_bytes(b"other")
     with pytest.raises(CheckpointError, match="checkpoint of trial 00001, epoch 3 is not what was"):
-        verified(tmp_path, record, "00001")
+        ExperimentFolder(tmp_path).checkpoint(record, "00001")
     path.unlink()
     with pytest.raises(CheckpointError, match="trial 00001, epoch 3 is missing: "):
-        verified(tmp_path, record, "00001")
+        ExperimentFolder(tmp_path).checkpoint(record, "00001")
 
 
 @pytest.mark.parametrize(

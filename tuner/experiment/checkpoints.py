@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tuner.errors import CheckpointError, translate_error
-from tuner.experiment.remote import mirror
-from tuner.experiment.trials import CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,26 +17,6 @@ class Checkpoint:
     path: Path
     sha256: str
     epoch: int
-
-
-def verified(folder: Path, record: CheckpointRecord, trial_id: str) -> Checkpoint:
-    """The checkpoint that the journal of `folder` records; its bytes are read once.
-
-    Raises CheckpointError where it is missing, is not what was written, or lies outside.
-    """
-    what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
-    path = inside(folder, record.path)
-    with translate_error(CheckpointError, f"{what} cannot be fetched", of=OSError):
-        mirror.fetch(path)
-    if not os.path.exists(path):
-        raise CheckpointError(f"{what} is missing: {path}")
-    found = sha256_of(path)
-    if found != record.sha256:
-        raise CheckpointError(
-            f"{what} is not what was written: {path} has sha256 {found[:12]}..., "
-            f"the journal says {record.sha256[:12]}..."
-        )
-    return Checkpoint(path, found, record.epoch)
 
 
 def inside(folder: Path, name: str) -> Path:

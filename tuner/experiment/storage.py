@@ -17,7 +17,6 @@ from uuid import uuid4
 from tuner.errors import UsageError, did_you_mean, translate_error
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote import mirror
 from tuner.experiment.remote.objects import Objects, objects_in
 from tuner.places import default_storage, is_url, local, shown, url_of
 
@@ -61,8 +60,12 @@ def experiment_folders(
     known: names that are taken for experiments without another look, if they are there.
     """
     root = storage_folder(storage)
-    if (names := mirror.names_in(root, known=known)) is not None:
-        yield from (root / name for name in names)
+    if url := url_of(root):
+        objects = Objects(url)
+        with objects.reaching():
+            names = [name for name in objects.folders() if name[0] != "."]
+            found = [n for n in names if n in known or objects.has(f"{n}/{EXPERIMENT}")]
+        yield from (root / name for name in found)
     elif root.is_dir():
         visible = (folder for folder in root.iterdir() if folder.name[0] != ".")
         yield from (f for f in visible if f.name in known or _is_experiment(f))
@@ -78,7 +81,7 @@ def free_name(name: str, storage: Path | str | None = None) -> str:
 
 def _is_experiment(folder: Path) -> bool:
     if url_of(folder.parent):
-        return mirror.is_taken(folder)
+        return ExperimentFolder(folder).is_taken
     # Unlike Path.is_file, this is False where the user may not look
     return os.path.isfile(folder / EXPERIMENT)
 

@@ -8,13 +8,14 @@ import pytest
 from synthetic import make_folder
 
 from tuner.errors import StorageError, UsageError
+from tuner.experiment.folder import ExperimentFolder, RemoteFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.remote import mirror
+from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.remote import sync as syncing
 from tuner.experiment.remote.lease import LeaseLostError, newest
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import fetch
-from tuner.experiment.remote.sync import LocalSync, RemoteSync, held
+from tuner.experiment.remote.sync import RemoteSync
 from tuner.places import ROOT, local
 
 PATIENCE_S = 20
@@ -31,13 +32,13 @@ def quick(tmp_path, monkeypatch):
 def folder():
     """The copy of a new experiment in a store."""
     made = make_folder(local(f"memory://{uuid4().hex}/runs") / "digits")
-    mirror.objects_of(made).upload(made / "experiment.json", "experiment.json")
+    ExperimentFolder(made).objects.upload(made / "experiment.json", "experiment.json")
     return made
 
 
 @pytest.fixture
 def store(folder):
-    return mirror.objects_of(folder)
+    return ExperimentFolder(folder).objects
 
 
 def begin(journal):
@@ -65,7 +66,7 @@ def break_down(monkeypatch):
 
 def test_the_journal_follows_and_all_is_there_at_the_end(folder, store):
     errors = []
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
         with sync.running(journal, errors.append):
             begin(journal)
             until(lambda: fetch(store).data == (folder / "journal.jsonl").read_bytes())
@@ -75,11 +76,11 @@ def test_the_journal_follows_and_all_is_there_at_the_end(folder, store):
             (folder / "trials" / "00000" / "log.txt").write_text("its worker uploads it")
             journal.append("experiment_ended", status="completed")
         assert fetch(store).data == (folder / "journal.jsonl").read_bytes()
-        assert mirror.is_held_elsewhere(folder)
+        assert ExperimentFolder(folder).is_driven
     names = store.names("trials")
     assert names == ["trials/00000/events.1"]
     assert not errors
-    assert not mirror.is_held_elsewhere(folder)
+    assert not ExperimentFolder(folder).is_driven
 
 
 def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, store, monkeypatch):
@@ -95,7 +96,7 @@ def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, stor
 
     monkeypatch.setattr(syncing.Uploader, "upload", sometimes)
     with (
-        held(folder, warn=print) as sync,
+        ExperimentFolder(folder).held(print) as sync,
         Journal.open(folder) as journal,
         sync.running(journal, print),
     ):
@@ -113,7 +114,7 @@ def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, stor
 
 def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, store):
     errors = []
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
         with sync.running(journal, errors.append):
             begin(journal)
             until(lambda: fetch(store).data)
@@ -128,7 +129,7 @@ def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, stor
 def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
     errors = []
     monkeypatch.setattr(syncing, "PATIENCE_S", 0.05)
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
 
         def drive():
             with sync.running(journal, errors.append):
@@ -142,7 +143,7 @@ def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
 
 
 def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkeypatch, caplog):
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
 
         def drive():
             with sync.running(journal, print):
@@ -157,7 +158,7 @@ def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkey
 
 def test_a_second_driver_is_refused(folder, monkeypatch):
     with (
-        held(folder, warn=print) as sync,
+        ExperimentFolder(folder).held(print) as sync,
         Journal.open(folder) as journal,
         sync.running(journal, print),
     ):
@@ -165,7 +166,7 @@ def test_a_second_driver_is_refused(folder, monkeypatch):
         warnings = []
         with (
             pytest.raises(UsageError, match="is held by another driver"),
-            held(folder, warn=warnings.append),
+            ExperimentFolder(folder).held(warnings.append),
         ):
             pytest.fail("two drivers")
         assert warnings
@@ -174,7 +175,7 @@ def test_a_second_driver_is_refused(folder, monkeypatch):
 def test_the_next_driver_begins_with_what_is_there(folder, store):
     for number in (1, 2):
         with (
-            held(folder, warn=print) as sync,
+            ExperimentFolder(folder).held(print) as sync,
             Journal.open(folder) as journal,
             sync.running(journal, print),
         ):
@@ -185,13 +186,13 @@ def test_the_next_driver_begins_with_what_is_there(folder, store):
 
 
 def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, store):
-    with held(folder, warn=print) as sync, Journal.open(folder) as journal:
+    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
         with sync.running(journal, print):
             begin(journal)
         begin(journal)  # as if killed before it was uploaded
     assert fetch(store).data.count(b"\n") == 1
     with (
-        held(folder, warn=print) as sync,
+        ExperimentFolder(folder).held(print) as sync,
         Journal.open(folder) as journal,
         sync.running(journal, print),
     ):
@@ -199,12 +200,12 @@ def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, sto
 
 
 def test_a_folder_of_its_own_is_synced_to_its_disk(tmp_path):
-    with held(make_folder(tmp_path / "digits"), warn=print) as sync:
+    with ExperimentFolder(make_folder(tmp_path / "digits")).held(print) as sync:
         assert isinstance(sync, LocalSync)
 
 
 def test_a_copy_of_a_store_is_synced(folder):
-    with held(folder, warn=print) as sync:
+    with ExperimentFolder(folder).held(print) as sync:
         assert isinstance(sync, RemoteSync)
     assert Objects(sync._objects.url).has("lock/000001.json")
 
@@ -215,13 +216,13 @@ def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
     monkeypatch.setattr(syncing, "_SWEEP_EVERY_S", 0)
     go_on, began = threading.Event(), threading.Event()
 
-    def slow(path):
+    def slow(self, path):
         began.set()
         go_on.wait(PATIENCE_S)
 
-    monkeypatch.setattr(mirror, "upload", slow)
+    monkeypatch.setattr(RemoteFolder, "upload", slow)
     with (
-        held(folder, warn=print) as sync,
+        ExperimentFolder(folder).held(print) as sync,
         Journal.open(folder) as journal,
         sync.running(journal, print),
     ):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from tuner.errors import UsageError, reason_of
+from tuner.errors import UsageError, reason_of, translate_error
 from tuner.experiment.files import create_file, replace_file
 from tuner.places import is_url
 
@@ -37,6 +37,10 @@ class Objects:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self._system, self._base = _opened(self.url)
+
+    def reaching(self) -> AbstractContextManager[None]:
+        """Turn what the store refuses into a UsageError."""
+        return translate_error(UsageError, f"cannot reach {self.url}", of=OSError)
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; FileNotFoundError if there is none."""

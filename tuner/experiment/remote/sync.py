@@ -23,11 +23,9 @@ from tuner import process
 from tuner.errors import JournalError, StorageError, TunerError
 from tuner.experiment.files import JOURNAL, LABELS
 from tuner.experiment.journal import Journal
-from tuner.experiment.local_sync import LocalSync
-from tuner.experiment.remote import mirror
-from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError, acquire
+from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError
 from tuner.experiment.remote.objects import PATIENCE_S, patiently
-from tuner.experiment.remote.segments import Uploader, fetch
+from tuner.experiment.remote.segments import Uploader
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -42,10 +40,14 @@ OnError = Callable[[TunerError], object]
 
 
 class RemoteSync:
-    """For an experiment in an object store: `folder` is its copy here, `lease` holds it."""
+    """For an experiment in an object store: `folder` is its copy here, `lease` holds it.
 
-    def __init__(self, folder: Path, lease: Lease) -> None:
+    upload: uploads one file of the folder.
+    """
+
+    def __init__(self, folder: Path, lease: Lease, upload: Callable[[Path], object]) -> None:
         self._folder = folder
+        self._upload = upload
         self._lease = lease
         self._objects = lease.objects
         self._uploader = Uploader(lease.objects, folder / JOURNAL, lease.generation)
@@ -149,7 +151,7 @@ class RemoteSync:
                 continue
             state = status.st_size, status.st_mtime_ns
             if self._uploaded.get(path) != state:
-                mirror.upload(path)
+                self._upload(path)
                 self._uploaded[path] = state
 
     def _finish(self) -> None:
@@ -174,31 +176,6 @@ class RemoteSync:
             f"cannot write to {self._objects.url}: {error.strerror}; what it lacks is in "
             f"{self._folder}, and a resume on this machine uploads it"
         )
-
-
-@contextmanager
-def held(folder: Path, *, warn: Callable[[str], object]) -> Iterator[LocalSync | RemoteSync]:
-    """Within it the experiment in `folder` has no other driver; yields its sync.
-
-    A copy is as new as the store when it begins. warn: called if it takes a while until a silent
-    driver counts as dead. Raises UsageError if another driver has it.
-    """
-    objects = mirror.objects_of(folder)
-    if objects is None:
-        yield LocalSync(folder)
-        return
-    with mirror.store_errors(objects):
-        lease = acquire(objects, lambda: fetch(objects).end, warn=warn)
-    sync = RemoteSync(folder, lease)
-    try:
-        mirror.refresh(folder)
-        yield sync
-    finally:
-        if not sync.is_lost:
-            try:
-                lease.release()
-            except OSError as error:
-                _log.warning("%s stays held for a while: %s", objects.url, error.strerror)
 
 
 def _other_files(folder: Path) -> Iterator[Path]:
