@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -147,6 +146,7 @@ def test_ray_prints_on_stdout_again_afterwards(play):
 def head(monkeypatch):
     """HOST:PORT of what answers as a head does, as far as it is asked here."""
     monkeypatch.setattr(ray_compat, "cluster_metadata", lambda head, limit_s: b"")
+    monkeypatch.setattr(ray_compat, "has_node_here", lambda head, limit_s: True)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve():
@@ -163,32 +163,17 @@ def head(monkeypatch):
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.fixture
-def node_here(monkeypatch):
-    """Where the driver's node is looked for: by default it is a node of the cluster."""
-    asked = []
-
-    @contextmanager
-    def driver_node(head, own_address):
-        asked.append((head, own_address))
-        yield
-
-    monkeypatch.setattr(cluster, "driver_node", driver_node)
-    return asked
-
-
-def test_another_cluster_is_joined_and_left(play, head, node_here):
+def test_another_cluster_is_joined_and_left(play, head):
     fake = play()
     with cluster.connect(head):
         [(_, options)] = fake.calls
         assert options["address"] == head
         assert "num_cpus" not in options
         assert options["runtime_env"] == {}
-        assert node_here == [(head, "127.0.0.1")]  # a driver outside of it gets a node of its own
     assert fake.names == ["init", "shutdown"]
 
 
-def test_a_cluster_that_ray_cannot_join_is_told(play, head, node_here):
+def test_a_cluster_that_ray_cannot_join_is_told(play, head):
     play(error=ConnectionError("refused"))
     with pytest.raises(UsageError, match=f"cannot join the cluster at {head}: refused"):  # noqa: SIM117
         with cluster.connect(head):
@@ -198,7 +183,7 @@ def test_a_cluster_that_ray_cannot_join_is_told(play, head, node_here):
 FIELDS = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 1}
 
 
-def test_a_users_code_is_sent_to_a_cluster(play, head, node_here, tmp_path, monkeypatch):
+def test_a_users_code_is_sent_to_a_cluster(play, head, tmp_path, monkeypatch):
     fake = play()
     monkeypatch.chdir(tmp_path)
     with cluster.connect(head, spec=build_spec({**FIELDS, "trainable": "mine:Mine"})):

@@ -114,7 +114,7 @@ def taken_nets():
 
 
 class Cluster:
-    """Nodes by number; 1 is the head. `driver` is how to run a process on no node's machine."""
+    """Nodes by number; 1 is the head."""
 
     def __init__(self, folder, *, namespaces):
         self.folder = folder
@@ -185,10 +185,6 @@ class Cluster:
             yield
         finally:
             ip("link", "set", f"{self.tag}v{number}", "up")
-
-    def outside(self, number=9):
-        """The command that runs another one on a machine that is no node: it sees no daemon."""
-        return [*self.enter(number), "unshare", "--pid", "--fork", "--mount-proc"]
 
     def start(self, number, **options):
         self.nodes[number] = Node(self, number, head=number == 1, **options)

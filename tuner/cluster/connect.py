@@ -18,7 +18,6 @@ from typing import Any
 from tuner import process, ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import autoscaling, datasets, head, preflight
-from tuner.cluster.joined.driver_node import driver_node
 from tuner.cluster.joined.nodes import (
     Node,
     capacity,
@@ -191,9 +190,8 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
     Where this process is connected already, that connection is used and left as it is. A local
     Ray gets the CPUs that this process may use, and none of it is left afterwards; for a `spec`
     it gets its workers ready while the driver still prepares. To a running cluster the code of a
-    `spec` is sent, and this machine need not be one of its nodes. Raises UsageError where a
-    cluster cannot be joined, with what to do, and InterruptedSearchError after a signal that no
-    search has taken.
+    `spec` is sent. Raises UsageError where a cluster cannot be joined, with what to do, and
+    InterruptedSearchError after a signal that no search has taken.
     """
     ray_compat.prepare_environment()
     import ray
@@ -229,24 +227,23 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
 
     address = head.head_at(address)
     with access.environment(access.for_joining()):
-        own_address = head.check_head(address)
+        head.check_head(address)
         code = {}
         if spec:
             code = runtime_env(Path.cwd(), local(spec.storage), code=spec.needs_code)
-        with driver_node(address, own_address):
-            with (
-                translate_error(UsageError, f"Ray cannot join the cluster at {address}"),
-                process.held_back(),
-                ray_compat.no_signal_handlers(),
-            ):
-                ray.init(
-                    address=address,
-                    runtime_env=code,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                )
-            try:
-                with head.watched(address):
-                    yield
-            finally:
-                ray.shutdown()
+        with (
+            translate_error(UsageError, f"Ray cannot join the cluster at {address}"),
+            process.held_back(),
+            ray_compat.no_signal_handlers(),
+        ):
+            ray.init(
+                address=address,
+                runtime_env=code,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        try:
+            with head.watched(address):
+                yield
+        finally:
+            ray.shutdown()

@@ -33,12 +33,12 @@ def cluster_metadata(head: str, timeout_s: float) -> bytes:
     return GcsClient(head).internal_kv_get(*METADATA, timeout=timeout_s) or b""
 
 
-# Without it: a driver outside of a cluster gets no node of its own there
+# Without it: a driver on a machine outside of the cluster waits a minute to be refused
 def has_node_here(head: str, timeout_s: float) -> bool:
     """Return whether a living node of the cluster at `head` is on this machine.
 
-    A driver needs one to talk to the cluster through. Until: Ray tells of the nodes of a cluster
-    before it is joined.
+    A driver needs one to talk to the cluster through. Until: `ray.init` says in seconds why it
+    cannot join.
     """
     from ray._private.services import find_node_ids
     from ray._raylet import GcsClient  # type: ignore[attr-defined]

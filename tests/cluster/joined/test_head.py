@@ -3,7 +3,7 @@
 import re
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -75,9 +75,13 @@ def test_another_servers_answer_is_told():
             head.check_head(address)
 
 
-def test_a_grpc_server_is_known_by_its_first_frame():
-    with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address:
-        assert head._reach(address) == "127.0.0.1"
+@pytest.mark.parametrize("is_node", [True, False])
+def test_check_head_refuses_a_machine_that_is_no_node(monkeypatch, is_node):
+    monkeypatch.setattr(ray_compat, "cluster_metadata", lambda head, limit_s: b"")
+    monkeypatch.setattr(ray_compat, "has_node_here", lambda head, limit_s: is_node)
+    refused = nullcontext() if is_node else pytest.raises(UsageError, match="ray start --address")
+    with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address, refused:
+        head.check_head(address)
 
 
 def test_a_machine_that_is_not_known_or_does_not_answer_is_told(monkeypatch):

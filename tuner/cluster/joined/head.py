@@ -65,18 +65,16 @@ def _no_auto(error: ConnectionError | None) -> str:
     return f"{what} on this machine, so --address auto means none: {do}"
 
 
-def check_head(head: str) -> str:
-    """Make sure that this process can join the cluster at `head`; our own address, seen from it.
+def check_head(head: str) -> None:
+    """Make sure that this process can join the cluster at `head`.
 
-    To be called with the environment of `access.for_joining`. Raises UsageError with what to do
-    where nobody answers in time, where it is no Ray, where the token is missing or another one,
-    and where Ray or Python is of another version.
+    To be called with the environment of `access.for_joining`. Raises UsageError with what to do if
+    nothing answers in time, it is no Ray head, the token is missing or wrong, the version of Ray or
+    Python differs, or this machine is not a node of the cluster.
     """
-    own_address = _reach(head)
-    problem = access.token_problem() or _problem(head)
-    if problem:
+    _reach(head)
+    if problem := access.token_problem() or _problem(head):
         raise UsageError(problem)
-    return own_address
 
 
 def _connection(head: str, limit_s: float) -> socket.socket:
@@ -84,14 +82,13 @@ def _connection(head: str, limit_s: float) -> socket.socket:
     return socket.create_connection((host.strip("[]"), int(port)), limit_s)
 
 
-def _reach(head: str) -> str:
-    """Our address on the way to `head`, where a gRPC server answers."""
+def _reach(head: str) -> None:
+    """Make sure that a gRPC server answers at `head`."""
     host, _, port = head.rpartition(":")
     try:
         with _connection(head, PATIENCE_S) as connection:
             if os.environ.get("RAY_USE_TLS") != "1" and not _speaks_grpc(connection):
                 raise UsageError(f"what listens at {head} is no Ray head: {_PORTS}")
-            return str(connection.getsockname()[0])
     except socket.gaierror as error:
         do = "check how it is written, or give its IP address"
         raise UsageError(f"no machine is known as {host!r}: {do}") from error
@@ -123,11 +120,19 @@ def _problem(head: str) -> str | None:
     try:
         with _silent_stderr():
             metadata = ray_compat.cluster_metadata(head, PATIENCE_S)
+            is_node = ray_compat.has_node_here(head, PATIENCE_S)
     except AuthenticationError:
         return f"the cluster at {head} {access.refusal()}"
     except RpcError as error:
         return f"what listens at {head} does not answer as Ray's head does ({error}): {_PORTS}"
-    return version_problem(head, json.loads(metadata or "{}"), versions())
+    problem = version_problem(head, json.loads(metadata or "{}"), versions())
+    if problem or is_node:
+        return problem
+    return (
+        f"this machine is no node of the cluster at {head}: start the search on a node, send it as "
+        f"a job (`{program()} submit`), or add this machine as a node that runs no trials: "
+        f"ray start --address {head} --num-cpus 0 --num-gpus 0"
+    )
 
 
 def versions() -> dict[str, str]:
