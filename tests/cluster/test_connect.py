@@ -20,7 +20,7 @@ from tuner.errors import ExperimentError, UsageError
 from tuner.spec import quotas
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
-from tuner.trial import machine_memory
+from tuner.trial import memory
 from tuner.vision.datasets.cifar10 import OFFICIAL
 
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
@@ -101,7 +101,7 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
 def test_a_local_ray_gets_what_control_groups_leave_us(play, monkeypatch):
     fake = play()
     monkeypatch.setattr(quotas, "usable_cpus", lambda: 3)
-    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (1 << 30, 2 << 30))
+    monkeypatch.setattr(memory, "free_and_all", lambda: (1 << 30, 2 << 30))
     with cluster.connect():
         [(_, options)] = fake.calls
     assert options["num_cpus"] == 3

@@ -18,7 +18,7 @@ from tuner.cluster import guard
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment
-from tuner.trial import machine_memory
+from tuner.trial import memory
 from tuner.trial.memory import held_bytes
 from tuner.trial.worker_death import NOTES
 
@@ -245,7 +245,7 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
         return 4 * GIB - sum(map(held_bytes, pids())), 4 * GIB
 
     monkeypatch.setenv(NOTES, str(tmp_path))
-    with machine_memory.watched(tmp_path, pids, free_and_all):
+    with memory.watched(tmp_path, pids, free_and_all):
         results = searched(**spec("Leaky", ["leaks", *["tells_its_process"] * 3]), max_concurrent=3)
     outcome = {t.config["does"]: (t.status, t.last_epoch) for t in results.trials.values()}
     assert outcome == {"leaks": ("failed", 1), "tells_its_process": ("completed", 3)}

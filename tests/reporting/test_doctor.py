@@ -14,7 +14,7 @@ from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import MISSING, marker_in
 from tuner.reporting import doctor
 from tuner.reporting.doctor import Examined, Finding, check_nodes, examine, examine_node, is_broken
-from tuner.trial import machine_memory
+from tuner.trial import memory
 
 GIB = 1 << 30
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
@@ -27,7 +27,7 @@ def machine(monkeypatch):
     """A machine with room enough and no GPU; its free disk and memory can be changed."""
     room = SimpleNamespace(free=100 * GIB, memory=100 * GIB)
     monkeypatch.setattr(psutil, "disk_usage", lambda folder: room)
-    monkeypatch.setattr(machine_memory, "free_and_all", lambda: (room.memory, 200 * GIB))
+    monkeypatch.setattr(memory, "free_and_all", lambda: (room.memory, 200 * GIB))
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
     return room

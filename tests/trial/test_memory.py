@@ -1,10 +1,13 @@
-"""What a process holds, whether that only grows, and how it is released."""
+"""What a process holds, how it is released, and who is ended when memory runs short."""
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,23 +15,21 @@ import psutil
 import pytest
 import torch
 from forked import said_by
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tuner.spec import quotas
 from tuner.trial import memory
-from tuner.trial.memory import (
-    EPOCHS,
-    LEAST_MIB,
-    MemoryWatch,
-    first_growth,
-    held_bytes,
-    held_mib,
-    keep_freed,
-    release,
-    steady_growth,
-)
+from tuner.trial.memory import MemoryWatch, held_bytes, held_mib, keep_freed, release
+from tuner.trial.worker_death import NOTES, death_of
 
 MIB = 1 << 20
+GIB = 1 << 30
+LIMIT_S = 60
+WORKER = """
+import sys
+held = b"x" * (int(sys.argv[1]) << 20)
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 def watched(watch, work):
@@ -75,81 +76,23 @@ def test_where_linux_has_no_answer_the_peak_of_the_process_stands_in(monkeypatch
     assert measured["memory_mib"] == measured["peak_memory_mib"] > 10
 
 
-def sum_losses(of):
-    watch, model, running_loss = MemoryWatch("cpu"), torch.nn.Linear(1000, 1000), 0.0
-    for _ in range(EPOCHS + 6):
-        watch.begin()
-        for _ in range(10):
-            running_loss = running_loss + of(model(torch.ones(100, 1000)).exp().sum())
-        watch.end()
-    print("warned" if watch.warned else "quiet")
-
-
-def test_a_running_loss_that_keeps_its_graph_is_warned_of_once():
-    out = said_by(sum_losses, torch.Tensor.clone)
-    assert out.endswith("warned\n")
-    assert out.count("warning") == 1
-    assert "running loss" in out
-
-
-@pytest.mark.parametrize(
-    ("on_gpu", "on_host", "said"),
-    [(0, 0, None), (2, 0, "the memory on the GPU grew"), (0, 2, "the memory of the process grew")],
-)
-def test_on_cuda_both_memories_are_watched(monkeypatch, capsys, on_gpu, on_host, said):
-    epochs = iter(range(2 * EPOCHS))
-    now = {"epoch": 0}
+def test_watch_on_cuda_measures_device_and_host(monkeypatch):
     cuda = SimpleNamespace(
         is_initialized=lambda: True,
-        reset_peak_memory_stats=lambda device: now.update(epoch=next(epochs)),
-        memory_allocated=lambda device: (100 + on_gpu * now["epoch"]) * MIB,
+        reset_peak_memory_stats=lambda device: None,
+        memory_allocated=lambda device: 100 * MIB,
         max_memory_allocated=lambda device: 200 * MIB,
         utilization=lambda device: 50,
     )
     monkeypatch.setattr(torch, "cuda", cuda)
-    monkeypatch.setattr(memory, "_resident_mib", lambda: 300.0 + on_host * now["epoch"])
-    watch = MemoryWatch("cuda")
-    for _ in range(EPOCHS + 2):
-        measured, _ = watched(watch, lambda: None)
-    assert set(measured) == {"memory_mib", "peak_memory_mib", "host_memory_mib", "gpu_busy"}
-    assert measured["gpu_busy"] == 0.5
-    printed = capsys.readouterr().out
-    assert (said in printed) if said else not printed
-
-
-def test_one_that_does_not_is_not_warned_of():
-    assert said_by(sum_losses, torch.Tensor.detach) == "quiet\n"
-
-
-def test_growth_needs_every_one_of_the_last_epochs():
-    rising = [100.0 + 3 * epoch for epoch in range(EPOCHS + 2)]
-    assert steady_growth(rising) == 3
-    assert steady_growth(rising[:-1]) is None  # one epoch fewer
-    for epoch in range(2, len(rising)):
-        flat = rising.copy()
-        flat[epoch] = flat[epoch - 1]
-        assert steady_growth(flat) is None
-
-
-@given(st.lists(st.floats(0, 1e6), max_size=20))
-def test_memory_that_does_not_grow_is_never_a_leak(samples):
-    assert steady_growth(sorted(samples, reverse=True)) is None
-    growth = steady_growth(samples)
-    assert growth is None or growth >= LEAST_MIB
-
-
-@given(st.floats(100, 1e5), st.lists(st.floats(0, LEAST_MIB / 2), max_size=30))
-def test_small_steps_are_no_leak(start, steps):
-    assert steady_growth(list(np.cumsum([start, *steps]))) is None
-
-
-def test_growth_that_ended_is_still_known():
-    rising = [100.0 + 3 * epoch for epoch in range(EPOCHS + 2)]
-    flat = [rising[-1]] * 10
-    assert first_growth(rising[:-1] + [rising[-2]] * 10) is None
-    assert steady_growth(rising + flat) is None
-    assert first_growth(rising + flat) == 3
-    assert first_growth([]) is None
+    monkeypatch.setattr(memory, "_resident_mib", lambda: 300.0)
+    measured, _ = watched(MemoryWatch("cuda"), lambda: None)
+    assert measured == {
+        "memory_mib": 100,
+        "peak_memory_mib": 200,
+        "host_memory_mib": 300,
+        "gpu_busy": 0.5,
+    }
 
 
 def take_and_map(file):
@@ -236,3 +179,96 @@ def test_it_does_not_import_torch():
     code = "import sys, tuner.trial.memory; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+# --- the machine's memory
+
+
+@pytest.fixture
+def worker():
+    """Starts a process of a title that holds so many MiB."""
+    processes = []
+
+    def start(title, mib):
+        process = subprocess.Popen(
+            [title, "-S", "-c", WORKER, str(mib)],  # its command line is known by the title alone
+            executable=sys.executable,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        process.stdout.readline()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_this_machine_tells():
+    free, total = memory.free_and_all()
+    assert 0 < free < total
+
+
+@pytest.mark.parametrize(("limit", "counts"), [(1_000_000, True), (1 << 60, False)])
+def test_of_a_control_group_its_limit_counts(monkeypatch, limit, counts):
+    limited = quotas.Limit(limit, Path("memory.max")), limit - 500_000
+    monkeypatch.setattr(quotas, "memory_limit", lambda: limited)
+    assert (memory.free_and_all() == (500_000, 1_000_000)) is counts
+    assert memory.free_and_all()[1] <= psutil.virtual_memory().total
+
+
+def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
+    worker, tmp_path, monkeypatch
+):
+    idle, large = worker("ray::IDLE", 300), worker("ray::LearnerTrial.step", 200)
+    agent = worker("ray::RuntimeEnvAgent", 300)
+    other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
+    pids = [process.pid for process in (idle, agent, large, other, small)]
+    free = [2 * GIB]
+    monkeypatch.setenv(NOTES, str(tmp_path))
+    with memory.watched(tmp_path, lambda: pids, lambda: (free[0], 32 * GIB)):
+        time.sleep(1)
+        assert large.poll() is None
+        free[0] = GIB // 2
+        pids_seen = large.wait(LIMIT_S)
+        free[0] = 2 * GIB
+    assert pids_seen == -9
+    assert [process.poll() for process in (idle, agent, other, small)] == [None] * 4
+    [note] = tmp_path.iterdir()
+    assert note.name == f"{large.pid}-oom"
+    death = death_of(RuntimeError(f"its worker process has died. pid: {large.pid} namespace: x"))
+    assert death.kind == "oom"
+    assert death.message.endswith(" MiB, the most of all workers: memory ran out")
+    assert death_of(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
+
+
+def test_with_nobody_to_end_nothing_happens(tmp_path):
+    nobody, nothing_free = (lambda: [1, 2**22 + 1]), (lambda: (0, 32 * GIB))
+    with memory.watched(tmp_path, nobody, nothing_free):
+        time.sleep(0.5)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "short"), [(3, 80, True), (5, 80, False), (1023, 1 << 20, True)]
+)
+def test_what_is_short_goes_by_the_size_of_the_machine(free, total, short):
+    assert memory.is_short(free << 20, total << 20) is short
+
+
+def test_what_a_worker_has_started_counts_as_its_own(tmp_path):
+    held = "held = b'x' * (300 << 20); print(flush=True); import time; time.sleep(60)"
+    command = [sys.executable, "-S", "-c", held]
+    parent = f"import subprocess; subprocess.run({command!r})"
+    title = "ray::CommandTrial.step"
+    worker = subprocess.Popen([title, "-S", "-c", parent], executable=sys.executable, stdout=-1)
+    worker.stdout.readline()
+    [child] = psutil.Process(worker.pid).children()
+    with memory.watched(tmp_path, lambda: [worker.pid], lambda: (0, 32 * GIB)):
+        worker.wait(LIMIT_S)
+    child.kill()
+    worker.stdout.close()
+    [note] = tmp_path.glob(f"{worker.pid}-*")
+    assert re.search(r"ended at 3\d\d MiB", note.read_text())

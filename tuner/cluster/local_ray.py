@@ -19,7 +19,7 @@ from tuner.planning.plan import fit
 from tuner.planning.validation import Machine
 from tuner.spec import quotas
 from tuner.spec.experiment import ExperimentSpec
-from tuner.trial import machine_memory
+from tuner.trial import memory
 from tuner.trial.worker_death import NOTES
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped
@@ -53,7 +53,7 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     marked = partial(guard.marked, mark, folder)
     with guard.start(mark, folder), access.environment(environment), free_port() as port:
         try:
-            with daemons.watched(), machine_memory.watched(notes, marked):
+            with daemons.watched(), memory.watched(notes, marked):
                 _start(folder, port, spec)
                 yield folder
         finally:
@@ -64,7 +64,7 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> None:
     import ray
 
-    cpus, (free, _) = quotas.usable_cpus(), machine_memory.free_and_all()
+    cpus, (free, _) = quotas.usable_cpus(), memory.free_and_all()
     workers, modules = ready_workers(spec, Machine.here()) if spec else (cpus, [])
     with (
         translate_error(ExperimentError, _NOT_STARTED),

@@ -31,7 +31,7 @@ from tuner.errors import UsageError
 from tuner.experiment.storage import marker_in, round_trips_ms, storage_folder, why_not_shared
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
-from tuner.trial import machine_memory
+from tuner.trial import memory
 
 GIB = 1 << 30
 
@@ -117,7 +117,7 @@ def check_machine() -> Iterator[Finding]:
     """CPUs, GPUs, memory, temporary files, loopback interface and shared memory."""
     yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _check_gpus()
-    yield _check_memory(*machine_memory.free_and_all())
+    yield _check_memory(*memory.free_and_all())
     temporary = Path(access.TEMPORARY)
     if os.access(temporary, os.W_OK):
         yield _check_space("machine", "temporary files", temporary, "remove files there")

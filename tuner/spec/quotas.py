@@ -2,8 +2,7 @@
 
 A container, a Kubernetes pod, a systemd slice and a Slurm step are control groups, one within
 another (man 7 cgroups). Each may be limited, and of all groups from a process's own up to the root
-the tightest limit counts; what lies above those that a container is shown cannot be read. Every
-function takes the `root` of the file tree, so that tests can play one.
+the tightest limit counts. Every function takes the `root` of the file tree, for tests.
 """
 
 from __future__ import annotations
@@ -73,9 +72,6 @@ def _tightest(limits: Iterable[Limit]) -> Limit | None:
     return min(limits, key=lambda limit: limit.amount, default=None)
 
 
-# --- what a group's files say, of version 2 and of version 1
-
-
 def _cpu_limits(group: Path) -> Iterator[Limit]:
     match _text(group / "cpu.max").split():
         case [quota, period] if quota != "max":
@@ -103,51 +99,15 @@ def _memory_limits(group: Path) -> Iterator[tuple[Limit, int]]:
                 yield Limit(int(limit), group / name), used
 
 
-# --- where the groups are
-
-
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    """Groups that lie in the folder `place`, from the group `top` downwards."""
-
-    place: Path
-    top: str
-    controllers: set[str]  # what they may limit; {""} in version 2: anything
-
-
 def _groups(controller: str, root: Path) -> Iterator[Path]:
     """The folders of this process's own group, and those above it, that may limit `controller`."""
-    mounts = list(_mounts(root))
+    top = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
-        controllers = {controller, ""} & {*names.split(",")}
-        found = [mount for mount in mounts if mount.controllers & controllers]
-        inside = [folder for mount in found for folder in _path_to(PurePosixPath(path), mount)]
-        # A container may be shown nothing but groups above its own: those count, at least
-        yield from inside or (mount.place for mount in found)
-
-
-def _path_to(group: PurePosixPath, mount: _Mount) -> Iterator[Path]:
-    """The folders of `group` and of those above it; none where `mount` does not show it."""
-    if group.is_relative_to(mount.top):
-        below = group.relative_to(mount.top)
-        if ".." not in below.parts:
-            yield from (mount.place / part for part in (below, *below.parents))
-
-
-def _mounts(root: Path) -> Iterator[_Mount]:
-    for line in _text(root / "proc/self/mountinfo").splitlines():
-        mounted, _, filesystem = line.partition(" - ")
-        top, place = map(_unescaped, mounted.split()[3:5])
-        kind, *_, options = filesystem.split()
-        if kind in ("cgroup", "cgroup2"):
-            controllers = {""} if kind == "cgroup2" else {*options.split(",")}
-            yield _Mount(root / place.lstrip("/"), top, controllers)
-
-
-def _unescaped(path: str) -> str:
-    """As the kernel writes a path: a space is \\040."""
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), path)
+        if not names or controller in names.split(","):  # version 2 has no names
+            # A container may see its own group as the mounted one, whatever its path says
+            group = PurePosixPath(path.lstrip("/"))
+            yield from (top / names / folder for folder in (group, *group.parents))
 
 
 def _text(file: Path) -> str:

@@ -1,6 +1,9 @@
-"""What a process or its GPU holds of memory, whether that only grows, and how some is released.
+"""Memory: what a process or its GPU holds, how it is released, and what happens when it runs out.
 
-Nothing here imports torch by itself: a report that looks for leaks needs none.
+Before the machine runs out of memory, the worker that holds the most is ended. Ray's own monitor
+ends the workers that began last, and the system's ends any process, or hangs first. A worker that
+is ended here gets a note, so that its trial fails as out of memory. Nothing here imports torch by
+itself.
 """
 
 from __future__ import annotations
@@ -8,20 +11,27 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from itertools import pairwise
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tuner import process, ray_compat
+from tuner.spec import quotas
+from tuner.trial.failures import Failure
+from tuner.trial.worker_death import write_note
+
 if TYPE_CHECKING:
     import torch
 
-EPOCHS = 5  # successive epochs that have to grow
-LEAST_MIB = 1.0  # the growth of one epoch that counts
+_MIB = 1.0  # the growth of one epoch that counts
 WATCHED = ("memory_mib", "host_memory_mib")  # metrics that may not grow epoch after epoch
 SUSPECT = (
     "most often tensors with their graph, as in a running loss that adds up `loss` "
@@ -32,31 +42,11 @@ _MIB = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what mallopt sets, as malloc.h numbers it
 _MOST_KEPT, _LARGEST_KEPT = 2**31 - 1, 32 * _MIB  # bytes: as much as mallopt takes
 _STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+Memory = Callable[[], tuple[int, int]]  # bytes that are free, bytes in all
 
-
-def steady_growth(samples_mib: Sequence[float]) -> float | None:
-    """MiB an epoch by which memory grew, where each of the last epochs grew; else None.
-
-    `samples_mib` holds one value at the end of each epoch. The first is left out, since it
-    contains all that is made once.
-
-    >>> steady_growth([100, 300, 320, 340, 362, 380, 400])
-    20.0
-    >>> steady_growth([100, 300, 320, 340, 340, 380, 400]) is None
-    True
-    """
-    last = samples_mib[1:][-EPOCHS - 1 :]
-    grown = [after - before for before, after in pairwise(last)]
-    if len(grown) < EPOCHS or min(grown) < LEAST_MIB:
-        return None
-    return sum(grown) / EPOCHS
-
-
-def first_growth(samples_mib: Sequence[float]) -> float | None:
-    """`steady_growth` at the first epoch after which there was one; None where there never was."""
-    ends = range(EPOCHS + 2, len(samples_mib) + 1)
-    growths = (steady_growth(samples_mib[:end]) for end in ends)
-    return next((growth for growth in growths if growth is not None), None)
+_CHECK_EVERY_S = 0.2
+_RESERVED_SHARE, _MOST_RESERVED = 0.05, 1 << 30  # of the machine's memory, and bytes: stay free
+_GONE_S = 5.0
 
 
 def held_bytes(pid: int | None = None) -> int:
@@ -109,12 +99,7 @@ def _cuda_in_use() -> Any:
 
 
 class MemoryWatch:
-    """Measures each epoch of one trial, and warns once where memory grows epoch after epoch.
-
-        watch = MemoryWatch(device)
-        watch.begin()
-        metrics = learner.step()
-        metrics |= watch.end()
+    """Measures each epoch of one trial, from `begin` to `end`.
 
     On CUDA memory_mib is what tensors take on the device, and host_memory_mib the resident memory
     of the process; elsewhere memory_mib is that.
@@ -125,9 +110,7 @@ class MemoryWatch:
 
         self._device = torch.device(device)
         self._cuda = torch.cuda if self._device.type == "cuda" else None
-        self._samples_mib: dict[str, list[float]] = {}
         self._has_nvml = True
-        self.warned = False
 
     def begin(self) -> None:
         """From here on the peak is counted."""
@@ -141,38 +124,15 @@ class MemoryWatch:
         """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA host_memory_mib, too.
 
         On CUDA with gpu_busy where NVIDIA's pynvml is installed: the share, 0 to 1, of the last
-        moments in which the GPU computed, for whichever process.
+        moments in which the GPU computed, for any process.
         """
-        measured = self._on_gpu() if self._cuda else self._resident()
-        for name in WATCHED:
-            if name in measured:
-                self._watch(name, measured[name])
-        return measured
-
-    def _watch(self, name: str, now_mib: float) -> None:
-        samples = self._samples_mib.setdefault(name, [])
-        samples.append(now_mib)
-        growth = steady_growth(samples)
-        if growth is None or self.warned:
-            return
-        self.warned = True
-        on_gpu = self._cuda is not None and name == "memory_mib"
-        print(
-            f"warning: the memory {'on the GPU' if on_gpu else 'of the process'} grew in "
-            f"each of the last {EPOCHS} epochs, by {growth:.1f} MiB an epoch to "
-            f"{now_mib:.0f} MiB. Something is kept from one epoch to the next: {SUSPECT}"
-        )
-
-    def _resident(self) -> dict[str, float]:
-        now = _resident_mib()
-        return {"memory_mib": now, "peak_memory_mib": max(now, _peak_mib())}
-
-    def _on_gpu(self) -> dict[str, float]:
-        assert self._cuda is not None
+        resident = _resident_mib()
+        if self._cuda is None:
+            return {"memory_mib": resident, "peak_memory_mib": max(resident, _peak_mib())}
         measured = {
             "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
             "peak_memory_mib": self._cuda.max_memory_allocated(self._device) / _MIB,
-            "host_memory_mib": _resident_mib(),
+            "host_memory_mib": resident,
         }
         if self._has_nvml:
             try:
@@ -196,3 +156,70 @@ def _peak_mib() -> float:
         return int(lines["VmHWM"].split()[0]) / 1024
     except OSError:
         return 0.0
+
+
+def watched(
+    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
+) -> AbstractContextManager[None]:
+    """Within it, one of the workers among the processes `pids` is ended when memory gets short.
+
+    `notes` is the folder of the notes; `memory` measures the machine, as `free_and_all` does.
+    """
+    return process.running(partial(_watch, notes, pids, memory or free_and_all))
+
+
+def free_and_all() -> tuple[int, int]:
+    """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
+    machine = psutil.virtual_memory()
+    free, total = machine.available, machine.total
+    if limited := quotas.memory_limit():
+        limit, left = limited
+        free, total = min(free, left), min(total, int(limit.amount))
+    return free, total
+
+
+def is_short(free: int, total: int) -> bool:
+    """Whether so little is free that a worker is ended."""
+    return free < min(_RESERVED_SHARE * total, _MOST_RESERVED)
+
+
+def _watch(
+    notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
+) -> None:
+    while not over.wait(_CHECK_EVERY_S):
+        if is_short(*memory()):
+            _end_largest(notes, pids())
+
+
+def _end_largest(notes: Path, pids: Iterable[int]) -> None:
+    """End the worker that holds the most; nothing where there is none."""
+    held = {pid: _held_by_family(pid) for pid in pids if _is_worker(pid)}
+    if not held:
+        return
+    pid = max(held, key=lambda worker: held[worker])
+    message = f"ended at {held[pid] / 2**20:.0f} MiB, the most of all workers: memory ran out"
+    write_note(notes, pid, Failure("oom", message))
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + _GONE_S
+    while held_bytes(pid) and time.monotonic() < deadline:  # else the next one would be ended too
+        time.sleep(0.02)
+
+
+def _held_by_family(pid: int) -> int:
+    """Bytes that a worker holds, and what it has started: the script of a trial."""
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        children = []
+    return held_bytes(pid) + sum(held_bytes(child.pid) for child in children)
+
+
+def _is_worker(pid: int) -> bool:
+    """Whether the process is one of Ray's that has work."""
+    try:
+        title = " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return False
+    others = (ray_compat.IDLE, *ray_compat.AGENTS)
+    return title.startswith(ray_compat.WORKER) and not title.startswith(others)
