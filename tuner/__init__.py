@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
     from tuner.spec.space.domains import constant
     from tuner.trial.learner import Learner
-    from tuner.trial.script_report import report
+    from tuner.trial.script import report
     from tuner.vision.export.read import load_image, load_model
     from tuner.vision.export.write import export_model
 
@@ -107,7 +107,7 @@ _MODULES = {
     "load_image": "tuner.vision.export.read",
     "load_model": "tuner.vision.export.read",
     "load_results": "tuner.experiment.results.results",
-    "report": "tuner.trial.script_report",
+    "report": "tuner.trial.script",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
     "start_dir": "tuner.places",

@@ -8,12 +8,12 @@ import pytest
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.errors import ExperimentError
-from tuner.trial import interfaces
+from tuner.trial.context import INTERFACES
 
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch):
-    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, *interfaces.VARIABLES):
+    for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH, *INTERFACES):
         monkeypatch.delenv(name, raising=False)
 
 

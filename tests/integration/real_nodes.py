@@ -8,6 +8,7 @@ addresses of the loopback device.
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -185,6 +186,20 @@ class Cluster:
             yield
         finally:
             ip("link", "set", f"{self.tag}v{number}", "up")
+
+    def outside(self, number=9):
+        """The command that runs another one on a machine of its own, a node without CPUs.
+
+        It sees no other processes, and the node ends with it.
+        """
+        join = [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--address", self.head),
+            *("--node-ip-address", self.address_of(number), "--num-cpus", "0", "--num-gpus", "0"),
+            *("--object-store-memory", str(STORE), "--disable-usage-stats"),
+        ]
+        script = f'{shlex.join(join)} >/dev/null && exec "$@"'
+        isolated = ("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "sh")
+        return [*self.enter(number), *isolated]
 
     def start(self, number, **options):
         self.nodes[number] = Node(self, number, head=number == 1, **options)

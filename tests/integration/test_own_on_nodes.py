@@ -103,12 +103,12 @@ def test_code_of_a_script_goes_to_every_node(cluster, tmp_path):
 
 
 def test_images_are_decoded_once_and_each_node_gets_a_copy(cluster, tmp_path):
-    cluster.start(3, cpus=0, data=tmp_path / "data")  # the driver's
-    cluster.await_nodes(3)
     photos.write(tmp_path / "photos", each=30)
     command = ("-m", "tuner", "run", "folder:photos", "training.model=cnn", "--num-samples", "4")
     options = ("scheduler.max_t=1", "--cpus", "2", "--address", cluster.head, "--no-evaluate")
-    code, out, said = ended(start(cluster, tmp_path, *command, *options))
+    at = cluster.outside() if cluster.namespaces else ()
+    search = start(cluster, tmp_path, *command, *options, at=at)
+    code, out, said = ended(search)
     assert code == 0, said
     assert Results(tmp_path / "results" / "photos").counts["completed"] == 4, out
     [decoded] = (tmp_path / "data" / "decoded").glob("photos-*")

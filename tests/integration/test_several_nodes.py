@@ -180,8 +180,9 @@ def test_a_search_is_steered_and_a_resume_goes_on_as_was_asked(cluster, working)
 
 
 def test_a_search_outlives_a_node_and_its_head(cluster, working):
-    """Of a trial of three workers on two nodes."""
-    search = tuner(cluster, working, "run", "far.json")
+    """Of a driver on a node without CPUs, and a trial of three workers on two others."""
+    at = cluster.outside() if cluster.namespaces else ()
+    search = tuner(cluster, working, "run", "far.json", at=at)
     folder = working / "results" / "far"
     until(lambda: ("00000", 2) in reported(folder), search)
     cluster.nodes[2].kill()

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -162,3 +163,22 @@ def test_what_it_lacks_is_one_sentence(monkeypatch, lacks, code):
     assert (done.returncode, done.stdout) == (code, "" if code else "1\n")
     told = f"error: {sys.executable}, with which Ray runs on the head of the cluster, has no"
     assert done.stderr == (f"{told} no_such_module: install tuner there\n" if code else "")
+
+
+def test_replacing_restores_the_names_afterwards():
+    one, two = types.ModuleType("one"), types.ModuleType("two")
+    one.a, one.b, two.a = 1, 2, 3
+    with ray_compat.replacing(lambda: {one: {"a": 10, "b": 20}, two: {"a": 30}})():
+        assert (one.a, one.b, two.a) == (10, 20, 30)
+    assert (one.a, one.b, two.a) == (1, 2, 3)
+    with pytest.raises(ZeroDivisionError), ray_compat.replacing(lambda: {one: {"a": 10}})():
+        1 / 0  # noqa: B018
+    assert (one.a, one.b, two.a) == (1, 2, 3)
+
+
+def test_replacing_a_missing_name_raises_and_replaces_nothing():
+    module = types.ModuleType("m")
+    module.a = 1
+    with pytest.raises(AttributeError), ray_compat.replacing(lambda: {module: {"a": 2, "b": 3}})():
+        pass
+    assert vars(module)["a"] == 1

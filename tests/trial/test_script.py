@@ -1,4 +1,4 @@
-"""A script's process: how its reports come, and how it ends."""
+"""A script's process: how it reports, and how it ends."""
 
 import os
 import signal
@@ -6,12 +6,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+import torch
+from fresh import ran
+from ray import tune
 
+import tuner
+from tuner.places import TRIAL_DIR
 from tuner.trial import script
-from tuner.trial.script import Script
-from tuner.trial.script_report import REPORTS
+from tuner.trial.script import REPORTS, Script
 
 
 @pytest.fixture
@@ -100,3 +105,32 @@ def test_what_is_no_report_is_passed_over(start):
     send = "import os, socket; s = socket.socket(socket.AF_UNIX); "
     send += f"s.connect(os.environ['{REPORTS}']); s.sendall(b'no json\\n'); s.recv(1)"
     assert reports(start(send)) == []
+
+
+def test_report_outside_of_a_search_does_nothing(monkeypatch):
+    monkeypatch.delenv(REPORTS, raising=False)
+    monkeypatch.delenv(TRIAL_DIR, raising=False)
+    assert tuner.report({"val/loss": 0.3}, epoch=1) is None
+
+
+def test_report_imports_nothing_heavy():
+    loaded = ran("import tuner; tuner.report(loss=1)").modules
+    assert not loaded & {"ray", "torch", "numpy", "pydantic"}
+
+
+def test_report_on_a_rank_other_than_0_does_nothing(monkeypatch):
+    monkeypatch.setenv(REPORTS, "/nowhere")
+    monkeypatch.setenv("RANK", "1")
+    tuner.report(loss=1)
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(FileNotFoundError):
+        tuner.report(loss=1)
+
+
+def test_report_in_a_function_that_a_search_trains_is_rays(monkeypatch, tmp_path):
+    reported = []
+    monkeypatch.delenv(REPORTS, raising=False)
+    monkeypatch.setenv(TRIAL_DIR, str(tmp_path))
+    monkeypatch.setattr(tune, "report", reported.append)
+    tuner.report({"a": torch.tensor(0.5)}, b=np.float32(2), c="text", d=torch.ones(2))
+    assert reported == [{"a": 0.5, "b": 2.0, "c": "text", "d": "tensor([1., 1.])"}]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tuner import ray_compat
 from tuner.errors import ExperimentError, reason_of, translate_error
-from tuner.trial import interfaces
+from tuner.trial.context import interface_variables
 
 AUTH_MODE = "RAY_AUTH_MODE"
 TOKEN = "RAY_AUTH_TOKEN"
@@ -69,7 +69,7 @@ def for_own_ray(folder: Path) -> Changes:
         TOKEN: None,  # it would win over the file, and is another cluster's
         TOKEN_PATH: str(token),
         ray_compat.CLUSTERS: "0",
-        **{n: os.environ.get(n, name) for n, name in interfaces.exactly(_loopback()).items()},
+        **{n: os.environ.get(n, name) for n, name in interface_variables(_loopback()).items()},
     }
 
 

@@ -5,12 +5,15 @@ They cannot fail where they are used: the test of each fails when Ray changes it
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
+from typing import Any, ParamSpec
 
 # Without it: a Ray that dies ends a search unexplained, as does too little memory
 DAEMONS = ("gcs_server", "raylet")  # without one of them nothing goes on
@@ -93,3 +96,30 @@ def without_widgets() -> None:
     """Let Ray not ask for ipywidgets, which nothing here uses; to be called before it starts."""
     warnings.filterwarnings("ignore", message="IProgress not found")
     logging.getLogger(WIDGETS_LOGGER).setLevel(logging.WARNING)
+
+
+P = ParamSpec("P")
+Names = Mapping[ModuleType, Mapping[str, Any]]
+
+
+def replacing(names: Callable[P, Names]) -> Callable[P, AbstractContextManager[None]]:
+    """Turn a function that returns new values for names of Ray's modules into a context manager.
+
+    Within the context the names have these values. It raises AttributeError, before any is set, for
+    a name that a module lacks.
+    """
+
+    @contextmanager
+    @functools.wraps(names)
+    def within(*args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
+        new = names(*args, **kwargs)
+        before = {m: {name: getattr(m, name) for name in values} for m, values in new.items()}
+        for module, values in new.items():
+            vars(module).update(values)
+        try:
+            yield
+        finally:
+            for module, values in before.items():
+                vars(module).update(values)
+
+    return within

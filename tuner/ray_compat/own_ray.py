@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.ray_compat.names import CLUSTERS
-from tuner.ray_compat.replaced import Names, replacing
+from tuner.ray_compat.names import CLUSTERS, Names, replacing
 
 _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="

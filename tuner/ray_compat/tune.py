@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from tuner.ray_compat.replaced import Names, replacing
+from tuner.ray_compat.names import Names, replacing
 
 _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
 

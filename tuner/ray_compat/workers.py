@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.ray_compat.replaced import Names, replacing
+from tuner.ray_compat.names import Names, replacing
 
 # Without it: whatever ends a trial's process, its node or too little memory, is a crash
 NODE_DIED = "its node has died"  # in the message of a RayActorError

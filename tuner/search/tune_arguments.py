@@ -23,11 +23,10 @@ from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
 from tuner.trial.checkpoint_writer import SaveRules
-from tuner.trial.class_trial import ClassTrial
 from tuner.trial.command_trial import CommandTrial
 from tuner.trial.context import TrialContext
-from tuner.trial.function_trial import FunctionTrial
 from tuner.trial.trainable import LearnerTrial, Trial
+from tuner.trial.tune_trials import ClassTrial, FunctionTrial
 from tuner.vision.datasets._dataset import data_folder
 
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on

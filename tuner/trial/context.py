@@ -1,4 +1,4 @@
-"""What the driver sends to the workers: what all trials share, and what each trial is to do."""
+"""What the driver sends to the workers, and the environment that a worker prepares from it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 from tuner.places import local_experiment
 from tuner.trial.checkpoint_writer import SaveRules
+
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # which gloo and NCCL read
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +81,28 @@ class Assignment:
 def with_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     """`values` with the trial's own seed as `seed`; as they are where it has none."""
     return dict(values) if seed is None else {**values, "seed": seed}
+
+
+def use_interface_of(address: str) -> None:
+    """Let this process's ranks meet over the network interface of `address`, its node's own.
+
+    Left to themselves, gloo and NCCL go by the host's name or the first interface that they find.
+    On a machine with several networks, or whose name means its loopback address, ranks on other
+    nodes could not be reached. What the user has set stays; nothing is set where no interface has
+    that address.
+    """
+    import psutil
+
+    for name, addresses in psutil.net_if_addrs().items():
+        if address in (each.address.partition("%")[0] for each in addresses):
+            for variable, value in interface_variables(name).items():
+                os.environ.setdefault(variable, value)
+            return
+
+
+def interface_variables(name: str) -> dict[str, str]:
+    """The environment in which gloo and NCCL use the interface `name`.
+
+    NCCL takes a name without "=" for the beginning of one: eth1 for eth10, too.
+    """
+    return dict(zip(INTERFACES, (name, f"={name}"), strict=True))

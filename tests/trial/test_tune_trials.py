@@ -9,9 +9,9 @@ from ray import tune
 from test_trainable import assignment, log
 from test_worker import context
 
-from tuner.trial.class_trial import ClassTrial
 from tuner.trial.failures import WorkerSpentError
 from tuner.trial.trainable import REPORT
+from tuner.trial.tune_trials import ClassTrial, FunctionTrial
 
 CONTEXT = None  # of the trial that is made next
 
@@ -79,7 +79,7 @@ def make(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def begin(config=None, name="Counting", **fields):
-        made = context(tmp_path, trainable=f"test_class_trial:{name}", cpus=1)
+        made = context(tmp_path, trainable=f"test_tune_trials:{name}", cpus=1)
         monkeypatch.setitem(globals(), "CONTEXT", made)
         trials.append(Here(assignment(config, **{"seed": None, **fields})))
         return trials[-1]
@@ -135,7 +135,7 @@ def test_what_step_raises_is_the_failure_as_it_was_raised(make, tmp_path):
     trial = make({"raises_at": 1})
     with pytest.raises(WorkerSpentError) as spent:
         trial.train()
-    assert spent.value.failure.message.startswith("OwnError: enough, at test_class_trial.py:")
+    assert spent.value.failure.message.startswith("OwnError: enough, at test_tune_trials.py:")
     assert "raise OwnError" in log(tmp_path)
 
 
@@ -151,3 +151,11 @@ def test_a_trials_own_seed_is_in_its_config(make):
     trial = make({"start": 5}, seed=7)
     report = trial.train()[REPORT]["metrics"]
     assert (report["seed"], report["steps"]) == (7, 6)
+
+
+def test_stop_iteration_is_told_and_not_taken_for_rays_own():
+    trial = object.__new__(FunctionTrial)
+    trial._function = lambda config: next(iter(()))
+    with pytest.raises(RuntimeError, match="the function raised StopIteration") as raised:
+        trial._call({"config": {}, "seed": None})
+    assert isinstance(raised.value.__cause__, StopIteration)
