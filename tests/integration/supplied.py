@@ -38,7 +38,7 @@ def main(head, fields, joining):
         )
         room()
         print("ready", flush=True)
-        while len(list_nodes()) < len(there) + int(joining):
+        while int(joining) and len(list_nodes()) < len(there) + int(joining):
             time.sleep(0.1)
             room()
         training = [node for node in list_nodes() if node.cpus]
