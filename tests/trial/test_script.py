@@ -63,11 +63,13 @@ def test_last_lines_are_those_of_stderr_without_marks(start, capfd):
     assert capfd.readouterr().err.endswith("last")
 
 
-def test_a_script_that_has_printed_a_report_is_paused_until_the_next_is_wanted(start):
-    running = start("for n in range(2): print('{\"steps\": %d}' % n); open(str(n), 'w')")
+def test_script_that_has_printed_a_report_is_paused_until_the_next_is_wanted(start):
+    line = "print('{\"steps\": %d}' % n); time.sleep(2); open(str(n), 'w')"
+    running = start(f"import time\nfor n in range(2): {line}")
     assert running.next_report() == ({"steps": 0}, None)
-    process = psutil.Process(running._process.pid)
+    process, deadline = psutil.Process(running._process.pid), time.monotonic() + 10
     while process.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     assert running.next_report() == ({"steps": 1}, None)
     assert Path("0").exists()
