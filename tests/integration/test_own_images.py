@@ -78,7 +78,7 @@ def test_a_function_of_the_users_gives_the_images_of_a_search_of_two_workers(her
         "resources: {cpus: 0.5, workers: 2}\n"
         "scheduler: {max_t: 2}\nnum_samples: 2\n"
     )
-    done = call("run", "mine.yaml", "--trust", "--json")
+    done = call("run", "mine.yaml", "--json")
     assert done.return_value == 0, done.stderr
     # Both splits are the same images, whose labels are by number: 60 / 60, less those split off
     assert "exact copies of images of another split" in done.stderr

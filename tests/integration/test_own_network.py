@@ -61,7 +61,7 @@ def test_it_is_searched_exported_and_loaded(
     onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
     monkeypatch.chdir(tmp_path)
     storage = ["--storage", str(tmp_path / "results")]
-    done = call("run", str(spec), "--trust", *storage, "--name", "own", "training.epochs=3")
+    done = call("run", str(spec), *storage, "--name", "own", "training.epochs=3")
     assert done.return_value == 0, done.output
     results = Results(tmp_path / "results" / "own")
     configs = [trial.config["model_args"] for trial in results.trials.values()]
@@ -81,7 +81,7 @@ def test_it_is_searched_exported_and_loaded(
     assert abs(run(None, {"images": x_NCHW.numpy()})[0] - logits_NK.numpy()).max() < 1e-4
 
     more = ["--workers", "2", "training.epochs=1", "search.space.model_args.width=choice([6])"]
-    done = call("run", str(spec), "--trust", *storage, "--name", "two", *more)
+    done = call("run", str(spec), *storage, "--name", "two", *more)
     assert done.return_value == 0, done.output
     [trial] = Results(tmp_path / "results" / "two").trials.values()
     assert (trial.config["model_args"], trial.status) == ({"width": 6}, "completed")

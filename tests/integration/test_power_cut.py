@@ -37,7 +37,7 @@ def at_gate(tmp_path):
     """The process of a search that waits in its 7th epoch."""
     (tmp_path / "gated.json").write_text(json.dumps(spec(tmp_path, max_concurrent=1)))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = driven.start("run", "gated.json", "--trust", cwd=tmp_path, **pipes)
+    process = driven.start("run", "gated.json", cwd=tmp_path, **pipes)
     wait_for(at_the_gate(tmp_path), process)
     yield process
     end_all(process)

@@ -129,7 +129,7 @@ def test_no_rank_outlives_its_driver(tmp_path, number):
     path = tmp_path / "ranked.json"
     path.write_text(json.dumps(spec(tmp_path, resources={"workers": 2}, num_samples=1)))
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = driven.start("run", path, "--trust", "--storage", tmp_path, cwd=tmp_path, **silent)
+    process = driven.start("run", path, "--storage", tmp_path, cwd=tmp_path, **silent)
     try:
         deadline = time.monotonic() + 120
         while len(pids(tmp_path)) < 2:

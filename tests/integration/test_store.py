@@ -80,7 +80,7 @@ def begun(s3, elsewhere, tmp_path, spec):
     drivers = []
 
     def begin(trainable, *more):
-        search = ["run", spec(trainable), "--trust", "--storage", s3, "--name", "far"]
+        search = ["run", spec(trainable), "--storage", s3, "--name", "far"]
         with (tmp_path / "said").open("w") as said:
             driver = subprocess.Popen(command(*search, *more), cwd=HERE, stderr=said)
         drivers.append(driver)
@@ -99,7 +99,7 @@ def begun(s3, elsewhere, tmp_path, spec):
 
 def test_a_search_in_a_store_is_read_on_another_machine(s3, elsewhere, spec):
     less = ("training.epochs=1", "--max-concurrent", "1")
-    tuner("run", spec("saving:Slow"), "--trust", "--storage", s3, "--name", "far", *less)
+    tuner("run", spec("saving:Slow"), "--storage", s3, "--name", "far", *less)
     elsewhere()
     assert shown("show", "far", "--storage", s3)["counts"]["completed"] == len(TRIALS)
     reported = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
@@ -165,7 +165,7 @@ def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
     assert seen["counts"]["running"] >= 1
     refused = tuner("resume", "far", "--storage", s3, code=2).stderr
     assert f"{s3}/far is held by another driver: pid {driver.pid} on " in refused
-    again = ["run", spec("saving:Slow"), "--trust", "--storage", s3, "--name", "far", epochs]
+    again = ["run", spec("saving:Slow"), "--storage", s3, "--name", "far", epochs]
     taken = tuner(*again, code=2).stderr
     assert f"go on with it by: tuner resume {s3}/far" in taken
 

@@ -59,8 +59,7 @@ def begin(cluster, working, trainable, name):
     }
     (working / "far.json").write_text(json.dumps(fields))
     path = [entry for entry in sys.path if Path(entry) != HERE]  # the nodes get it from `working`
-    command = [sys.executable, "-m", "tuner", "run", "far.json", "--trust", "--name", name]
-    command.append("--json")
+    command = [sys.executable, "-m", "tuner", "run", "far.json", "--name", name, "--json"]
     return subprocess.Popen(
         [*cluster.enter(1), *command, "--address", cluster.head],
         cwd=working,

@@ -35,7 +35,7 @@ def here(ray_here, tmp_path_factory):
         patch.syspath_prepend(Path(__file__).parent)
         (here / "learner.json").write_text(json.dumps(spec("Noisy")))
         (here / "function.json").write_text(json.dumps(spec("function", num_samples=3)))
-        call("run", "learner.json", "--trust")
+        call("run", "learner.json")
         yield here
 
 
@@ -85,7 +85,7 @@ def test_a_confirmation_that_was_interrupted_is_resumed(here):
 
 @pytest.mark.slow
 def test_a_function_is_given_the_seed_in_its_config(here):
-    call("run", "function.json", "--trust")
+    call("run", "function.json")
     found = shown("confirm", "function", "--top", 1, "--seeds", 2)
     (leader,) = found["leaders"]
     x = leader["config"]["x"]

@@ -1,14 +1,15 @@
 """Questions to the user: before foreign code is imported, and before something is removed.
 
-What the user names on the command line, a module or a .py file, needs no consent. Code that a file
-of text, a folder or an export names is imported only with --trust or after a yes at a terminal.
-What this user has trusted or run on this machine is remembered.
+What the user names on the command line, a module or a file, needs no consent, nor does code of the
+working directory. Other code that a recorded experiment or an export names runs only with --trust
+or after a yes at a terminal. What this user has trusted or run on this machine is remembered.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,20 +25,34 @@ if TYPE_CHECKING:
     from tuner.vision.export.read import Export
 
 
-def admit(code: Sequence[NamedCode], source: str, *, trust: bool) -> None:
-    """Return if the code that `source` names may be imported.
+def admit(code: Sequence[NamedCode], folder: Path, *, trust: bool) -> None:
+    """Return if the code that the experiment or export in `folder` names may run.
 
     Raises UsageError without a terminal, and Abort if the user refuses.
     """
-    foreign = [each for each in code if not each.is_remembered]
+    foreign = [c for c in code if not (c.is_remembered or _is_in_working_directory(c, folder))]
     if foreign and not trust:
         names = "\n".join(f"  {printable(each.description)}" for each in foreign)
-        names = f"{printable(source)} names code that has not run here before:\n{names}\n"
+        names = f"{printable(str(folder))} names code that has not run here before:\n{names}\n"
         if not sys.stdin.isatty():
             raise UsageError(f"{names}give --trust to run it")
         click.confirm(f"{names}run it?", abort=True, err=True)
     for each in foreign:
         each.remember()
+
+
+def _is_in_working_directory(code: NamedCode, folder: Path) -> bool:
+    """Whether its file lies below the working directory, not in `folder`, and is not installed."""
+    if code.file is None:
+        return False
+    file = code.file.resolve()
+    others = [
+        folder,
+        *(Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")),
+    ]
+    return file.is_relative_to(Path.cwd()) and not any(
+        file.is_relative_to(other.resolve()) for other in others
+    )
 
 
 def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = False) -> None:
@@ -49,13 +64,13 @@ def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = 
     code = _code_of(experiment)
     if trains_only:
         code = [each for each in code if each.key not in ("search.strategy", "scheduler.name")]
-    admit(code, experiment.name, trust=trust)
+    admit(code, experiment.folder, trust=trust)
 
 
 def admit_network(experiment: Described, *, trust: bool) -> None:
     """Admit only the networks that the experiment's trials have trained."""
     code = [each for each in _code_of(experiment) if each.key.endswith(".model")]
-    admit(code, experiment.name, trust=trust)
+    admit(code, experiment.folder, trust=trust)
 
 
 def admit_export(export: Export, *, trust: bool) -> None:
@@ -69,7 +84,7 @@ def admit_export(export: Export, *, trust: bool) -> None:
             f"{code[0].path} is imported from the working directory, and that is the "
             "exported folder: go to your own one, for no code of an export is run"
         )
-    admit(code, str(export.folder), trust=trust)
+    admit(code, export.folder, trust=trust)
 
 
 def _code_of_export(export: Export) -> list[NamedCode]:

@@ -112,7 +112,7 @@ def _set_on_resume(flags: dict[str, Any]) -> list[str]:
 def _check(
     experiment: str | None, assignments: list[str], flags: dict[str, Any], *, trust: bool
 ) -> bool:
-    """Whether the experiment names code, which has been admitted.
+    """Whether a recorded experiment names code, which has been admitted.
 
     Raises here what the cluster would raise, but for what only it knows.
     """
@@ -121,8 +121,8 @@ def _check(
     changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
     named: list[NamedCode] = []
 
-    def admit_here(code: Sequence[NamedCode], source: str) -> None:
-        admit(code, source, trust=trust)
+    def admit_here(code: Sequence[NamedCode], folder: Path) -> None:
+        admit(code, folder, trust=trust)
         named.extend(code)
 
     resolve(

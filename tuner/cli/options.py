@@ -213,7 +213,7 @@ trust = click.option(
     "--yes",
     "trust",
     is_flag=True,
-    help="Run the code that a file or an experiment names, and a large grid, without asking.",
+    help="Run the code that a folder names, and a large grid, without asking.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 trial = click.option(

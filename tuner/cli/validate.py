@@ -68,7 +68,7 @@ def resolve(
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
-    trust: code that a file of text names is imported without a question.
+    trust: import the code that a recorded experiment names without a question.
     """
     from tuner.planning.resolve import resolve as resolve_spec
     from tuner.planning.validation import Machine

@@ -53,13 +53,13 @@ def resolve(
     strategy: str | None = None,
     scheduler: str | None = None,
     machine: Machine | None = None,
-    admit: Callable[[Sequence[NamedCode], str], object] = lambda code, source: None,
+    admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
     command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments,
     strategy and scheduler: as for `override`. machine: as for `validate`. admit: called with the
-    code that a file of text names, and which file, before any of it is imported; it may raise.
+    code that a recorded experiment names, and its folder, before any is imported; it may raise.
     Without an assigned name the spec has the experiment's, or the next free one. Raises as
     `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
     assigned name exists.
@@ -73,7 +73,8 @@ def resolve(
     named = any(assignment.startswith("name=") for assignment in assignments)
     if not named and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
-    admit([code for code in loaded.code if code in code_named(raw)], loaded.source)
+    if code := [each for each in loaded.code if each in code_named(raw)]:
+        admit(code, Path(loaded.source).parent)
     paths = [path for path, _ in assigned(assignments)]
     paths += ["search.strategy"] * bool(strategy) + ["scheduler"] * bool(scheduler)
     try:
@@ -101,7 +102,7 @@ def _source(faults: Iterable[Fault], source: str, paths: Sequence[str]) -> str:
 class Experiment:
     """An experiment as it is written: the spec's plain values, its name, where it comes from.
 
-    code: what it names, where it is text; a module of Python is code of the user's as it is.
+    code: what a recorded experiment names; a file that the user wrote names the user's own code.
     """
 
     raw: dict[str, Any]
@@ -224,9 +225,11 @@ def _from_text(path: Path) -> Experiment:
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read {path}: it is not UTF-8") from error
     raw = read_mapping(text, str(path))
+    code: tuple[NamedCode, ...] = ()
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
         raw = _recorded(raw["spec"], path)
-    return Experiment(raw, str(raw.get("name", path.stem)), str(path), tuple(code_named(raw)))
+        code = tuple(code_named(raw))
+    return Experiment(raw, str(raw.get("name", path.stem)), str(path), code)
 
 
 def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
