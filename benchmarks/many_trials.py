@@ -90,8 +90,8 @@ def restore(folder):
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.journal import Journal
     from tuner.experiment.results.described import Described
-    from tuner.planning.validation import validate
     from tuner.search.driver import Driver
+    from tuner.spec.validation import validate
 
     admit_experiment(Described(folder), yes=True)  # reads which code the configs name
     files = ExperimentFolder(folder)

@@ -37,7 +37,7 @@ from pathlib import Path
 
 from tuner.experiment.events import RESULT, TRIAL_STARTED
 from tuner.experiment.reading import read
-from tuner.planning.resolve import load_experiment
+from tuner.experiment.resolve import load_experiment
 from tuner.spec.experiment import ExperimentSpec, build_spec
 
 EXPERIMENT, SEED, TRIALS = "digits", 0, 50

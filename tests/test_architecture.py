@@ -17,7 +17,7 @@ SHIPPED = "tuner.shipped"  # under which those two stand that are not below tune
 
 # From the top down, as in the layout of CONTRIBUTING.md. Nothing imports testing.
 LAYERS = """
-testing __main__ cli service search reporting cluster planning vision trial experiment spec
+testing __main__ cli service search reporting cluster vision trial experiment spec
 """.split()  # noqa: SIM905 - a table is easier to read
 LEAVES = "errors wording process places settings ray_compat shipped".split()  # noqa: SIM905
 
@@ -60,6 +60,13 @@ def test_packages_import_only_what_stands_below_them(name: str) -> None:
     assert rooms <= {*below, *LEAVES}
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if name != "tuner"])
+def test_only_command_line_and_contracts_import_the_classifier_or_the_face(name: str) -> None:
+    imports = {other.partition(".")[2].partition(".")[0] for other in imports_of(name)}
+    assert room_of(name) in ("cli", "testing", "vision") or "vision" not in imports
+    assert room_of(name) in ("cli", "__main__", "shipped") or "tuner" not in imports_of(name)
+
+
 def test_there_is_no_import_cycle() -> None:
     TopologicalSorter({name: imports_of(name) for name in FILES if name != "tuner"}).prepare()
 
@@ -89,10 +96,9 @@ def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
 
 
 def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
-    rooms = ("tuner.spec", "tuner.planning")
-    modules = [
-        name for name in FILES if name.startswith(rooms) and name != "tuner.spec.space.encoding"
-    ]
+    beyond = {"tuner.spec.space.encoding"}
+    modules = [n for n in FILES if n.startswith("tuner.spec") and n not in beyond]
+    modules += ["tuner.vision.declaration", "tuner.experiment.resolve"]
     loaded = ran("; ".join(f"import {module}" for module in modules)).modules
     assert not loaded & {"ray", "torch", "pandas", "sklearn", "hyperopt", "optuna"}
 
@@ -103,7 +109,7 @@ def test_what_the_driver_needs_of_trials_and_the_classifier_imports_no_torch() -
 
 
 def test_a_plan_is_shown_without_numpy_and_what_a_cluster_needs() -> None:
-    shown = "tuner.cli.validate, tuner.planning.plan, tuner.reporting.plan_text"
+    shown = "tuner.cli.validate, tuner.spec.plan, tuner.reporting.plan_text"
     loaded = ran(f"import {shown}").modules
     assert not loaded & {"numpy", "tuner.cluster.connect"}
 

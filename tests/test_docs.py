@@ -35,12 +35,13 @@ from tuner.service.queue import runner, searches
 from tuner.service.watch import HERE, STORE
 from tuner.spec import plain_values, plain_yaml
 from tuner.spec import text as spec_text
-from tuner.spec.code import LIBRARIES, NamedCode
+from tuner.spec.code import NamedCode
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.sections import Resources
 from tuner.spec.space import parsing
 from tuner.spec.space.parsing import CALLS
 from tuner.vision.catalog import DATASETS, METRICS, MODELS, SOURCES
+from tuner.vision.models._libraries import LIBRARIES
 from tuner.vision.pipeline import PARTS_PER_STAGE
 from tuner.vision.recipe import OPTIONAL_METRICS, STEP_FACTOR, RecipeSettings
 from tuner.vision.settings import ClassifierSettings

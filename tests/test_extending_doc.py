@@ -29,11 +29,11 @@ def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_commands_show_what_they_name(shown_files: Path) -> None:
     for line, done in zip(PAGE.commands, PAGE.run_commands(), strict=True):
-        assert re.search(r"my_searcher|my_scheduler|stripes|tiny", line)[0] in done.stdout
+        assert re.search(r"my_searcher|my_scheduler|stripes|tiny|line", line)[0] in done.stdout
 
 
 def test_searcher_suggests_configs_of_its_settings(shown_files: Path) -> None:
-    from tuner.planning.resolve import resolve
+    from tuner.experiment.resolve import resolve
 
     changes = ["search.first=0.8"]
     spec, _ = resolve("digits", changes, strategy="my_package.my_searcher")

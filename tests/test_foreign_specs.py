@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import SpecError
-from tuner.planning.plan import plan_of
-from tuner.planning.validation import Machine, validate
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.plan import plan_of
 from tuner.spec.strategies import SEARCHERS
 from tuner.spec.text import override, read_mapping
+from tuner.spec.validation import Machine, validate
 
 SPEC: dict[str, Any] = {
     "name": "x",

@@ -9,7 +9,7 @@ from confirmed import FOUND, retrained, searched
 from stories import search
 
 import tuner
-from tuner.planning.resolve import resolve
+from tuner.experiment.resolve import resolve
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, TunerError
-from tuner.planning.schema import spec_schema
 from tuner.reporting.reference import part, reference
+from tuner.spec.schema import spec_schema
 
 
 def test_validate_shows_plan_and_spec_and_starts_nothing(here):

@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from tuner.cluster.local_ray import free_port, ready_workers
-from tuner.planning.validation import Machine
 from tuner.spec.experiment import build_spec
+from tuner.spec.validation import Machine
 
 
 @pytest.mark.parametrize(

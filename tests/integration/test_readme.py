@@ -183,7 +183,7 @@ def test_page_names_exist_in_code() -> None:
 
 
 def test_readme_lists_every_strategy() -> None:
-    from tuner.planning.resolve import load_experiment
+    from tuner.experiment.resolve import load_experiment
     from tuner.spec.experiment import build_spec
     from tuner.spec.strategies import SEARCHERS
 

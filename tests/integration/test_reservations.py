@@ -14,8 +14,8 @@ import ray
 from ray.util import placement_group_table
 from waiting import is_alive, is_rank, pids
 
-from tuner.planning.plan import plan_of
 from tuner.spec.experiment import build_spec
+from tuner.spec.plan import plan_of
 
 
 def spec(folder, **fields):

@@ -7,10 +7,10 @@ import yaml
 from confirmed import searched
 
 from tuner.experiment.results.refinement import refine
-from tuner.planning.plan import plan_of
-from tuner.planning.validation import Machine, validate
 from tuner.reporting.plan_text import plan_text, refinement_json, refinement_text
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.plan import plan_of
+from tuner.spec.validation import Machine, validate
 
 SPEC = {
     "name": "mine",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UsageError
-from tuner.planning.schema import SECTIONS, schedulers, strategies
 from tuner.reporting.reference import part, reference
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.schema import SECTIONS, schedulers, strategies
 from tuner.spec.space.parsing import CALLS
 from tuner.vision.catalog import DATASETS, MODELS
 from tuner.vision.settings import ClassifierSettings

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from commands import call
 
-from tuner.planning.plan import warnings_of
-from tuner.planning.resolve import resolve
+from tuner.experiment.resolve import resolve
 from tuner.reporting.reference import reference
+from tuner.spec.plan import warnings_of
 from tuner.spec.space.spaces import config_at
 
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", reference(), flags=re.MULTILINE | re.DOTALL)

@@ -32,12 +32,12 @@ from tuner.experiment.reading import last_event, read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
-from tuner.planning.validation import validate
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _recorded, _validated
 from tuner.search.resuming import Extension
 from tuner.search.run import create, resume_experiment, run_experiment
 from tuner.spec.code import code_named
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.validation import validate
 
 ASHA = {"name": "asha", "max_t": 4, "grace_period": 1, "reduction_factor": 2}
 

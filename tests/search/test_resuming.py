@@ -10,6 +10,7 @@ from tuner.errors import JournalError, UsageError
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
+from tuner.experiment.resolve import resolve
 from tuner.experiment.results.results import Results
 from tuner.search.changing import Lengths
 from tuner.search.resuming import (
@@ -20,11 +21,15 @@ from tuner.search.resuming import (
     finished,
     in_turn,
     newest_checkpoint,
+    recorded_trainable,
     restored,
+    trainable_of,
     unfinished,
 )
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
+from tuner.spec.code import CLASSIFIERS_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.sections import Objective
+from tuner.vision.image_classifier import ImageClassifier
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
 LONGER = Extension(changes={"scheduler.max_t": 4})
@@ -295,3 +300,15 @@ def test_as_begun_keeps_the_rows_of_an_old_grid():
     assert as_begun(old)["search"] == {"strategy": "grid", "order": "rows"}
     assert as_begun(new) == new
     assert as_begun({"search": {"strategy": "random"}}) == {"search": {"strategy": "random"}}
+
+
+@pytest.mark.parametrize("path", CLASSIFIERS_BEFORE)
+def test_former_paths_of_the_classifier_resolve_and_resume(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = make_folder(tmp_path / "digits", trainable=path)
+    spec, _ = resolve(str(folder / "experiment.json"))
+    Writer(folder)
+    assert spec.trainable == Results(folder).spec.trainable == IMAGE_CLASSIFIER
+    recorded = recorded_trainable(ExperimentFolder(folder).document())
+    for trainable in (None, ImageClassifier):
+        assert trainable_of(recorded, trainable, folder) == IMAGE_CLASSIFIER

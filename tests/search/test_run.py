@@ -10,12 +10,12 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, SpecError, UsageError
-from tuner.planning.validation import validate
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.search.resuming import Extension
 from tuner.search.run import create, describe, resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
+from tuner.spec.validation import validate
 
 SHIPS = "tuner.vision.image_classifier:ImageClassifier"
 

@@ -18,11 +18,11 @@ from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
-from tuner.planning.validation import ValidatedSpec
 from tuner.search.driver import Driver
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.searchers._numbered import NumberedSearch
 from tuner.search.tune_callbacks import TuneSearcher
+from tuner.spec.validation import ValidatedSpec
 from tuner.trial.context import Assignment
 
 

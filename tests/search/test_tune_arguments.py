@@ -3,12 +3,9 @@
 import os
 import pickle
 
-import photos
 import pytest
 from ray.widgets import util
 
-from tuner.planning.validation import validate
-from tuner.search import tune_arguments
 from tuner.search.tune_arguments import StopAll, placement, progress_reporter
 from tuner.spec.sections import Resources
 
@@ -49,39 +46,3 @@ def test_in_a_notebook_ray_reports_nothing(monkeypatch):
 def test_elsewhere_ray_is_left_as_it_is():
     """It would warn of a reporter that it does not use."""
     assert progress_reporter() is None
-
-
-def test_workers_of_this_machine_find_images_where_the_driver_has_put_them(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    own = f"folder:{photos.write(tmp_path / 'photos')}"
-    search = {"space": {"batch_size": "choice([4, 8])"}}
-    spec = validate(
-        {"training": {"dataset": own, "data_dir": "data"}, "search": search, "num_samples": 1}
-    )
-    assert tune_arguments.learner_constants(spec) == spec.constants
-    spec.pin_data()
-    assert tune_arguments.learner_constants(spec)["data_dir"] == str(tmp_path / "data")
-    monkeypatch.setattr(tune_arguments.cluster, "is_joined", lambda: True)
-    assert tune_arguments.learner_constants(spec)["data_dir"] == "data"
-
-
-LEARNER = """
-class Reads:
-    def __init__(self, config, constants, *, device, rank, world_size): ...
-    def step(self): ...
-    def state_dict(self): ...
-    def load_state_dict(self, state): ...
-"""
-
-
-def test_the_data_of_an_own_learner_begins_where_the_search_was_started(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "reads_data.py").write_text(LEARNER)
-    (tmp_path / "data").mkdir()
-    training = {"data_dir": "data", "epochs": 1}
-    search = {"space": {"lr": "uniform(0, 1)"}}
-    named = {"trainable": "reads_data:Reads", "training": training, "search": search}
-    spec = validate({**named, "num_samples": 1})
-    assert tune_arguments.learner_constants(spec)["data_dir"] == str(tmp_path / "data")
-    assert spec.constants["data_dir"] == "data"

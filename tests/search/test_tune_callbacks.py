@@ -19,7 +19,6 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
-from tuner.planning.validation import ValidatedSpec
 from tuner.ray_compat import Call
 from tuner.search.driver import Driver
 from tuner.search.tune_callbacks import (
@@ -31,6 +30,7 @@ from tuner.search.tune_callbacks import (
     error_of,
     failure_of,
 )
+from tuner.spec.validation import ValidatedSpec
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.recycling import WorkerReplacedError
 from tuner.trial.trainable import REPORT

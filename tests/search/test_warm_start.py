@@ -6,10 +6,10 @@ import pytest
 from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.planning.validation import settled
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import build_spec
 from tuner.spec.strategies import SEARCHERS
+from tuner.spec.validation import settled
 
 SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)"}
 GRID = {"lr": "choice([0.1, 0.01, 0.9])", "momentum": "choice([0.5, 0.9, 0.1])"}

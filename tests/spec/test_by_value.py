@@ -10,10 +10,10 @@ import pytest
 from ray import cloudpickle, tune
 
 from tuner.errors import SpecError
-from tuner.planning.resolve import load_experiment
-from tuner.planning.validation import validate
+from tuner.experiment.resolve import load_experiment
 from tuner.spec.by_value import ByValue, bare_name, is_by_value
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.validation import validate
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 

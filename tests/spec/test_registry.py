@@ -11,12 +11,12 @@ from fresh import ran
 from ray.tune.search import Searcher
 
 from tuner.errors import SpecError
-from tuner.planning.validation import validate
 from tuner.search import schedulers, searchers
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS
+from tuner.spec.validation import validate
 
 SPACE = {"lr": "loguniform(1e-3, 1)"}
 SPEC: dict[str, Any] = {

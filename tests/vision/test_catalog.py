@@ -8,7 +8,7 @@ from fresh import ran
 
 from tuner.errors import DataError
 from tuner.settings import FaultsError
-from tuner.spec.code import IMAGE_CLASSIFIER, is_dotted
+from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
 from tuner.spec.loading import load_trainable
 from tuner.vision import datasets, models, sources
@@ -23,6 +23,7 @@ from tuner.vision.catalog import (
     dataset_info,
     decoded_before,
     describe,
+    is_dotted,
     model_info,
     moved,
     pinned,
@@ -121,7 +122,7 @@ def test_what_cannot_be_had_is_one_error(tmp_path):
         pinned(DataChoice("folder:/gone"))
 
 
-def test_the_schemes_are_those_that_a_spec_takes_for_no_code():
+def test_is_dotted_tells_a_function_from_the_place_of_a_scheme():
     for scheme in (*SOURCES, DECODED):
         assert not is_dotted(f"{scheme}:load")
     assert is_dotted("foldr:load")

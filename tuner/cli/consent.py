@@ -100,7 +100,7 @@ def _code_of_export(export: Export) -> list[NamedCode]:
 
 
 def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
-    from tuner.planning.resolve import search_modules_in
+    from tuner.experiment.resolve import search_modules_in
     from tuner.spec.code import code_named
 
     search_modules_in(Path.cwd())

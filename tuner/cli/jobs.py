@@ -116,7 +116,7 @@ def _check(
 
     Raises here what the cluster would raise, but for what only it knows.
     """
-    from tuner.planning.resolve import resolve
+    from tuner.experiment.resolve import resolve
 
     changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
     named: list[NamedCode] = []

@@ -94,7 +94,7 @@ def run(
 
 
 def _warn(spec: ExperimentSpec, *, here: bool) -> None:
-    from tuner.planning.plan import warnings_of
+    from tuner.spec.plan import warnings_of
 
     for warning in warnings_of(spec, here=here):
         click.echo(printable(f"warning: {warning}"), err=True)

@@ -17,7 +17,7 @@ from tuner.places import LOCAL
 from tuner.wording import printable
 
 if TYPE_CHECKING:
-    from tuner.planning.validation import ValidatedSpec
+    from tuner.spec.validation import ValidatedSpec
 
 
 @click.command(
@@ -70,8 +70,8 @@ def resolve(
 
     trust: import the code that a recorded experiment names without a question.
     """
-    from tuner.planning.resolve import resolve as resolve_spec
-    from tuner.planning.validation import Machine
+    from tuner.experiment.resolve import resolve as resolve_spec
+    from tuner.spec.validation import Machine
 
     source, implied, assignments = _source(experiment, assignments, flags)
     changes = [*implied, *options.assignments_of(flags), *assignments]
@@ -147,16 +147,14 @@ def print_plan(
     Images are decoded, as a search does before it starts, unless that may take a download.
     summary: also what its networks consist of.
     """
-    from tuner.planning.plan import plan_of
     from tuner.reporting.plan_text import plan_text
+    from tuner.spec.plan import plan_of
 
     here = address == LOCAL
     spec.pin_data(download=False)
     plan = plan_of(spec, here=here)
     if summary:
-        from tuner.planning.summary import summaries_of
-
-        plan["networks"] = summaries_of(spec)
+        plan["networks"] = spec.declaration.summaries(spec)
     if not here:
         from tuner.cluster import connect as cluster
 
@@ -187,7 +185,7 @@ def spec(key: str | None, as_json: bool) -> int:
     if as_json and key is not None:
         raise UsageError("--json prints the schema as a whole: leave KEY out")
     if as_json:
-        from tuner.planning.schema import spec_schema
+        from tuner.spec.schema import spec_schema
 
         click.echo(json_text(spec_schema()))
         return 0

@@ -32,6 +32,7 @@ from tuner.cluster.local_ray import local_ray
 from tuner.cluster.shortage import explain_here
 from tuner.errors import UsageError, translate_error
 from tuner.places import LOCAL, local
+from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 
@@ -88,7 +89,7 @@ class Cluster:
         nodes = self.nodes()
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
-            for data in datasets.needed_data(spec):
+            for data in declaration_of(spec.trainable).node_data(spec):
                 datasets.distribute(
                     nodes,
                     data,
@@ -112,7 +113,7 @@ class Cluster:
 
     def room(self, spec: ExperimentSpec) -> autoscaling.Room:
         """How many trials of `spec` may be live as nodes come and go; new ones get the data set."""
-        needed = datasets.needed_data(spec)
+        needed = declaration_of(spec.trainable).node_data(spec)
 
         def on_join(new: list[Node], others: list[Node]) -> None:
             for data in needed:

@@ -15,10 +15,10 @@ from pathlib import Path
 from tuner import process, ray_compat
 from tuner.cluster import access, daemons, guard
 from tuner.errors import ExperimentError, translate_error
-from tuner.planning.plan import fit
-from tuner.planning.validation import Machine
 from tuner.spec import quotas
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plan import fit
+from tuner.spec.validation import Machine
 from tuner.trial import memory
 from tuner.trial.worker_death import NOTES
 

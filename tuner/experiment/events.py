@@ -36,6 +36,8 @@ from collections.abc import Callable
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
+from tuner.spec.plain_values import CONFIG_LEVELS
+
 EXPERIMENT_STARTED = "experiment_started"
 TRIAL_STARTED = "trial_started"
 RESULT = "result"
@@ -80,7 +82,6 @@ _LATEST = 1e11  # the year 5138: every calendar can show an earlier time
 _LARGEST = int(sys.float_info.max)
 _NUMBERS = {float, int}  # and not bool
 _MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
-DEEPEST = 20  # levels in a config: every reader recurses into it
 
 
 def fault_of(event: object) -> str | None:
@@ -136,7 +137,7 @@ def _is_metrics(value: object) -> bool:
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:
-    if depth > DEEPEST:
+    if depth > CONFIG_LEVELS:
         return False
     if isinstance(value, dict):
         return all(isinstance(k, str) and _is_plain(v, depth + 1) for k, v in value.items())

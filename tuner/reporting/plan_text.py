@@ -32,7 +32,7 @@ _NO_SCHEDULER = "none: every trial runs to its end"
 
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
-    """The plan of `tuner.planning.plan.plan_of` in lines, then the resolved spec as YAML."""
+    """The plan of `tuner.spec.plan.plan_of` in lines, then the resolved spec as YAML."""
     length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
     rows = [
         ("From", source),
@@ -84,7 +84,9 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:
-    """A summary of `tuner.planning.summary` in lines."""
+    """What `Declaration.summaries` returns, in lines."""
+    optional: dict[str, Any] = {"settings": {}, "stages": (), "unused": ()}
+    network = {**optional, "trainable": network["parameters"], **network}
     settings = config_line(flat(network["settings"], "."), 60)
     stages = [
         (
@@ -99,12 +101,14 @@ def _network(network: Mapping[str, Any]) -> list[str]:
     of_these = f", {network['trainable']:,} of them train"
     partly = of_these if network["trainable"] < network["parameters"] else ""
     unused = network["unused"]
+    images = "  for images of {images} and {classes} classes"
+    size = f", {network['mib']:.3g} MiB" if "mib" in network else ""
     return [
         "",
         printable(f"{network['model']} {settings}".rstrip()),
-        f"  for images of {network['images']} and {network['classes']} classes",
-        *(f"  {printable(line)}" for line in aligned([head, *stages])),
-        f"  {network['parameters']:,} parameters{partly}, {network['mib']:.3g} MiB",
+        *([images.format(**network)] if "images" in network else ()),
+        *(f"  {printable(line)}" for line in aligned([head, *stages]) if stages),
+        f"  {network['parameters']:,} parameters{partly}{size}",
         *([printable(f"  no gradient reaches {some_of(unused)}")] if unused else []),
     ]
 

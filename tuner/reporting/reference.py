@@ -15,7 +15,6 @@ from textwrap import fill
 from typing import Any
 
 from tuner.errors import UsageError, did_you_mean
-from tuner.planning.schema import SECTIONS, schedulers, schema_of, strategies
 from tuner.reporting.reference_text import (
     CONDITIONAL,
     CONSTANT,
@@ -28,13 +27,13 @@ from tuner.reporting.reference_text import (
     TRAINING,
 )
 from tuner.settings import MAX_COUNT, Settings
+from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SchedulerSettings
+from tuner.spec.schema import SECTIONS, schedulers, schema_of, strategies
 from tuner.spec.space.parsing import CALLS
 from tuner.spec.strategies import SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory
-from tuner.vision.catalog import DATASETS, MODELS
-from tuner.vision.settings import ClassifierSettings
 
 _WIDTH = 80
 
@@ -90,9 +89,8 @@ def _sections() -> Iterator[Section]:
     top = tuple(one for one in _entries("", ExperimentSpec) if one[0] not in apart)
     yield Section("spec", "The keys of a spec", SECTIONS_FOLLOW, top)
     yield Section("trainable", "What a trainable is given", _trainable())
-    yield Section("training", "training: of the image classifier", TRAINING, _of_the_classifier())
-    yield Section("training.models", "Networks that ship", "", tuple(_models()))
-    yield Section("training.datasets", "Data sets that ship", "", tuple(_datasets()))
+    yield Section("training", "training: of the image classifier", TRAINING, tuple(_training()))
+    yield from _catalogs()
     shared = tuple(_entries("search", SearchSettings, usual={"strategy": "random"}))
     yield Section("search", "search: whatever the strategy", SEARCH, shared)
     yield Section("search.space", "search.space: the domains", CONSTANT, tuple(_domains()))
@@ -189,35 +187,24 @@ def _is_told(schema: Mapping[str, Any], bound: str) -> bool:
     return bound in schema and schema[bound] < MAX_COUNT  # which stands for no bound
 
 
-def _of_the_classifier() -> tuple[tuple[str, str], ...]:
-    """The settings of the classifier; what only some networks have, with these and their own."""
-    own: dict[str, list[str]] = {}
-    for model, info in MODELS.items():
-        for name, default in info.defaults.items():
-            own.setdefault(name, []).append(f"{model} {default}")
-    entries = []
-    for name, found in schema_of(ClassifierSettings)["properties"].items():
-        key, of = f"training.{name}", ""
-        if name in own:
-            found = {one: value for one, value in found.items() if one != "default"}
-            of = f"default of {', '.join(own[name])}; no other has it"
-        entries.append((key, _entry(key, found, of=of)))
-    return tuple(entries)
+def _training() -> Iterator[tuple[str, str]]:
+    """The settings of the Learner that ships; what only some networks have, with these."""
+    declaration = default_declaration()
+    assert declaration.settings is not None
+    defaults = declaration.setting_defaults()
+    for name, found in schema_of(declaration.settings)["properties"].items():
+        if name in defaults:
+            found = {key: value for key, value in found.items() if key != "default"}
+        yield f"training.{name}", _entry(f"training.{name}", found, of=defaults.get(name, ""))
 
 
-def _models() -> Iterator[tuple[str, str]]:
-    for name, info in MODELS.items():
-        about = (inspect.getdoc(info.build) or "").partition("\n\n")[0].rstrip(".")
-        text = f"- `{name}`: {about}. Takes {info.images}."
-        yield f"training.models.{name}", _wrapped(" ".join(text.split()), indent="  ")
-
-
-def _datasets() -> Iterator[tuple[str, str]]:
-    for name, info in DATASETS.items():
-        size = f"{info.channels}x{info.image_size}x{info.image_size}"
-        splits = f"{info.train:,} for training, {info.validation:,} and {info.test:,} held out"
-        text = f"- `{name}`: {info.title}; {info.num_classes} classes, {size} images: {splits}."
-        yield f"training.datasets.{name}", _wrapped(text, indent="  ")
+def _catalogs() -> Iterator[Section]:
+    for key, (title, texts) in default_declaration().catalogs().items():
+        items = (
+            (name, _wrapped(f"- `{name}`: {text}", indent="  ")) for name, text in texts.items()
+        )
+        entries = tuple((f"training.{key}.{name}", item) for name, item in items)
+        yield Section(f"training.{key}", title, "", entries)
 
 
 def _domains() -> Iterator[tuple[str, str]]:

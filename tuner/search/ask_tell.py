@@ -35,7 +35,6 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.journal import Clock, Journal
 from tuner.experiment.trials import TrialRecord
-from tuner.planning.validation import ValidatedSpec, validate
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import Driver
@@ -45,6 +44,7 @@ from tuner.search.run import create
 from tuner.search.searchers._background import BackgroundSearch
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.validation import ValidatedSpec, validate
 from tuner.trial.failures import Failure, check_report, cut
 
 _log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from tuner.experiment.changes import CHANGES, Change, changes_of
 from tuner.experiment.events import COMPLETED
 from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import TrialRecord
-from tuner.planning.misplaced import placed
 from tuner.settings import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.misplaced import placed
 from tuner.spec.text import with_values
 from tuner.wording import program
 

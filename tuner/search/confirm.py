@@ -12,10 +12,10 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import score_of
 from tuner.experiment.storage import free_name
 from tuner.places import LOCAL
-from tuner.planning.validation import Machine, validate
 from tuner.search.resuming import trainable_of
 from tuner.search.run import resume_experiment, run_experiment
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.validation import Machine, validate
 
 _ENDING = "confirm"  # of the experiment's name
 _LONGEST = 90  # characters of the search's name that go into it

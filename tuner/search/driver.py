@@ -28,7 +28,6 @@ from tuner.experiment.journal import Journal
 from tuner.experiment.owner import this_owner
 from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
-from tuner.planning.validation import ValidatedSpec
 from tuner.search.changing import Lengths
 from tuner.search.resuming import has_failed, in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
@@ -37,6 +36,7 @@ from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.trial_queue import TrialQueue, replay
 from tuner.search.warm_start import WarmStart, leave_out_tried, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.validation import ValidatedSpec
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
 

@@ -32,7 +32,7 @@ from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
 from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
-from tuner.spec.code import IMAGE_CLASSIFIER, refuse_elsewhere
+from tuner.spec.code import CLASSIFIERS_BEFORE, IMAGE_CLASSIFIER, refuse_elsewhere
 from tuner.spec.command import read_command
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
@@ -128,6 +128,8 @@ def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> No
 def recorded_trainable(document: Mapping[str, Any]) -> str:
     """The trainable in an experiment.json, as a spec has it."""
     recorded = document["spec"].get("trainable", IMAGE_CLASSIFIER)
+    if recorded in CLASSIFIERS_BEFORE:
+        return IMAGE_CLASSIFIER
     return read_command(recorded) or str(recorded)
 
 

@@ -20,8 +20,6 @@ from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.results import Results
-from tuner.planning.plan import warnings_of
-from tuner.planning.validation import Machine, ValidatedSpec, validate
 from tuner.reporting.notifier import deliveries
 from tuner.search.changing import lengths_of
 from tuner.search.resuming import (
@@ -35,6 +33,8 @@ from tuner.search.resuming import (
 from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import code_named, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plan import warnings_of
+from tuner.spec.validation import Machine, ValidatedSpec, validate
 
 _log = logging.getLogger(__name__)
 DATA = "data_content"  # in experiment.json: a digest of the user's images
@@ -103,7 +103,7 @@ def resume_experiment(
     if lengths != lengths_of(document, spec):
         admit_longer(Results(folder), lengths, total=spec.trials)
     _pin_data(spec)
-    if document.get(DATA, spec.data_content) != spec.data_content:
+    if document.get(DATA, spec.pinned.content) != spec.pinned.content:
         raise UsageError(
             f"{spec.training.get('dataset')} has other images than when {files.name} began: put "
             "those back, or begin a new search"
@@ -151,7 +151,7 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
     """Create the folder of an experiment. Raises as `ExperimentFolder.create`, `warm_start_of`."""
     warm_start = warm_start_of(spec)  # raises before a folder is created
     folder = ExperimentFolder(spec.folder)
-    known = {DATA: spec.data_content, VALIDATION: spec.validation_baseline}
+    known = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
     of_data = {name: value for name, value in known.items() if value}
     folder.create({**describe(spec), **of_data}, empty=[JOURNAL])
     if warm_start:

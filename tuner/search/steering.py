@@ -30,9 +30,9 @@ from tuner.experiment.events import CONTROL, INTERRUPTED, RUNNING, STOPPED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.steered import CHANGES
-from tuner.planning.validation import ValidatedSpec
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.trial_queue import TrialQueue
+from tuner.spec.validation import ValidatedSpec
 
 _EVERY_S = 1.0
 UNBOUNDED = 1_000_000  # trials at a time

@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from ray import tune
@@ -18,16 +17,15 @@ from ray.tune import ProgressReporter, Stopper
 from tuner import ray_compat
 from tuner.cluster import connect as cluster
 from tuner.experiment.folder import ExperimentFolder
-from tuner.planning.validation import ValidatedSpec
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
+from tuner.spec.validation import ValidatedSpec
 from tuner.trial.checkpoint_writer import SaveRules
 from tuner.trial.command_trial import CommandTrial
 from tuner.trial.context import TrialContext
 from tuner.trial.trainable import LearnerTrial, Trial
 from tuner.trial.tune_trials import ClassTrial, FunctionTrial
-from tuner.vision.datasets._dataset import data_folder
 
 _RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 
@@ -43,7 +41,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
     context = TrialContext(
         place=spec.place,
         trainable=spec.trainable,
-        constants=learner_constants(spec),
+        constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
         metric=spec.objective.metric,
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
@@ -58,21 +56,6 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
     )
     trial = tune.with_parameters(trial_class(spec), context=context)
     return tune.with_resources(trial, placement(spec.resources))
-
-
-def learner_constants(spec: ValidatedSpec) -> dict[str, Any]:
-    """The constants that every Learner is built with.
-
-    A relative `data_dir` of the user's Learner begins where the search was started. Workers on this
-    machine use the driver's data folder; on a cluster each node has its local one.
-    """
-    constants = spec.trial_constants
-    data_dir = constants.get("data_dir")
-    if spec.ships and constants != spec.constants and not cluster.is_joined():
-        constants["data_dir"] = str(data_folder(data_dir).absolute())
-    elif not spec.ships and isinstance(data_dir, str):
-        constants["data_dir"] = str(Path(data_dir).expanduser().absolute())
-    return constants
 
 
 def trial_class(spec: ValidatedSpec) -> type[Trial]:

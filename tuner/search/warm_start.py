@@ -22,7 +22,6 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialRecord
-from tuner.planning.validation import ValidatedSpec
 from tuner.settings import FaultsError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
@@ -30,6 +29,7 @@ from tuner.spec.space.domains import Domain, Value
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import config_key, walk
 from tuner.spec.strategies import GridSettings, SearchSettings
+from tuner.spec.validation import ValidatedSpec
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
 MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about as many

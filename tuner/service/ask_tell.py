@@ -86,9 +86,9 @@ class Searches:
         Raises NameTakenError where one of that name has another spec, and UsageError where the spec
         names code: whoever may ask this server may not run what they like on it.
         """
-        from tuner.planning.validation import validate
         from tuner.search.ask_tell import AskTell
         from tuner.spec.code import ELSEWHERE, code_named
+        from tuner.spec.validation import validate
 
         if "storage" in raw:
             raise UsageError("storage: is the server's own; leave it out")

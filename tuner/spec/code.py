@@ -14,22 +14,18 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 from tuner.errors import UsageError
 from tuner.places import state_folder
-from tuner.settings import FaultsError
 from tuner.spec.by_value import is_by_value
 from tuner.spec.command import read_command
 from tuner.spec.notify import runs_or_reads
-from tuner.spec.space.domains import Choice
-from tuner.spec.space.parsing import parse_space
 
 IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
@@ -38,10 +34,8 @@ CLASSIFIERS_BEFORE = (
     "tuner.training.classifier:ImageClassifier",
     "tuner.classifier.image_classifier:ImageClassifier",
 )
+DECLARATION = "DECLARATION"  # the name of a Declaration in a module `declaration`
 _SHIPPED = "tuner.shipped."
-_SOURCES = "tuner.vision.sources"  # whose modules are the schemes of data sets
-_DECODED = "decoded"  # one more, which reads nothing but what was decoded
-LIBRARIES = ("torchvision", "timm")  # whose networks a spec names as LIBRARY:NAME
 NOT_STANDARD = "must not be of Python's standard library"
 
 
@@ -137,20 +131,12 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     ]
 
 
-def is_own_network(reference: str) -> bool:
-    """Whether a model of the image classifier is code of the user's: my_module:MyNet.
-
-    >>> is_own_network("my_module:MyNet"), is_own_network("timm:resnet18"), is_own_network("cnn")
-    (True, False, False)
-    """
-    scheme, colon, _ = reference.partition(":")
-    return bool(colon) and scheme not in LIBRARIES
-
-
 def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
-        yield from _networks(spec)
+        # By its path: the spec stands below the Learner that ships and cannot import it
+        shipped = import_module(str(declaration_module(IMAGE_CLASSIFIER)))
+        yield from getattr(shipped, DECLARATION).code(spec)
     # Of what is given by value, what runs elsewhere, and a command, nothing is imported
     if isinstance(trainable, str) and not (
         trainable == ELSEWHERE or is_by_value(trainable) or read_command(trainable)
@@ -162,10 +148,6 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, path in (("search.strategy", strategy), ("scheduler.name", name)):
         if isinstance(path, str) and "." in path:
             yield key, path
-    training = spec.get("training")
-    dataset = training.get("dataset") if isinstance(training, Mapping) else None
-    if isinstance(dataset, str) and is_dotted(dataset):
-        yield "training.dataset", dataset
 
 
 def refuse_elsewhere(trainable: str) -> None:
@@ -177,46 +159,10 @@ def refuse_elsewhere(trainable: str) -> None:
         )
 
 
-def is_dotted(dataset: str) -> bool:
-    """Whether a data set is a function of the user's, `module:name`, and no scheme's place."""
-    module, colon, name = dataset.partition(":")
-    parts = (*module.split("."), *name.split("."))
-    return bool(colon) and all(map(str.isidentifier, parts)) and module not in _schemes()
-
-
-@cache
-def _schemes() -> frozenset[str]:
-    # By the package's name: the spec stands below the classifier and cannot import it
-    package = find_spec(_SOURCES)
-    assert package is not None
-    modules = iter_modules(package.submodule_search_locations)
-    return frozenset({_DECODED, *(each.name for each in modules if each.name[0] != "_")})
-
-
-def _networks(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The networks of the user's own that the image classifier may be given, each once."""
-    search = spec.get("search")
-    search = search if isinstance(search, Mapping) else {}
-    sections = {"training": spec.get("training"), "search.space": search.get("space")}
-    for field in ("configs", "points_to_evaluate"):
-        configs = search.get(field)
-        some = enumerate(configs) if isinstance(configs, list | tuple) else ()
-        sections |= {f"search.{field}.{number}": config for number, config in some}
-    known: set[str] = set()
-    for section, values in sections.items():
-        new = [reference for reference in own_networks(values) if reference not in known]
-        yield from ((f"{section}.model", reference) for reference in new)
-        known |= {*new}
-
-
-def own_networks(values: object) -> list[str]:
-    """The networks of the user's own that are `values["model"]`, or a choice that stands there."""
-    try:
-        model = parse_space({"model": values["model"]})["model"]  # type: ignore[index]
-    except (TypeError, KeyError, FaultsError):  # FaultsError: such a spec is refused
-        return []
-    references = model.values if isinstance(model, Choice) else (model,)
-    return [r for r in references if isinstance(r, str) and is_own_network(r)]
+def declaration_module(trainable: str) -> str | None:
+    """The module of a Learner's package that may declare it, or None for a module at the top."""
+    package = trainable.partition(":")[0].rpartition(".")[0]
+    return f"{package}.declaration" if package else None
 
 
 def file_of(module: str) -> Path | None:

@@ -1,8 +1,9 @@
 """The spec of an experiment: its frozen description, checked as a whole.
 
 An `ExperimentSpec` says everything about a run but where Ray is. It is built from Python, from a
-mapping, or from YAML or JSON text, and goes back to each without loss. What can be told without
-importing the trainable or looking at the machine is checked here; `tuner.planning` does the rest.
+mapping, or from YAML or JSON text, and goes back to each without loss. It is checked here as far as
+possible without importing the trainable or looking at the machine; `tuner.spec.validation` does the
+rest.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from typing import Any
 DEEPEST = 30  # levels of lists and mappings: whatever walks through them may recurse
 LARGEST = 1e300  # what no float can hold breaks every calculation, and what has more digits text
 MOST = 200_000  # values of a document
+CONFIG_LEVELS = 20  # of lists and mappings in a config: every reader recurses into it
+CONFIG_BYTES = 15 << 20  # of a config as JSON: a journal's line takes 1 MiB more
 
 _MARKS = "[{,:"  # each comes with a value, but where a list or a mapping is empty
 _STRING_OR_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTALL)

@@ -5,6 +5,7 @@ StrictLearnerContract     and shares no state, so that several can train in one 
 SearcherContract          suggests within bounds, repeats with its seed, survives any report
 LearningSearcherContract  and learns from results, and goes on the same from its trials
 ModelContract             returns logits, goes on from its state, repeats with its seed
+DeclarationContract       refuses, settles and pins a spec as a search relies on
 DatasetContract           has the shape, the splits and the pixel statistics that it declares
 
 They need pytest, and the searchers' Hypothesis: pip install 'tuner[testing]'.
@@ -19,12 +20,14 @@ import pytest
 
 if TYPE_CHECKING:
     from tuner.testing.dataset_contract import DatasetContract
+    from tuner.testing.declaration_contract import DeclarationContract
     from tuner.testing.learner_contract import LearnerContract, StrictLearnerContract
     from tuner.testing.model_contract import ModelContract
     from tuner.testing.searcher_contract import LearningSearcherContract, SearcherContract
 
 __all__ = [
     "DatasetContract",
+    "DeclarationContract",
     "LearnerContract",
     "LearningSearcherContract",
     "ModelContract",
@@ -34,6 +37,7 @@ __all__ = [
 
 _MODULES = {
     "DatasetContract": "tuner.testing.dataset_contract",
+    "DeclarationContract": "tuner.testing.declaration_contract",
     "LearnerContract": "tuner.testing.learner_contract",
     "LearningSearcherContract": "tuner.testing.searcher_contract",
     "ModelContract": "tuner.testing.model_contract",

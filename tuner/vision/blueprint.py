@@ -13,9 +13,8 @@ from pydantic import Field, model_validator
 
 from tuner.errors import Fault, SpecError
 from tuner.settings import FaultsError, Settings, parse
-from tuner.spec.code import is_own_network
 from tuner.trial.failures import is_out_of_memory, message_of
-from tuner.vision.catalog import dataset_info, model_info
+from tuner.vision.catalog import dataset_info, is_own_network, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import ModelInfo
 from tuner.vision.settings import ClassifierSettings, model_settings

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 from tuner.errors import DataError, Fault, UsageError, hint, nearest, translate_error
 from tuner.settings import FaultsError
-from tuner.spec.code import is_dotted
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
@@ -100,6 +99,23 @@ def may_download(dataset: str) -> bool:
     """Whether to have its images may take a download by a library."""
     scheme = dataset.partition(":")[0]
     return scheme in SOURCES and not SOURCES[scheme].lists
+
+
+def is_dotted(dataset: str) -> bool:
+    """Whether a data set is a function of the user's, `module:name`, and no scheme's place."""
+    module, colon, name = dataset.partition(":")
+    parts = (*module.split("."), *name.split("."))
+    return bool(colon) and all(map(str.isidentifier, parts)) and module not in (*SOURCES, DECODED)
+
+
+def is_own_network(reference: str) -> bool:
+    """Whether a model is code of the user's: my_module:MyNet.
+
+    >>> is_own_network("my_module:MyNet"), is_own_network("timm:resnet18"), is_own_network("cnn")
+    (True, False, False)
+    """
+    scheme, colon, _ = reference.partition(":")
+    return bool(colon) and scheme not in LIBRARIES
 
 
 def check_form(dataset: str) -> None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from tuner.errors import Fault, SpecError, unknown
 from tuner.settings import FaultsError, Settings, parse
+from tuner.spec.space.spaces import merged
 from tuner.vision import catalog
 from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
@@ -181,20 +182,6 @@ def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
 def _arguments(settings: ClassifierSettings) -> Mapping[str, Any]:
     arguments: Mapping[str, Any] = model_settings(settings).get("model_args", {})
     return arguments
-
-
-def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that one trial trains with: `config` over `constants`, within mappings, too.
-
-    >>> merged({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
-    {'lr': 1, 'model_args': {'depth': 3, 'width': 8}}
-    """
-    values = {**constants, **config}
-    for name in constants.keys() & config.keys():
-        both = constants[name], config[name]
-        if all(isinstance(value, Mapping) for value in both):
-            values[name] = merged(*both)
-    return values
 
 
 def settings_of_trial(

@@ -11,13 +11,12 @@ import pytest
 from tuner.cluster.joined import datasets
 from tuner.cluster.joined.nodes import Node, Reply
 from tuner.errors import DataError
-from tuner.planning.validation import validate
-from tuner.spec.experiment import build_spec
+from tuner.spec.validation import validate
 from tuner.vision.datasets._archive import Archive
-from tuner.vision.datasets.cifar10 import OFFICIAL
+from tuner.vision.declaration import NeededData
 from tuner.vision.image_classifier import ImageClassifier
 
-NEED = datasets.NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
+NEED = NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
 HAS, LACKS, READY = (True, False), (False, True), (False, False)  # READY: it is unpacked there
 
 
@@ -146,27 +145,14 @@ def test_a_node_that_joins_is_offered_it_by_some_that_offer_cpus():
     assert len(asked) == 1
 
 
-def spec(**fields):
-    return build_spec({"search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1, **fields})
-
-
-def test_what_a_search_needs():
-    assert datasets.needed_data(spec()) == []
-    cifar10 = {"training": {"dataset": "cifar10", "data_dir": "/data"}}
-    assert datasets.needed_data(spec(**cifar10)) == [datasets.NeededData(OFFICIAL, "/data")]
-    assert datasets.needed_data(spec(**cifar10, trainable="mine:Mine")) == []
-    searched = {"search": {"space": {"dataset": "choice(['digits', 'cifar10'])"}}}
-    assert datasets.needed_data(spec(**searched)) == [datasets.NeededData(OFFICIAL, None)]
-
-
 def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "here"))
     own = f"folder:{photos.write(tmp_path / 'photos')}"
     search = {"space": {"batch_size": "choice([4, 8])"}}
     pinned = validate({"training": {"dataset": own}, "search": search, "num_samples": 1})
-    assert datasets.needed_data(pinned) == []
+    assert pinned.declaration.node_data(pinned) == []
     pinned.pin_data()
-    [need] = datasets.needed_data(pinned)
+    [need] = pinned.declaration.node_data(pinned)
     assert f"decoded:{need.archive.name}" == pinned.trial_constants["dataset"]
     assert datasets.state_of(need) == HAS
     contents = datasets.load(need)

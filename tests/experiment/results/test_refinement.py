@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.resolve import resolve as resolved
 from tuner.experiment.results.refinement import narrowed, refine, write_refined
 from tuner.experiment.results.results import Results
-from tuner.planning.resolve import resolve as resolved
 from tuner.spec.space.domains import Domain, Numeric
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.grid import cell, count_cells

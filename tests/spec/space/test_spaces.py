@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.spec.space.domains import Choice, Domain, Value
+from tuner.spec.space.domains import Choice, Domain, Numeric, Value
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import (
     Place,
     config_at,
     domains_of,
+    extent,
     extreme_configs,
     names_of,
     space_text,
@@ -76,3 +80,23 @@ def test_a_space_is_rebuilt_by_what_replaces_its_domains(space: dict[str, object
         )
 
     assert space_text(transform(space, same)) == space_text(space)
+
+
+@pytest.mark.parametrize(
+    ("value", "levels"),
+    [
+        *((1, 0), (None, 0), ("x", 0), ([], 0), ({}, 0), ([[]], 1), ([1, [2]], 2)),
+        *(({"a": 0.1}, 1), ({"a": [1, {"b": "\N{GRINNING FACE}"}]}, 3)),
+    ],
+)
+def test_the_extent_of_a_constant_is_no_less_than_its_json(value: Any, levels: int) -> None:
+    size = len(json.dumps(value, separators=(",", ":")))
+    found = extent(value)
+    assert found[0] == levels
+    assert size <= found[1] <= 4 * size + 3
+
+
+def test_the_extent_of_a_domain_is_that_of_its_largest_value() -> None:
+    assert extent(Choice((1, [[2]], "long" * 10))) == (2, 43)
+    assert extent(Choice(({"lr": Numeric(0.1, 1)}, 3))) == extent({"lr": Numeric(0.1, 1)})
+    assert extent(Numeric(0.1, 1))[1] > len(repr(-1.7976931348623157e308))

@@ -11,7 +11,6 @@ from torch import nn
 
 from tuner.errors import CheckpointError
 from tuner.settings import FaultsError
-from tuner.spec.code import LIBRARIES
 from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _libraries
@@ -28,10 +27,6 @@ def torchvision():
 def timm():
     import_torchvision()
     return pytest.importorskip("timm")
-
-
-def test_the_schemes_are_those_that_the_spec_knows():
-    assert set(_libraries.LIBRARIES) == set(LIBRARIES)
 
 
 @pytest.fixture
@@ -68,7 +63,7 @@ def test_arguments_that_are_settings_are_refused(package):
     ]
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", _libraries.LIBRARIES)
 def test_a_package_that_is_missing_is_told_with_how_to_install_it(library, monkeypatch):
     monkeypatch.setattr(_libraries, "find_spec", lambda name: None)
     with pytest.raises(FaultsError, match=rf"a package: pip .* 'tuner\[{library}\]'"):

@@ -8,19 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.cluster.joined.nodes import Node, RunOnEach, problem_of, remote_on, run_on_each
 from tuner.errors import DataError
-from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.space.domains import Domain
-from tuner.vision.catalog import archive_of
-from tuner.vision.datasets._archive import Archive
-from tuner.vision.datasets._dataset import data_folder
-from tuner.vision.settings import ClassifierSettings
-from tuner.vision.sources._decoded_set import DecodedSet
+from tuner.spec.declaration import NodeData
 from tuner.wording import amount_of
 
 if TYPE_CHECKING:
@@ -34,41 +26,9 @@ _TRIES = 3  # nodes that try to download, before the driver's, or to send
 Notify = Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True)
-class NeededData:
-    """What trials read, and the `data_dir` of a spec, which each node has its own of.
-
-    archive: a file of a data set that ships, or what a user's own has been decoded to.
-    """
-
-    archive: Archive | DecodedSet
-    data_dir: str | None
-
-    @property
-    def folder(self) -> Path:
-        """Where it lies on the node that asks, or is to."""
-        return data_folder(self.data_dir)
-
-
-def needed_data(spec: ExperimentSpec) -> list[NeededData]:
-    """What can be downloaded or sent of what the trials of `spec` read.
-
-    Unknown of a user's trainable, and of images that are not pinned.
-    """
-    if not spec.ships:
-        return []
-    usual = ClassifierSettings.model_fields["dataset"].default
-    chosen = {**spec.trial_constants, **spec.search.space}.get("dataset", usual)
-    names = chosen.extremes() if isinstance(chosen, Domain) else (chosen,)
-    archives = [archive_of(str(name)) for name in names]
-    data_dir = spec.training.get("data_dir")
-    folder = None if data_dir is None else str(data_dir)
-    return [NeededData(archive, folder) for archive in archives if archive]
-
-
 def distribute(
     nodes: Sequence[Node],
-    data: NeededData,
+    data: NodeData,
     *,
     driver: str,
     notify: Notify,
@@ -90,17 +50,15 @@ def distribute(
         holding, lacking = _sorted(nodes, data, run)
     if lacking and holding:
         to = amount_of(len(lacking), "node")
-        notify(f"{data.archive.title} is copied from {holding[0].address} to {to} that lack it")
+        notify(f"{data.title} is copied from {holding[0].address} to {to} that lack it")
         contents = start(holding[0], load).remote(data)
         for reply in run(lacking, receive, data, contents, limit_s=_COPY_S):
             if reply.problem:
-                what = f"{data.archive.title} could not be copied to {reply.node.address}"
+                what = f"{data.title} could not be copied to {reply.node.address}"
                 notify(f"{what}: {reply.problem}")
 
 
-def _sorted(
-    nodes: Sequence[Node], data: NeededData, run: RunOnEach
-) -> tuple[list[Node], list[Node]]:
+def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list[Node], list[Node]]:
     """The nodes that can send the archive, and those that lack the data set and need it."""
     replies = run(nodes, state_of, data)
     holding = [reply.node for reply in replies if reply.value and reply.value[0]]
@@ -108,9 +66,9 @@ def _sorted(
     return holding, [node for node in lacking if node.cpus]
 
 
-def _download(candidates: Sequence[Node], data: NeededData, notify: Notify, run: RunOnEach) -> None:
+def _download(candidates: Sequence[Node], data: NodeData, notify: Notify, run: RunOnEach) -> None:
     """Have the first of the candidates that can download the archive."""
-    title, problem = data.archive.title, ""
+    title, problem = data.title, ""
     for node in candidates:
         before = f" ({problem})" if problem else ""
         notify(f"{title} is on no node: {node.address} downloads it{before}")
@@ -124,7 +82,7 @@ def _download(candidates: Sequence[Node], data: NeededData, notify: Notify, run:
 def send_to_new(
     new: Sequence[Node],
     others: Sequence[Node],
-    data: NeededData,
+    data: NodeData,
     *,
     start: Callable[..., Any] = remote_on,
 ) -> None:
@@ -139,28 +97,27 @@ def send_to_new(
             start(node, receive_from).remote(data, some)
 
 
-def state_of(data: NeededData) -> tuple[bool, bool]:
+def state_of(data: NodeData) -> tuple[bool, bool]:
     """On a node: whether it can send the data set, and whether it lacks it."""
-    return data.archive.is_in(data.folder), data.archive.is_missing(data.folder)
+    return data.state()
 
 
-def download(data: NeededData) -> None:
-    """On a node: download the archive."""
-    data.archive.fetch(data.folder)
+def download(data: NodeData) -> None:
+    """On a node: download the data set."""
+    data.download()
 
 
-def load(data: NeededData) -> list[NDArray[np.uint8]]:
+def load(data: NodeData) -> list[NDArray[np.uint8]]:
     """On a node: the contents of its files."""
-    return data.archive.contents(data.folder)
+    return data.load()
 
 
-def receive(data: NeededData, contents: list[NDArray[np.uint8]]) -> None:
+def receive(data: NodeData, contents: list[NDArray[np.uint8]]) -> None:
     """On a node: write what another node has loaded."""
-    origin = f"the {data.archive.name} of another node"
-    data.archive.write(data.folder, lambda: [each.data for each in contents], origin=origin)
+    data.receive(contents)
 
 
-def receive_from(data: NeededData, senders: Sequence[Node]) -> None:
+def receive_from(data: NodeData, senders: Sequence[Node]) -> None:
     """On a node: receive the data set from the first of `senders` that can load it."""
     import ray
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from tuner import ray_compat
-from tuner.planning.plan import fit
-from tuner.planning.validation import Machine
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plan import fit
 from tuner.spec.sections import Resources
+from tuner.spec.validation import Machine
 from tuner.wording import amount_of, duration
 
 

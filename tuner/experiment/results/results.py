@@ -345,10 +345,9 @@ class Results(Described):
         """Write a trial's best checkpoint (None: the best trial's) to the folder `to`; see
         `tuner.export_model`.
         """
-        import tuner  # its face, since the room that writes exports stands above this one
+        from tuner.spec.declaration import default_declaration
 
-        folder: Path = tuner.export_model(self, to, trial_id=trial_id, formats=formats)
-        return folder
+        return default_declaration().export(self, Path(to), trial_id=trial_id, formats=formats)
 
     def _objective(self, metric: str | None, mode: str | None) -> Objective:
         """The objective asked for, with the experiment's own where they are None."""

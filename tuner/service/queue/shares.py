@@ -17,7 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tuner.places import LOCAL
-from tuner.planning.validation import Machine
+from tuner.spec.validation import Machine
 from tuner.trial.gpus import VISIBLE
 
 _SLACK = 1e-9  # of sums of fractions

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tuner.spec.space.domains import Choice, Domain, Space, Value
+
+_NUMBER = 26  # characters of the longest float, and a comma
 
 
 class Place(NamedTuple):
@@ -122,3 +124,36 @@ _KEY = json.JSONEncoder(sort_keys=True, default=str).encode
 def config_key(config: Mapping[str, Value]) -> str:
     """Text that is the same for equal configs."""
     return _KEY(config)
+
+
+def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that one trial trains with: `config` over `constants`, within mappings, too.
+
+    >>> merged({"lr": 1, "model_args": {"depth": 3}}, {"model_args": {"width": 8}})
+    {'lr': 1, 'model_args': {'depth': 3, 'width': 8}}
+    """
+    values = {**constants, **config}
+    for name in constants.keys() & config.keys():
+        both = constants[name], config[name]
+        if all(isinstance(value, Mapping) for value in both):
+            values[name] = merged(*both)
+    return values
+
+
+def extent(value: Any) -> tuple[int, int]:
+    """(how deep a value lies in it, bytes as JSON) of the largest that `value` may become.
+
+    >>> extent({"lr": [1, 2]})
+    (2, 18)
+    """
+    if isinstance(value, Choice):
+        options = [extent(option) for option in value.values]
+        return max(levels for levels, _ in options), max(size for _, size in options)
+    if isinstance(value, Domain):
+        return 0, _NUMBER
+    if not isinstance(value, Mapping | list | tuple):
+        return 0, len(json.dumps(value)) + 1
+    inner = list(map(extent, value.values() if isinstance(value, Mapping) else value))
+    names = sum(len(json.dumps(name)) + 1 for name in value) if isinstance(value, Mapping) else 0
+    levels = 1 + max((levels for levels, _ in inner), default=-1)
+    return levels, names + 3 + sum(size for _, size in inner)

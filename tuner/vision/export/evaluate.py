@@ -17,6 +17,7 @@ from tuner.settings import parse
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
+from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
@@ -25,7 +26,7 @@ from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import labelled_folder, moved
 from tuner.vision.datasets._dataset import check_same, data_folder
 from tuner.vision.export.read import CONFIG, Export, ImageInput
-from tuner.vision.settings import ClassifierSettings, merged, settings_of_trial
+from tuner.vision.settings import ClassifierSettings, settings_of_trial
 from tuner.vision.sources._decode import Decoding
 from tuner.vision.sources.folder import is_labelled
 from tuner.vision.transfer import EXPORTED

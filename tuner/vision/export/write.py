@@ -24,6 +24,7 @@ from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
 from tuner.settings import parse
+from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
@@ -42,7 +43,7 @@ from tuner.vision.export.read import (
     ImageInput,
     Resize,
 )
-from tuner.vision.settings import ClassifierSettings, check_settings, merged
+from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import EXPORTED
 
 _BESIDE = ("images", "baseline")  # what metrics.json has of the test split beside its metrics

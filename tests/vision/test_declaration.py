@@ -1,19 +1,39 @@
-"""Faults of what a search would give the image classifier that ships."""
+"""What the image classifier that ships declares."""
 
 import sys
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+import photos
 import pytest
 import torch
 from torch import nn
 
 from tuner.errors import SpecError
-from tuner.planning.classifier_faults import settings_faults, start_faults
-from tuner.planning.validation import Machine, validate
-from tuner.spec.experiment import build_spec
+from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.declaration import declaration_of, default_declaration
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.validation import Machine, validate
+from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
+from tuner.vision.datasets.cifar10 import OFFICIAL
+from tuner.vision.declaration import DECLARATION, NeededData, settings_faults, start_faults
 from tuner.vision.models import _libraries
+
+
+class TestClassifierDeclaration(DeclarationContract):
+    learner = IMAGE_CLASSIFIER
+    spec: ClassVar = {
+        "objective": {"metric": "val_macro_f1"},
+        "search": {"space": {"lr": "loguniform(1e-4, 1)"}},
+        "num_samples": 4,
+    }
+    refused: ClassVar = {
+        "training.batch_size": 0,
+        "training.model": "cn",
+        "search.space.dataset": "choice(['digits', 'folder:x'])",
+    }
 
 
 def faults(space, **fields):
@@ -69,11 +89,6 @@ def test_ranks_share_a_batch_evenly():
 @pytest.mark.parametrize("space", [{"dataset": "choice(['digits', 'folder:x'])"}])
 def test_images_of_the_users_own_are_not_searched(space):
     assert any(told.startswith("search.space.dataset: ") for told in faults(space))
-
-
-def test_without_a_scheduler_a_length_is_needed():
-    [told] = faults({"lr": "uniform(0.1, 1)"}, scheduler="none")
-    assert told.startswith("training.epochs: is required")
 
 
 @pytest.fixture
@@ -197,3 +212,40 @@ def test_pieces_of_a_recipe_can_be_searched() -> None:
     assert "search.space.warmup_epochs: must be below `epochs`" in refusals(search=too_long)
     steps = {**space, "lr_schedule": "step", "lr_steps": "choice([[1, 2], [3]])"}
     validate({**DIGITS, "search": {**search, "space": steps}}, machine=MACHINE)
+
+
+def spec_of(**fields: Any) -> ExperimentSpec:
+    return build_spec({"search": {"space": LR}, "num_samples": 1, **fields})
+
+
+def test_declaration_of_the_default_trainable_is_the_classifiers() -> None:
+    assert declaration_of(spec_of().trainable) is default_declaration() is DECLARATION
+
+
+def test_node_data_is_what_can_be_downloaded() -> None:
+    assert DECLARATION.node_data(spec_of()) == []
+    cifar10 = spec_of(training={"dataset": "cifar10", "data_dir": "/data"})
+    assert DECLARATION.node_data(cifar10) == [NeededData(OFFICIAL, "/data")]
+    searched = spec_of(search={"space": {"dataset": "choice(['digits', 'cifar10'])"}})
+    assert DECLARATION.node_data(searched) == [NeededData(OFFICIAL, None)]
+
+
+def test_constants_have_the_folder_of_pinned_images_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    training = {"dataset": f"folder:{photos.write(tmp_path / 'photos')}", "data_dir": "data"}
+    spec = validate(spec_of(training=training, search={"space": {"batch_size": "choice([4, 8])"}}))
+    assert DECLARATION.constants(spec, here=True) == spec.constants
+    spec.pin_data()
+    assert DECLARATION.constants(spec, here=True)["data_dir"] == str(tmp_path / "data")
+    assert DECLARATION.constants(spec, here=False)["data_dir"] == "data"
+
+
+def test_summaries_have_each_model_once_with_the_first_searched_values() -> None:
+    space = {"model": "choice(['cnn', 'resnet20'])", "norm": "choice(['group', 'batch'])"}
+    cnn, resnet = DECLARATION.summaries(spec_of(search={"space": space}))
+    assert (cnn["model"], cnn["settings"]["norm"]) == ("cnn", "group")
+    assert (resnet["model"], resnet["images"], resnet["classes"]) == ("resnet20", "1x8x8", 10)
+    assert resnet["parameters"] > cnn["parameters"] == cnn["trainable"]
+    assert cnn["stages"][0].keys() == {"name", "kind", "output", "parameters"}

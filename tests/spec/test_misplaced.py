@@ -3,9 +3,9 @@
 import pytest
 
 from tuner.errors import Fault, SpecError, unknown
-from tuner.planning.misplaced import placed
-from tuner.planning.validation import validate
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.misplaced import placed
+from tuner.spec.validation import validate
 
 SPEC = {"search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1}
 
@@ -82,7 +82,7 @@ def test_what_is_no_unknown_key_stays_as_it_is():
 
 
 def test_every_key_that_is_pointed_to_is_there():
-    from tuner.planning import misplaced
+    from tuner.spec import misplaced
 
     sections = {path.partition(".")[0] for paths in misplaced._places().values() for path in paths}
     assert sections <= set(ExperimentSpec.model_fields)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tuner.planning.resolve import load_experiment, names
-from tuner.planning.schema import SECTIONS, schedulers, schema_of, spec_schema, strategies
+from tuner.experiment.resolve import load_experiment, names
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.schema import SECTIONS, schedulers, schema_of, spec_schema, strategies
 from tuner.vision.settings import ClassifierSettings
 
 jsonschema = pytest.importorskip("jsonschema")  # Ray Tune needs it

@@ -30,15 +30,14 @@ from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean,
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
-from tuner.planning.misplaced import placed
-from tuner.planning.own_images import default_experiment
-from tuner.planning.validation import Machine, ValidatedSpec, settled, validate
 from tuner.settings import FaultsError, faults_of, parse
 from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.command import Command
+from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.misplaced import placed
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
-from tuner.vision.catalog import SOURCES
+from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
 from tuner.wording import program
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
@@ -131,15 +130,17 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
     if path.suffix == ".py":
         search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), path.stem)
-    if text.partition(":")[0] in SOURCES:
-        return _from_images(text, directory)
+    schemes = default_declaration().schemes
+    if text.partition(":")[0] in schemes:
+        raw = default_declaration().default_experiment(text, directory)
+        return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
     if ":" in text:
         module, _, function = text.partition(":")
         file = directory / module
         if file.suffix == ".py" and file.is_file():
             search_modules_in(file.parent)
             return _from_module(_import_file(file.stem, file), file.stem, function)
-        if (near := nearest(module, SOURCES)) and file_of(module) is None:
+        if (near := nearest(module, schemes)) and file_of(module) is None:
             raise UsageError(f"no module {module!r} and no images{hint(near)}, got {text!r}")
         return _from_module(_import(module, text), module.rpartition(".")[2], function)
     own = directory / "experiments" / f"{text}.py"
@@ -264,18 +265,6 @@ def _from_command(command: str) -> Experiment:
     except FaultsError as error:
         raise SpecError([fault.under("trainable") for fault in error.faults], "--command") from None
     return Experiment({}, name, COMMAND_LINE)
-
-
-def _from_images(dataset: str, directory: Path) -> Experiment:
-    """A search for a classifier of images, with defaults for all the rest.
-
-    A folder's path becomes a whole one, by which it is found from anywhere.
-    """
-    scheme, _, place = dataset.partition(":")
-    if scheme == "folder":
-        dataset = f"folder:{os.path.abspath(directory / Path(place).expanduser())}"
-    raw = default_experiment(dataset)
-    return Experiment(raw, str(raw["name"]), dataset)
 
 
 def _needed(function: Callable[..., object]) -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 from synthetic import make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.planning.resolve import load_experiment, names, resolve
-from tuner.planning.validation import Machine, validate
+from tuner.experiment.resolve import load_experiment, names, resolve
 from tuner.spec.experiment import build_spec
+from tuner.spec.validation import Machine, validate
 
 SHIPPED = Path(__file__).parents[2] / "experiments"
 SPEC = "ExperimentSpec(search={'space': {'lr': 'uniform(0, 1)'}}, num_samples=2)"

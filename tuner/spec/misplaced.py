@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 from tuner.errors import Fault, hint, nearest
-from tuner.planning.schema import SECTIONS, schedulers, strategies
+from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.vision.settings import ClassifierSettings
+from tuner.spec.schema import SECTIONS, schedulers, strategies
 
 # What the same thing is called elsewhere
 _ALSO = {
@@ -89,7 +89,8 @@ def _paths() -> Iterator[str]:
     sections += [("scheduler", model) for model in schedulers().values()]
     for section, model in sections:
         yield from (f"{section}.{name}" for name in model.model_fields if name != "name")
-    for name in ClassifierSettings.model_fields:
+    settings = default_declaration().settings
+    for name in settings.model_fields if settings else ():
         if name not in _NEVER_SEARCHED:
             yield f"search.space.{name}"
         yield f"training.{name}"

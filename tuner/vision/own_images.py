@@ -1,22 +1,15 @@
-"""Images of the user's own: what makes them doubtful, and the search that is made of them alone."""
+"""A user's own images: what a plan says of them, doubts about them, their default experiment."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tuner.errors import SpecError
 from tuner.settings import FaultsError
-from tuner.spec.experiment import ExperimentSpec
-from tuner.vision.catalog import (
-    DataChoice,
-    data_choice,
-    dataset_info,
-    decoded_before,
-    describe,
-    ships,
-    short_name,
-)
+from tuner.vision.catalog import DataChoice, dataset_info, describe, short_name
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.sources._decoded_set import CONSTANT
 from tuner.wording import amount_of, some_of
@@ -29,15 +22,6 @@ _SHOWN = 5  # classes or images that a message lists
 _SIZE = 32  # px that are trained on unless set: a first search on a CPU takes minutes
 _SMALL = 16  # px up to which a network of three layers sees a whole image
 _EPOCHS, _TRIALS = 10, 16
-
-
-def own_images(spec: ExperimentSpec) -> DatasetInfo | None:
-    """The images of the user's own that `spec` trains on, as far as known without decoding them."""
-    choice = data_choice(spec.trial_constants)
-    if not spec.ships or ships(choice.dataset):
-        return None
-    decoded = decoded_before(choice)
-    return dataset_info(decoded) if decoded else describe(choice)
 
 
 def outline_of(info: DatasetInfo) -> dict[str, Any]:
@@ -94,12 +78,15 @@ def _of_pixels(info: DatasetInfo) -> Iterator[str]:
         )
 
 
-def default_experiment(dataset: str) -> dict[str, Any]:
+def default_experiment(dataset: str, directory: Path) -> dict[str, Any]:
     """The plain values of a spec that searches for a classifier of these images.
 
-    dataset: as in `training.dataset`. Raises SpecError for images that cannot work, and DataError
-    where they cannot be had.
+    dataset: as in `training.dataset`; the path of a folder, seen from `directory`, becomes
+    absolute. Raises SpecError for images that cannot work, and DataError if they are not there.
     """
+    scheme, _, path = dataset.partition(":")
+    if scheme == "folder":
+        dataset = f"folder:{os.path.abspath(directory / Path(path).expanduser())}"
     choice = DataChoice(dataset)
     try:
         info = describe(choice) or dataset_info(choice)

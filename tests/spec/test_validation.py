@@ -13,10 +13,13 @@ from fresh import ran
 from ray import tune
 
 from tuner.errors import SpecError
-from tuner.planning import validation
-from tuner.planning.plan import warnings_of
-from tuner.planning.validation import Machine, validate
+from tuner.experiment.journal import Journal
+from tuner.experiment.reading import LONGEST
+from tuner.spec import validation
 from tuner.spec.experiment import build_spec
+from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
+from tuner.spec.plan import warnings_of
+from tuner.spec.validation import Machine, validate
 from tuner.vision import catalog
 
 MACHINE = Machine(cpus=4, gpus=1)
@@ -143,7 +146,7 @@ def test_a_network_of_the_users_own_may_have_its_arguments_searched() -> None:
             {"trainable": train, "training": {}, "resources": {"workers": 2}},
             "resources.workers: must be 1 for a plain function",
         ),
-        ({"scheduler": "none"}, "training.epochs: is required when there is no scheduler"),
+        ({"scheduler": "none"}, "training.epochs: is required for a Learner when there"),
         ({"trainable": "nowhere:X"}, "cannot be imported (ModuleNotFoundError"),
         ({"trainable": "yaml:nothing"}, "cannot be imported (AttributeError"),
         (
@@ -229,7 +232,7 @@ def test_a_cluster_has_a_size_of_its_own() -> None:
 
 def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> None:
     code = (
-        "from tuner.planning.validation import *\n"
+        "from tuner.spec.validation import *\n"
         "from tuner.spec.text import read_mapping\n"
         "raw = read_mapping('{search: {space: {lr: \"uniform(1, 0)\"}}, num_samples: 0}')\n"
         "try: validate(raw, machine=Machine.here())\n"
@@ -307,3 +310,32 @@ def test_a_grid_is_spread_where_cells_may_be_left_out(fields: dict[str, Any], or
     spec = validate(raw, machine=None)
     assert spec.search.order == order
     assert validate(spec.model_dump(mode="json"), machine=None).search == spec.search
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_configs_as_deep_as_allowed_are_journaled(tmp_path: Path) -> None:
+    deepest = {"a": nested(CONFIG_LEVELS - 1)}
+    search = {"strategy": "random", "space": deepest}
+    assert validate({**DIGITS, "training": {}, "trainable": train, "search": search})
+    with Journal.open(tmp_path) as journal:
+        journal.append("trial_started", trial_id="00000", config=deepest)
+    assert CONFIG_BYTES < LONGEST
+
+
+@pytest.mark.parametrize("key", ["search.space", "search.configs.1"])
+def test_configs_too_deep_or_too_large_are_refused(key: str) -> None:
+    bad = {"a": nested(CONFIG_LEVELS), "b": "x" * CONFIG_BYTES}
+    search: dict[str, Any] = {"strategy": "grid", "space": bad}
+    if key != "search.space":
+        search |= {"space": {"a": 1, "b": 1}, "configs": [{"a": 1, "b": 1}, bad]}
+    with pytest.raises(SpecError) as refused:
+        validate({"trainable": train, "search": search, "scheduler": {"max_t": 2}})
+    deep, large = map(str, refused.value.faults)
+    assert deep == f"{key}: must be nested at most 20 levels deep, got 21"
+    assert large.startswith(f"{key}: must give configs of at most 15,728,640 bytes as JSON")

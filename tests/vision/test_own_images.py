@@ -12,13 +12,14 @@ import pytest
 from PIL import Image
 
 from tuner.errors import DataError, SpecError, UsageError
-from tuner.planning.own_images import default_experiment, doubts, outline_of, own_images
-from tuner.planning.plan import plan_of
-from tuner.planning.resolve import resolve
-from tuner.planning.validation import ValidatedSpec, validate
+from tuner.experiment.resolve import resolve
 from tuner.reporting.plan_text import plan_text
+from tuner.spec.plan import plan_of
+from tuner.spec.validation import ValidatedSpec, validate
+from tuner.vision.catalog import data_choice, dataset_info
 from tuner.vision.datasets._dataset import described
 from tuner.vision.datasets.digits import DATASET
+from tuner.vision.own_images import default_experiment, doubts, outline_of
 from tuner.vision.sources._decoded_set import CONSTANT
 
 
@@ -34,7 +35,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def spec_of(place: Path, **changes: Any) -> ValidatedSpec:
-    raw = default_experiment(f"folder:{place}")
+    raw = default_experiment(f"folder:{place}", place)
     raw["training"] |= changes
     return validate(raw)
 
@@ -52,7 +53,7 @@ def test_the_network_is_one_for_the_size(tmp_path: Path, px: int, model: str) ->
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(4):
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
-    raw = default_experiment(f"folder:{tmp_path / 'x'}")
+    raw = default_experiment("folder:x", tmp_path)
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 32))
     assert validate(raw).trials == 16
 
@@ -63,7 +64,7 @@ def test_batches_are_no_larger_than_the_training_split(tmp_path: Path, each: int
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(each):
             (tmp_path / "x" / name / f"{number}.png").touch()
-    assert validate(default_experiment(f"folder:{tmp_path / 'x'}"))
+    assert validate(default_experiment("folder:x", tmp_path))
 
 
 def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
@@ -100,7 +101,6 @@ def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
 
 def test_others_than_own_images_are_no_part_of_a_plan(place: Path) -> None:
     digits = validate({"search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1})
-    assert own_images(digits) is None
     assert "data" not in plan_of(digits, here=True)
 
 
@@ -111,24 +111,24 @@ def test_copies_across_splits_are_told_once_decoded(place: Path) -> None:
     assert not any("copies" in note for note in plan_of(spec, here=False)["notes"])
     [warning] = spec.pin_data()
     assert "are exact copies of images of another split" in warning
-    assert spec.pin_data() == []
+    assert spec.pin_data() == ()
     assert warning in plan_of(spec_of(place), here=False)["notes"]
 
 
 def test_validation_baseline_of_a_pinned_spec_is_that_of_its_validation_split(place: Path) -> None:
     spec = spec_of(place)
-    assert spec.validation_baseline == {}
+    assert spec.pinned.baseline == {}
     spec.pin_data()
-    assert spec.validation_baseline == {"images": 5, "baseline": 0.4}
+    assert spec.pinned.baseline == {"images": 5, "baseline": 0.4}
     space: dict[str, object] = {"lr": "uniform(0.1, 1)"}
     digits = validate({"search": {"space": space}, "num_samples": 1})
     digits.pin_data()
-    assert digits.validation_baseline == {"images": 360, "baseline": 37 / 360}
+    assert digits.pinned.baseline == {"images": 360, "baseline": 37 / 360}
     both = validate(
         {"search": {"space": space | {"dataset": "choice(['digits'])"}}, "num_samples": 1}
     )
     both.pin_data()
-    assert both.validation_baseline == {}
+    assert both.pinned.baseline == {}
 
 
 def test_doubts_and_an_outline_of_what_is_not_counted() -> None:
@@ -147,7 +147,7 @@ def test_files_that_are_left_out_are_told_before_and_after_decoding(place: Path)
     told = f"1 file in {place} left out: 1 .heic"
     spec = spec_of(place)
     assert plan_of(spec, here=False)["notes"] == [told]
-    assert spec.pin_data() == [told]
+    assert spec.pin_data() == (told,)
     assert plan_of(spec_of(place), here=False)["notes"] == [told]
 
 
@@ -194,8 +194,7 @@ def test_deep_images_have_one_scale_that_the_plan_and_a_checkpoint_say(place: Pa
     plan = plan_of(spec, here=False)
     assert plan["data"]["bits"] == 11
     assert "11 bits of a channel are scaled to 8" in plan_text(spec, plan, "here")
-    info = own_images(spec)
-    assert info
+    info = dataset_info(data_choice(spec.trial_constants))
     assert described(info)["bits"] == 11
     assert "skipped" not in described(info)
 
@@ -226,5 +225,5 @@ def test_what_only_a_call_can_tell_is_checked_before_the_trials(
     ):
         spec.pin_data()
     fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
-    assert fits.pin_data() == []
+    assert fits.pin_data() == ()
     assert fits.trial_constants["dataset"].startswith("decoded:own_images")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,11 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from tuner.errors import Fault, SpecError, unknown
-from tuner.planning.classifier_faults import (
-    OPTIONAL,
-    of_the_objective,
-    reporting,
-    settings_faults,
-    start_faults,
-)
-from tuner.planning.config_size import config_faults
-from tuner.planning.misplaced import placed
-from tuner.planning.own_images import doubts
 from tuner.settings import FaultsError, parse
 from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.command import Command
+from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import (
     declared_metrics,
@@ -40,19 +30,12 @@ from tuner.spec.loading import (
     takes_split,
     trainable_fault,
 )
+from tuner.spec.misplaced import placed
 from tuner.spec.notify import hidden, is_apprise
+from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import Objective, Resources
-from tuner.vision.catalog import (
-    METRICS,
-    data_choice,
-    dataset_info,
-    listing_doubts,
-    may_download,
-    pinned,
-    ships,
-)
-from tuner.vision.datasets._dataset import DatasetInfo
+from tuner.spec.space.spaces import extent
 from tuner.wording import install
 
 
@@ -87,8 +70,7 @@ class ValidatedSpec(ExperimentSpec):
     ExperimentSpec again.
     """
 
-    _pinned: dict[str, Any] | None = PrivateAttr(None)
-    _data: DatasetInfo | None = PrivateAttr(None)
+    _pinned: PinnedData | None = PrivateAttr(None)
     _is_here: bool = PrivateAttr(True)
     _left_out: int = PrivateAttr(0)
 
@@ -105,52 +87,31 @@ class ValidatedSpec(ExperimentSpec):
         self._left_out = configs
 
     @property
+    def declaration(self) -> Declaration:
+        """What the trainable declares."""
+        return declaration_of(self.trainable)
+
+    @property
+    def pinned(self) -> PinnedData:
+        """The data that all trials read, once it is fixed."""
+        return self._pinned or PinnedData()
+
+    @property
     def trial_constants(self) -> dict[str, Any]:
-        return {**self.constants, **(self._pinned or {})}
+        return {**self.constants, **self.pinned.constants}
 
-    @property
-    def data_content(self) -> str:
-        """A digest of the pinned images; empty where none are the user's own."""
-        return self._data.content if self._data else ""
+    def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
+        """Fix the data of the trainable, so that all trials read the same, on any machine.
 
-    @property
-    def validation_baseline(self) -> dict[str, float]:
-        """`images` of the validation split, and the share of its largest class; empty if unknown.
-
-        Of images of the user's own it is known when they are pinned.
+        download: False leaves out data that may take a download. Returns the doubts about it, the
+        first time. Raises DataError for data that is not there, and SpecError if the spec does not
+        fit it.
         """
-        info = self._data
-        if info is None or info.baseline is None or "dataset" in self.search.space:
-            return {}
-        return {"images": info.validation, "baseline": info.baseline}
-
-    def pin_data(self, *, download: bool = True) -> list[str]:
-        """Have images of the user's own decoded, once: all trials get these, on any machine.
-
-        Also builds the networks that begin with weights or freeze layers, to see whether they can.
-        download: False leaves out images that a library may have to download. Returns what to warn
-        of, the first time. Raises DataError where the images cannot be had, and SpecError where the
-        spec does not fit them.
-        """
-        if not self.ships or self._pinned is not None:
-            return []
-        choice = data_choice(self.constants)
-        values: dict[str, Any] = {}
-        if ships(choice.dataset):
-            self._data = dataset_info(choice)
-        elif download or not may_download(choice.dataset):
-            chosen = pinned(choice)
-            self._data, values = dataset_info(chosen), asdict(chosen)
-        further = start_faults(here=self._is_here)
-        if faults := list(dict.fromkeys(map(str, settings_faults(self, values, further=further)))):
-            raise SpecError(
-                (Fault("", fault) for fault in faults), f"the spec, for {choice.dataset},"
-            )
-        info = self._data
-        self._pinned = values if values or download else None
-        if not values or info is None:
-            return []
-        return [*listing_doubts(choice), *doubts(info)]
+        if self._pinned is not None:
+            return ()
+        declared = self.declaration
+        self._pinned = declared.pin_data(self, download=download, here=self._is_here)
+        return self.pinned.doubts
 
     def __eq__(self, other: object) -> bool:
         # pydantic's own is False wherever the types differ
@@ -182,16 +143,15 @@ def validate(
         further = [
             *_trainable_faults(checked, machine),
             *_machine_faults(checked.resources, machine),
-            *_data_faults(checked, machine),
             *_log_faults(checked),
             *_notify_faults(checked),
-            *config_faults(checked.search),
+            *_size_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
         raise SpecError(placed(faults, dict(spec)), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
-    validated = settled(reporting(parsed))
+    validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None
     return validated
 
@@ -267,20 +227,21 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
             yield Fault(f"resources.{key}", rule, asked * resources.ranks)
 
 
-def _data_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
-    """Of the data of the user's own Learner; a data set that ships may be downloaded."""
-    folder = spec.training.get("data_dir")
-    if machine is None or spec.ships or not isinstance(folder, str):
-        return
-    if not Path(folder).expanduser().is_dir():
-        yield Fault("training.data_dir", "must be a folder that exists on this machine", folder)
+def _size_faults(search: Any) -> Iterator[Fault]:
+    """Configs, of the space or listed ones, that are too deep or too large for the journal."""
+    spaces = {"search.space": search.space}
+    for field in ("configs", "points_to_evaluate"):
+        configs = enumerate(getattr(search, field, ()))
+        spaces |= {f"search.{field}.{number}": config for number, config in configs}
+    for key, space in spaces.items():
+        levels, size = extent(space)
+        if levels > CONFIG_LEVELS:
+            yield Fault(key, f"must be nested at most {CONFIG_LEVELS} levels deep", levels)
+        if size > CONFIG_BYTES:
+            yield Fault(key, f"must give configs of at most {CONFIG_BYTES:,} bytes as JSON", size)
 
 
 def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
-    if spec.ships:
-        yield from _metric_faults(spec.objective, (*METRICS, *OPTIONAL))
-        yield from of_the_objective(settings_faults(reporting(spec)), spec)
-        return
     if spec.is_elsewhere:
         yield from _elsewhere_faults(spec)
         return
@@ -289,7 +250,9 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
         yield from _alone_faults(spec, "a command")
         return
     try:
-        trainable = load_trainable(spec.trainable)
+        # The Learner that ships is not imported, since that would import torch
+        trainable = None if spec.ships else load_trainable(spec.trainable)
+        declaration = declaration_of(spec.trainable)
     except FaultsError as error:
         yield from (fault.under("trainable") for fault in error.faults)
         return
@@ -297,25 +260,26 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
         reason = f"{type(error).__name__}: {error}"
         yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)
         return
-    fault = trainable_fault(trainable)
-    if fault:
+    if trainable is not None and (fault := trainable_fault(trainable)):
         yield fault
         return
     if isinstance(spec.trainable, ByValue) and (refused := pickling_fault(spec.trainable)):
         rule = f"cannot be sent to the workers ({refused}): it holds what is of this process alone"
         yield Fault("trainable", rule, str(spec.trainable))
         return
-    if is_learner(trainable) and spec.epochs is None:
-        yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
-    if not is_learner(trainable):
+    if trainable is not None and not is_learner(trainable):
         rays = is_rays_class(trainable)
         yield from _alone_faults(spec, "a class of Ray Tune's" if rays else "a plain function")
-    elif spec.resources.split > 1 and not takes_split(trainable):
-        rule = "must be 1 for a trainable that takes no argument `split`"
-        yield Fault("resources.split", rule, spec.resources.split)
-    metrics = declared_metrics(trainable)
+    else:
+        if spec.epochs is None:
+            yield Fault("training.epochs", "is required for a Learner when there is no scheduler")
+        if spec.resources.split > 1 and trainable is not None and not takes_split(trainable):
+            rule = "must be 1 for a trainable that takes no argument `split`"
+            yield Fault("resources.split", rule, spec.resources.split)
+    metrics = declaration.metrics or declared_metrics(trainable)
     if metrics is not None:
         yield from _metric_faults(spec.objective, metrics)
+    yield from declaration.faults(spec, here=machine is not None)
 
 
 def _alone_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.settings import Settings
+from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import NONE, SCHEDULERS
 from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
 from tuner.spec.strategies import SEARCHERS
-from tuner.vision.settings import ClassifierSettings
 
 Schema = dict[str, Any]
 
@@ -53,11 +53,9 @@ def spec_schema() -> Schema:
     own = {"type": "object", "properties": {"name": _DOTTED}, "required": ["name"]}
     names = {"enum": [*schedulers(), NONE, None]}
     properties["scheduler"] = {"anyOf": [*map(_reference, schedulers().values()), names, own]}
-    properties["training"] = {
-        **properties["training"],
-        "additionalProperties": True,
-        "properties": schema_of(ClassifierSettings)["properties"],
-    }
+    properties["training"] = {**properties["training"], "additionalProperties": True}
+    if settings := default_declaration().settings:
+        properties["training"]["properties"] = schema_of(settings)["properties"]
     for name in ("log", "notify"):
         properties[name] = {**properties[name], "type": ["array", "string"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.planning import plan
-from tuner.planning.plan import plan_of
-from tuner.planning.validation import Machine
-from tuner.spec import quotas
+from tuner.spec import plan, quotas
 from tuner.spec.experiment import build_spec
+from tuner.spec.plan import plan_of
+from tuner.spec.validation import Machine
 
 SAMPLES = {"num_samples": 5}
 A = {"space": {"a": "uniform(0, 1)"}}
@@ -118,7 +117,6 @@ def test_what_has_no_number_is_said_in_words():
         ({"search": {"space": {"norm": "choice(['batch', 'group'])"}}}, True),
         ({"training": {"model": "net", "dataset": "cifar10"}}, False),
         ({"search": {"space": {"model": "choice(['cnn', 'resnet20'])"}}}, True),
-        ({"trainable": "mine:Learner"}, False),
         ({"resources": {}}, False),
         ({"resources": {"workers": 2, "gpus": 1}}, False),
         ({"resources": {"split": 2}, "training": {"norm": "group"}}, False),

@@ -10,25 +10,18 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tuner.planning.own_images import doubts, outline_of, own_images
-from tuner.planning.validation import Machine
 from tuner.spec import quotas
 from tuner.spec.command import Command
+from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import is_rays_class, load_trainable
 from tuner.spec.sections import Objective, Resources, usual_mode
-from tuner.spec.space.domains import Choice, Domain, Space, literal
+from tuner.spec.space.domains import Choice, Space, literal
 from tuner.spec.space.spaces import domains_of, walk
 from tuner.spec.strategies import GridSettings
-from tuner.vision.catalog import data_choice, listing_doubts, model_info
-from tuner.vision.settings import ClassifierSettings
+from tuner.spec.validation import Machine
 from tuner.wording import amount_of, duration, shorten
 
-_BATCH_NORM = (
-    "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
-    "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
-    "gives the same with any number."
-)
 _NO_GRID = (
     "grid_search of {names} is a choice for --search {strategy}: num_samples={samples} means "
     "{samples} trials in all, where Ray Tune alone would run every value so often, {rays} trials. "
@@ -50,18 +43,13 @@ _ENDLESS = (
 _IDLE_GPUS = "trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
-_PERHAPS = (
-    "on CPUs each worker's BatchNorm, if there is any in {}, sees its own share of a batch, so "
-    "results change with the number of workers (on GPUs it is SyncBatchNorm, over the whole batch)."
-)
-
 
 def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     """{trials, epochs_a_trial, a_trial_reserves, notes}, in words where no number is known.
 
     With {at_once, machine} where it runs `here`, on this machine: a cluster's size is not known
-    before it is joined. With {data} where it trains on images of the user's own that can be told
-    of. notes: what works, but perhaps not as it is meant.
+    before it is joined. With {data} if the Learner declares any. notes: what works, but perhaps not
+    as it is meant.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
@@ -80,16 +68,13 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
             "cpus": machine.cpus,
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
-    divided = resources.workers > 1 and not resources.gpus
     plan["notes"] = warnings_of(spec, here=here)
-    if divided and spec.ships:
-        plan["notes"] += _notes_on_norms(spec)
     if here and quotas.cpu_limit():
         plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
-    images = own_images(spec)
-    if images is not None:
-        plan["data"] = outline_of(images)
-        plan["notes"] += [*listing_doubts(data_choice(spec.constants)), *doubts(images)]
+    declaration = declaration_of(spec.trainable)
+    if data := declaration.data(spec):
+        plan["data"] = data
+    plan["notes"] += declaration.notes(spec)
     return plan
 
 
@@ -182,20 +167,3 @@ def fit(resources: Resources, machine: Machine) -> int:
     if resources.gpus:  # a share lies on one GPU, never across two
         return min(fits, int(machine.gpus) * int(1 / resources.gpus + 1e-9))
     return fits
-
-
-def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
-    """What there is to say where any config trains, or may train, a model with BatchNorm."""
-    given = {**spec.training, **spec.search.space}
-
-    def values(name: str) -> tuple[Any, ...]:
-        value = given.get(name, ClassifierSettings.model_fields[name].default)
-        return value.extremes() if isinstance(value, Domain) else (value,)
-
-    models = {name: model_info(name) for name in values("model")}
-    usual = [info.defaults.get("norm") for info in models.values()]
-    if any((norm or own) == "batch" for own in usual if own for norm in values("norm")):
-        yield _BATCH_NORM
-    foreign = [name for name, info in models.items() if info.foreign]
-    if foreign:
-        yield _PERHAPS.format(", ".join(foreign))

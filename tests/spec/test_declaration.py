@@ -1,0 +1,181 @@
+"""A user's Learner that declares itself is checked, shown and pinned as the one that ships is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import Field
+
+from tuner.errors import Fault, SpecError, UsageError
+from tuner.settings import FaultsError, Settings
+from tuner.spec.code import ELSEWHERE
+from tuner.spec.command import Command
+from tuner.spec.declaration import Declaration, PinnedData, declaration_of
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plan import plan_of
+from tuner.spec.validation import Machine, ValidatedSpec, validate
+from tuner.testing import DeclarationContract
+
+
+class LineSettings(Settings):
+    lr: float = Field(0.1, gt=0, description="the learning rate")
+    points: int = Field(64, ge=2, description="points on the line")
+    line: list[int] = Field([0, 1], description="its ends")
+
+
+class LineDeclaration(Declaration):
+    settings = LineSettings
+    metrics = ("val_loss", "val_accuracy")
+
+    def check(self, values: Any, spec: ExperimentSpec) -> list[Fault]:
+        faults = super().check(values, spec)
+        if not faults and values.get("lr", 0) > 1 and values.get("points", 64) < 8:
+            faults.append(Fault("points", "must be at least 8 for lr above 1", values["points"]))
+        return faults
+
+    def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
+        return spec.model_copy(update={"training": {"points": 32, **spec.training}})
+
+    def notes(self, spec: ExperimentSpec) -> Iterator[str]:
+        yield f"{spec.constants['points']} points"
+
+    def data(self, spec: ExperimentSpec) -> dict[str, Any]:
+        return {"title": "a line"}
+
+    def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
+        if not download:
+            return None
+        return PinnedData({"line": [0, 1]}, "digest", {"images": 9}, ("it is straight",))
+
+
+class Line:
+    declaration: Any = LineDeclaration()
+
+    def __init__(self, config: Any, constants: Any, *, device: Any, rank: int, world_size: int):
+        pass
+
+    def step(self) -> dict[str, float]:
+        return {"val_loss": 0}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class Undeclared(Line):
+    declaration = None
+
+
+class Wrong(Line):
+    declaration = LineDeclaration  # the class in place of an instance
+
+
+class TestLineDeclaration(DeclarationContract):
+    learner = Line
+    spec: ClassVar = {"search": {"space": {"lr": "uniform(0.1, 2)"}}, "num_samples": 1}
+    refused: ClassVar = {"training.points": 1, "search.space.lr": -1}
+
+
+def spec_of(trainable: type = Line, **changes: Any) -> ValidatedSpec:
+    search = {"space": {"lr": "uniform(0.1, 2)"}}
+    raw = {"trainable": trainable, "search": search, "num_samples": 2, **changes}
+    return validate(raw, machine=Machine(cpus=4))
+
+
+def faults_of(**changes: Any) -> list[str]:
+    with pytest.raises(SpecError) as refused:
+        spec_of(**changes)
+    return [str(fault) for fault in refused.value.faults]
+
+
+def test_validate_checks_a_users_settings_at_every_extreme() -> None:
+    several = {"training": {"points": 1}, "search": {"space": {"lr": "uniform(0, 1)"}}}
+    assert faults_of(**several) == [
+        "search.space.lr: must be above 0, got 0.0",
+        "training.points: must be at least 2, got 1",
+    ]
+    [fault] = faults_of(training={"points": 4})
+    assert fault.startswith("training.points: must be at least 8 for lr above 1")
+    [fault] = faults_of(training={"point": 4})
+    assert fault.startswith("training.point: unknown key 'point'")
+    [fault] = faults_of(objective={"metric": "loss"})
+    assert fault.startswith("objective.metric: unknown metric 'loss'")
+
+
+def test_validate_settles_what_the_learner_decides() -> None:
+    assert spec_of().training == {"points": 32}
+    assert spec_of(Undeclared).training == {}
+
+
+def test_plan_shows_the_data_and_the_notes_that_are_declared() -> None:
+    plan = plan_of(spec_of(), here=False)
+    assert (plan["data"], plan["notes"]) == ({"title": "a line"}, ["32 points"])
+    plan = plan_of(spec_of(Undeclared), here=False)
+    assert "data" not in plan
+    assert plan["notes"] == []
+
+
+def test_pin_data_fixes_the_constants_of_all_trials() -> None:
+    spec = spec_of()
+    assert spec.pin_data(download=False) == ()
+    assert spec.trial_constants == spec.constants
+    assert spec.pin_data() == ("it is straight",)
+    assert spec.pin_data() == ()
+    assert spec.trial_constants == {**spec.constants, "line": [0, 1]}
+    assert (spec.pinned.content, spec.pinned.baseline) == ("digest", {"images": 9})
+
+
+def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    spec = spec_of(Undeclared, training={"data_dir": "data"})
+    for here in (True, False):
+        constants = spec.declaration.constants(spec, here=here)
+        assert constants["data_dir"] == str(tmp_path / "data")
+    assert spec.constants["data_dir"] == "data"
+
+
+def test_what_is_not_declared_has_a_default() -> None:
+    spec = spec_of(Undeclared)
+    declaration = spec.declaration
+    assert type(declaration) is Declaration
+    assert (declaration.node_data(spec), declaration.schemes) == ((), ())
+    assert list(declaration.code({"training": {"model": "a:B"}})) == []
+    with pytest.raises(UsageError, match=r"--summary: .*Undeclared declares no summary"):
+        declaration.summaries(spec)
+
+
+def test_declaration_of_code_that_is_no_learner_declares_nothing() -> None:
+    for trainable in (ELSEWHERE, Command.read({"command": "python x.py --lr {lr}"})):
+        assert type(declaration_of(trainable)) is Declaration
+
+
+def test_declaration_of_an_attribute_that_is_none_is_refused() -> None:
+    with pytest.raises(FaultsError, match=r"must have a tuner\.spec\.declaration\.Decl"):
+        declaration_of(f"{__name__}:Wrong")
+    [fault] = faults_of(trainable=Wrong)
+    assert fault.startswith("trainable: must have a tuner.spec.declaration.Declaration")
+
+
+def test_declaration_beside_a_learner_is_found_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "declares_beside"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "learner.py").write_text("raise RuntimeError('imported')")
+    (package / "declaration.py").write_text(
+        "from tuner.spec.declaration import Declaration\n"
+        "DECLARATION = Declaration()\nDECLARATION.metrics = ('mine',)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert declaration_of("declares_beside.learner:Learner").metrics == ("mine",)
+    assert "declares_beside.learner" not in sys.modules

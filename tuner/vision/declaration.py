@@ -1,0 +1,355 @@
+"""What the image classifier that ships declares: its settings, their faults, its data, a summary.
+
+Nothing here imports torch but what builds a network, so that a spec is checked in milliseconds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.errors import Fault, SpecError
+from tuner.settings import FaultsError
+from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import Resources
+from tuner.spec.space.domains import Choice, Domain
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import extreme_configs, merged
+from tuner.vision.catalog import (
+    DATASETS,
+    DECODED,
+    METRICS,
+    MODELS,
+    SOURCES,
+    archive_of,
+    data_choice,
+    dataset_info,
+    decoded_before,
+    describe,
+    is_dotted,
+    is_own_network,
+    listing_doubts,
+    may_download,
+    model_info,
+    pinned,
+    remembering,
+    ships,
+)
+from tuner.vision.datasets._archive import Archive
+from tuner.vision.datasets._dataset import DatasetInfo, data_folder
+from tuner.vision.own_images import default_experiment, doubts, outline_of
+from tuner.vision.recipe import OPTIONAL_METRICS
+from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
+from tuner.vision.sources._decoded_set import DecodedSet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}  # by the names they are reported as
+FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
+
+_BATCH_NORM = (
+    "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
+    "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
+    "gives the same with any number."
+)
+_PERHAPS = (
+    "on CPUs each worker's BatchNorm, if there is any in {}, sees its own share of a batch, so "
+    "results change with the number of workers (on GPUs it is SyncBatchNorm, over the whole batch)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NeededData:
+    """The files of a data set, in the data folder that each node has for this `data_dir`."""
+
+    archive: Archive | DecodedSet
+    data_dir: str | None
+
+    @property
+    def title(self) -> str:
+        return self.archive.title
+
+    def state(self) -> tuple[bool, bool]:
+        folder = data_folder(self.data_dir)
+        return self.archive.is_in(folder), self.archive.is_missing(folder)
+
+    def download(self) -> None:
+        self.archive.fetch(data_folder(self.data_dir))
+
+    def load(self) -> list[NDArray[np.uint8]]:
+        return self.archive.contents(data_folder(self.data_dir))
+
+    def receive(self, contents: list[NDArray[np.uint8]]) -> None:
+        origin = f"the {self.archive.name} of another node"
+        folder = data_folder(self.data_dir)
+        self.archive.write(folder, lambda: [each.data for each in contents], origin=origin)
+
+
+class ClassifierDeclaration(Declaration):
+    """The declaration of `tuner.vision.image_classifier.ImageClassifier`."""
+
+    settings = ClassifierSettings
+    metrics = (*METRICS, *OPTIONAL)
+    schemes = SOURCES.keys()
+
+    def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
+        """The spec with the objective's metric among those that the classifier reports."""
+        named = spec.training.get("metrics", [])
+        named = [named] if isinstance(named, str) else named
+        wanted = OPTIONAL.get(spec.objective.metric)
+        if not (wanted and isinstance(named, list)) or wanted in named:
+            return spec
+        return spec.model_copy(update={"training": {**spec.training, "metrics": [*named, wanted]}})
+
+    def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
+        for fault in settings_faults(self.settle(spec)):
+            added = fault.key == "training.metrics" and "metrics" not in spec.training
+            yield replace(fault, key="objective.metric") if added else fault
+
+    def notes(self, spec: ExperimentSpec) -> Iterator[str]:
+        if spec.resources.workers > 1 and not spec.resources.gpus:
+            yield from _notes_on_norms(spec)
+        if images := _own_images(spec):
+            yield from (*listing_doubts(data_choice(spec.constants)), *doubts(images))
+
+    def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
+        images = _own_images(spec)
+        return outline_of(images) if images else None
+
+    def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
+        """Decode a user's own images, once for all trials and machines, and check the spec by them.
+
+        Networks that begin with weights or freeze layers are built, to see whether they can.
+        """
+        choice = data_choice(spec.constants)
+        info: DatasetInfo | None = None
+        values: dict[str, Any] = {}
+        if ships(choice.dataset):
+            info = dataset_info(choice)
+        elif download or not may_download(choice.dataset):
+            chosen = pinned(choice)
+            info, values = dataset_info(chosen), asdict(chosen)
+        faults = settings_faults(spec, values, further=start_faults(here=here))
+        if texts := list(dict.fromkeys(map(str, faults))):
+            raise SpecError((Fault("", text) for text in texts), f"the spec, for {choice.dataset},")
+        if info is None:
+            return None
+        baseline = {}
+        if info.baseline is not None and "dataset" not in spec.search.space:
+            baseline = {"images": info.validation, "baseline": info.baseline}
+        found = (*listing_doubts(choice), *doubts(info)) if values else ()
+        return PinnedData(values, info.content, baseline, found)
+
+    def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
+        """On one machine trials read what the driver has decoded, whatever their environment."""
+        constants = spec.trial_constants
+        if here and str(constants.get("dataset")).startswith(f"{DECODED}:"):
+            constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
+        return constants
+
+    def node_data(self, spec: ExperimentSpec) -> Sequence[NodeData]:
+        """The data sets that can be downloaded, and pinned images."""
+        values = {**spec.trial_constants, **spec.search.space}
+        names = _values_of(values.get("dataset"), "dataset")
+        archives = [archive_of(str(name)) for name in names]
+        data_dir = spec.training.get("data_dir")
+        folder = None if data_dir is None else str(data_dir)
+        return [NeededData(archive, folder) for archive in archives if archive]
+
+    def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
+        """Of each model, with the first of what else is searched.
+
+        Raises SpecError for a network that cannot be built or trained.
+        """
+        first: dict[str, ClassifierSettings] = {}
+        for config in extreme_configs(spec.search.space):
+            settings = ClassifierSettings.model_validate(merged(spec.constants, config))
+            first.setdefault(settings.model, settings)
+        return [_summary(settings) for settings in first.values()]
+
+    def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """A user's own networks, each once, and the function that returns the images."""
+        search = spec.get("search")
+        search = search if isinstance(search, Mapping) else {}
+        sections = {"training": spec.get("training"), "search.space": search.get("space")}
+        for field in ("configs", "points_to_evaluate"):
+            configs = search.get(field)
+            some = enumerate(configs) if isinstance(configs, list | tuple) else ()
+            sections |= {f"search.{field}.{number}": config for number, config in some}
+        networks: dict[str, str] = {}
+        for section, values in sections.items():
+            for network in _own_networks(values):
+                networks.setdefault(network, f"{section}.model")
+        yield from ((key, network) for network, key in networks.items())
+        training = spec.get("training")
+        dataset = training.get("dataset") if isinstance(training, Mapping) else None
+        if isinstance(dataset, str) and is_dotted(dataset):
+            yield "training.dataset", dataset
+
+    def default_experiment(self, dataset: str, directory: Path) -> dict[str, Any]:
+        return default_experiment(dataset, directory)
+
+    def export(
+        self, results: Any, to: Path, *, trial_id: str | None, formats: Collection[str]
+    ) -> Path:
+        from tuner.vision.export.write import export_model
+
+        return export_model(results, to, trial_id=trial_id, formats=formats)
+
+    def setting_defaults(self) -> Mapping[str, str]:
+        """The settings that only some networks have, with their defaults."""
+        defaults: dict[str, list[str]] = {}
+        for model, info in MODELS.items():
+            for name, default in info.defaults.items():
+                defaults.setdefault(name, []).append(f"{model} {default}")
+        return {
+            name: f"default of {', '.join(some)}; no other has it"
+            for name, some in defaults.items()
+        }
+
+    def catalogs(self) -> Mapping[str, tuple[str, Mapping[str, str]]]:
+        models = {}
+        for name, model in MODELS.items():
+            about = (inspect.getdoc(model.build) or "").partition("\n\n")[0].rstrip(".")
+            models[name] = f"{' '.join(about.split())}. Takes {model.images}."
+        datasets = {
+            name: f"{info.title}; {info.num_classes} classes, "
+            f"{info.channels}x{info.image_size}x{info.image_size} images: {info.train:,} for "
+            f"training, {info.validation:,} and {info.test:,} held out."
+            for name, info in DATASETS.items()
+        }
+        return {
+            "models": ("Networks that ship", models),
+            "datasets": ("Data sets that ship", datasets),
+        }
+
+
+DECLARATION = ClassifierDeclaration()
+
+
+def settings_faults(
+    spec: ExperimentSpec,
+    pinned: Mapping[str, Any] | None = None,
+    *,
+    further: FaultsOf = lambda values: [],
+) -> Iterator[Fault]:
+    """The faults of what the classifier would train with, at every extreme of the space.
+
+    pinned: replaces some of the constants. further: checks values that have no other fault.
+    """
+    yield from _own_data_faults(spec)
+    described = remembering(describe)  # a folder is listed once, not for every extreme
+    settings_check = partial(check_settings, split=spec.resources.split, describe=described)
+
+    def check(values: Mapping[str, Any]) -> list[Fault]:
+        faults = [*settings_check(values), *_rank_faults(values, spec.resources)]
+        return faults or further(values)
+
+    yield from faults_of_configs(spec, check, pinned=pinned)
+
+
+def start_faults(*, here: bool) -> FaultsOf:
+    """Checks whether networks can begin with weights and freeze layers; each is built once.
+
+    here: whether trials run on this machine, whose pretrained weights they take. Imports torch
+    only for values that name weights or layers.
+    """
+    known: dict[str, list[Fault]] = {}
+
+    def check(values: Mapping[str, Any]) -> list[Fault]:
+        settings = ClassifierSettings.model_validate(values)
+        if not here:
+            settings = settings.model_copy(update={"pretrained": False})
+        start = (settings.pretrained, settings.start_from, settings.freeze)
+        if not any(start) or (data := describe(settings)) is None:
+            return []
+        from tuner.vision.blueprint import blueprint_of
+        from tuner.vision.transfer import start_faults
+
+        plan = blueprint_of(settings, data)
+        key = repr((plan, start))
+        if key not in known:
+            known[key] = start_faults(settings, plan)
+        return known[key]
+
+    return check
+
+
+def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What cannot be searched: images of the user's own are decoded once, for all trials."""
+    space, configs = spec.search.space, getattr(spec.search, "configs", ())
+    names = [*_values_of(space.get("dataset")), *(config.get("dataset") for config in configs)]
+    for name in names:
+        if isinstance(name, str) and not ships(name):
+            yield own_data_searched(name).under("search.space")
+    for name in ("image_size", "image_bits", "skip_unreadable"):
+        if name in space:
+            rule = f"cannot be searched, since images are decoded once: set training.{name}"
+            yield Fault(f"search.space.{name}", rule)
+
+
+def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:
+    """Every rank takes the same share of a batch."""
+    [size] = _values_of(settings.get("batch_size"), "batch_size")
+    if isinstance(size, int) and size % resources.workers:
+        yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)
+
+
+def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
+    """The extremes of a domain, or the constant itself; the default of `setting` if it is None."""
+    if value is None and setting:
+        value = ClassifierSettings.model_fields[setting].default
+    return tuple(value.extremes()) if isinstance(value, Domain) else (value,)
+
+
+def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:
+    """A user's own images that `spec` trains on, as far as known without decoding them."""
+    choice = data_choice(spec.trial_constants)
+    if ships(choice.dataset):
+        return None
+    decoded = decoded_before(choice)
+    return dataset_info(decoded) if decoded else describe(choice)
+
+
+def _own_networks(values: object) -> list[str]:
+    """The networks of the user's own that are `values["model"]`, or a choice that stands there."""
+    try:
+        model = parse_space({"model": values["model"]})["model"]  # type: ignore[index]
+    except (TypeError, KeyError, FaultsError):  # FaultsError: such a spec is refused
+        return []
+    references = model.values if isinstance(model, Choice) else (model,)
+    return [r for r in references if isinstance(r, str) and is_own_network(r)]
+
+
+def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
+    """What there is to say where any config trains, or may train, a model with BatchNorm."""
+    values = {**spec.training, **spec.search.space}
+    norms = _values_of(values.get("norm"))
+    models = {name: model_info(name) for name in _values_of(values.get("model"), "model")}
+    usual = [info.defaults.get("norm") for info in models.values()]
+    if any((norm or own) == "batch" for own in usual if own for norm in norms):
+        yield _BATCH_NORM
+    foreign = [name for name, info in models.items() if info.foreign]
+    if foreign:
+        yield _PERHAPS.format(", ".join(foreign))
+
+
+def _summary(settings: ClassifierSettings) -> dict[str, Any]:
+    from tuner.vision.blueprint import blueprint_of
+    from tuner.vision.summary import summary_of
+
+    plan = blueprint_of(settings)
+    return {
+        "model": plan.name,
+        "settings": plan.settings,
+        "images": plan.shape,
+        "classes": plan.num_classes,
+        **asdict(summary_of(plan, frozen=settings.freeze)),
+    }
