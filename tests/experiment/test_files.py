@@ -161,13 +161,6 @@ def test_a_trials_own_files_may_link_to_each_other_and_nowhere_else(tmp_path):
         check_folder(tmp_path)
 
 
-def test_the_folder_itself_may_be_a_link(folder, tmp_path):
-    (tmp_path / "shortcut").symlink_to(folder)
-    check_folder(tmp_path / "shortcut")
-    Journal.open(tmp_path / "shortcut").close()
-    assert Results(tmp_path / "shortcut").counts["interrupted"] == 1
-
-
 def test_a_folder_that_may_not_be_looked_through_is_reported(folder):
     with pytest.raises(UsageError, match=r"cannot look through .*json: Not a directory"):
         check_folder(folder / EXPERIMENT)
@@ -274,12 +267,6 @@ def test_a_file_is_put_in_place_of_no_other_thing(tmp_path, kind):
     assert path.lstat() == before
     assert kind != "link" or target.read_text() == "kept"
     assert set(tmp_path.iterdir()) <= {path, target}
-
-
-def test_a_new_file_is_written_and_an_older_one_replaced(tmp_path):
-    for text in ("one", "two"):
-        write_file(tmp_path / "x", lambda partial, text=text: partial.write_text(text))
-        assert (tmp_path / "x").read_text() == text
 
 
 @pytest.mark.parametrize(("lasting", "forced"), [(True, ["file", "folder"]), (False, [])])

@@ -1,7 +1,6 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import OWNER, START, Clock, Writer
+from synthetic import OWNER, START, Clock
 
 from tuner.experiment.history import History, Pace, fold
 from tuner.experiment.trials import Best, CheckpointRecord, Report, TrialError
@@ -81,18 +80,6 @@ def test_a_whole_trial():
     assert trial.report_at(3) is None
 
 
-def test_a_failure_has_its_kind_and_message():
-    error = {"kind": "oom", "message": "out of memory"}
-    history = fold(events(BEGIN, start(1), end(1, "failed", error=error)))
-    assert history.trials["00001"].error == TrialError("oom", "out of memory")
-
-
-def test_what_has_not_ended_is_running():
-    history = fold(events(BEGIN, start(1), report(1, 1)))
-    assert (history.status, history.ended, history.duration_s) == ("running", None, 2)
-    assert history.trials["00001"].status == "running"
-
-
 def test_a_resume_goes_on_with_its_trials():
     history = fold(
         events(
@@ -138,12 +125,6 @@ def test_trials_come_in_order_of_their_ids_whichever_started_first():
     assert list(history.trials) == ["00001", "00002", "00003", "00020"]
 
 
-def test_nothing_folds_to_nothing():
-    history = fold([])
-    assert (history.trials, history.started, history.resumed) == ({}, None, 0)
-    assert (history.counts.total(), history.best, history.runs) == (0, None, [])
-
-
 def applied(*stories, objective=ACC, metrics=None):
     """The history that these events lead to, applied one at a time."""
     history = History(objective, metrics=metrics)
@@ -178,11 +159,6 @@ def test_lower_is_better_if_the_mode_says_so():
     values = enumerate((0.5, 0.7, 0.3), start=1)
     history = applied(*(report(1, epoch, loss=value) for epoch, value in values), objective=LOSS)
     assert history.best == Best(0.3, "00001", 3)
-
-
-def test_without_an_objective_nothing_is_the_best():
-    history = applied(report(1, 1, acc=0.5), objective=None)
-    assert (history.best, history.trials["00001"].best) == (None, None)
 
 
 def test_a_report_without_the_objective_is_not_the_best():
@@ -357,16 +333,6 @@ def state(history):
     trials = sorted(history.trials.values(), key=lambda trial: int(trial.trial_id))
     times = (history.started, history.ended, history.runs, history.duration_s)
     return trials, history.status, +history.counts, times, history.pace, history.best
-
-
-@pytest.mark.parametrize("last", ["completed", "interrupted", "failed"])
-def test_the_writer_of_the_tests_tells_a_story_that_folds(tmp_path, last):
-    writer = Writer(tmp_path)
-    writer.trial(1, [0.5], end="stopped")
-    writer.end(last)
-    history = fold(writer.events)
-    assert history.status == last
-    assert history.trials["00001"].status == "stopped"
 
 
 def test_why_it_ended_before_its_trials_counts_until_it_goes_on():

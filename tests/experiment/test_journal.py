@@ -25,17 +25,10 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal, is_locked, steady_clock
 from tuner.experiment.owner import this_owner
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
-from tuner.reporting.time_left import TimeLeft, elapsed_s
-
-
-def test_what_is_appended_is_read_back(story):
-    folder, events = story
-    assert list(read(folder)) == events
 
 
 def test_a_driver_reads_what_was_there_before_it(story):
@@ -169,10 +162,6 @@ def test_a_glance_at_the_lock_does_not_keep_a_driver_out(tmp_path):
         fcntl.flock(file, fcntl.LOCK_SH)
         threading.Timer(0.05, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
         Journal.open(tmp_path).close()
-
-
-def test_no_journal_is_not_locked(tmp_path):
-    assert not is_locked(tmp_path)
 
 
 def test_a_closed_journal_takes_nothing_and_closes_again(tmp_path):
@@ -331,14 +320,6 @@ def test_times_and_durations_stay_right_within_a_run_and_over_a_resume(wall, tmp
     trials = Results(folder).trials.values()
     assert [trial.duration_s for trial in trials] == [40.0, 40.0]
     assert [trial.ended - trial.started for trial in trials] == [40.0, 40.0]
-
-
-def test_a_view_whose_clock_is_behind_goes_by_the_last_event(wall, tmp_path):
-    folder = make_folder(tmp_path / "x")
-    run(folder, wall, "00000", resumed=False)
-    history = fold(read(folder))
-    assert elapsed_s(history, time.time()) == 40.0
-    assert TimeLeft(total=2, max_t=2).seconds(history, time.time()) == 40.0
 
 
 def test_a_journal_whose_times_go_back_has_no_negative_duration(tmp_path):

@@ -97,12 +97,6 @@ def test_a_machine_that_sees_the_marker_answers_beside_it(tmp_path):
     assert why_not_shared(token) == MISSING
 
 
-def test_a_token_of_another_driver_is_none(tmp_path):
-    with marker_in(tmp_path) as token:
-        Path(token, "driver").write_text("another")
-        assert why_not_shared(token) == MISSING
-
-
 def test_a_storage_that_cannot_be_written_there_is_told(tmp_path, monkeypatch):
     def refuse(path, data):
         raise OSError(30, "Read-only file system")

@@ -1,8 +1,6 @@
 """What each kind of store must do: objects whole or not at all, one winner, errors that tell."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from uuid import uuid4
 
 import fsspec
@@ -11,19 +9,24 @@ from stores import needs_s3
 
 from tuner.errors import UsageError
 from tuner.experiment.remote import objects as module
-from tuner.experiment.remote.objects import FolderObjects, Objects, objects_in, patiently
+from tuner.experiment.remote.objects import Objects, objects_in, patiently
+
+
+def url_of_kind(request, kind):
+    return request.getfixturevalue("s3") if kind == "s3" else f"memory://{uuid4().hex}"
 
 
 @pytest.fixture(params=["memory", pytest.param("s3", marks=needs_s3)])
 def url(request):
-    if request.param == "s3":
-        return request.getfixturevalue("s3")
-    return f"memory://{uuid4().hex}"
+    return url_of_kind(request, request.param)
 
 
-@pytest.fixture
-def store(url):
-    return Objects(url)
+@pytest.fixture(params=["memory", "folder", pytest.param("s3", marks=needs_s3)])
+def store(request, tmp_path):
+    """Each kind of store, empty."""
+    if request.param == "folder":
+        return objects_in(tmp_path / "store")
+    return objects_in(url_of_kind(request, request.param))
 
 
 def system_of(url):
@@ -91,8 +94,8 @@ def test_names_are_those_below_a_folder(store):
 
 def test_a_store_without_objects_is_empty(store):
     store.write("x/y", b"")
-    assert Objects(f"{store.url}/yet").names() == []
-    assert Objects(f"{store.url}/yet").folders() == []
+    assert objects_in(f"{store.url}/yet").names() == []
+    assert objects_in(f"{store.url}/yet").folders() == []
 
 
 def test_files_go_there_and_back(store, tmp_path):
@@ -142,7 +145,9 @@ def test_a_scheme_whose_package_is_missing_is_refused_with_what_to_install(monke
         Objects(f"gs://{uuid4().hex}")
 
 
-def test_any_error_of_a_store_is_an_os_error_with_words(store, url, monkeypatch):
+def test_any_error_of_a_store_is_an_os_error_with_words(url, monkeypatch):
+    store = Objects(url)
+
     class Odd(Exception):
         pass
 
@@ -155,7 +160,9 @@ def test_any_error_of_a_store_is_an_os_error_with_words(store, url, monkeypatch)
     assert error.value.strerror == "two lines"
 
 
-def test_a_store_that_fails_does_not_pass_for_an_empty_one(store, url, monkeypatch):
+def test_a_store_that_fails_does_not_pass_for_an_empty_one(url, monkeypatch):
+    store = Objects(url)
+
     def fail(*arguments, **settings):
         raise ConnectionError("no route")
 
@@ -204,36 +211,3 @@ def test_patience_ends(monkeypatch):
 def test_what_does_not_pass_is_not_waited_for(error):
     with pytest.raises(type(error)):
         patiently(Failing(error), sleep=lambda s: pytest.fail("slept"))
-
-
-def test_a_folder_is_named_by_its_path_and_a_store_by_its_url(tmp_path: Path) -> None:
-    assert isinstance(objects_in(tmp_path), FolderObjects)
-    assert not isinstance(objects_in("memory://x"), FolderObjects)
-    assert isinstance(objects_in("memory://x"), Objects)
-
-
-def test_what_is_written_is_read_listed_and_removed(tmp_path: Path) -> None:
-    objects = FolderObjects(tmp_path / "new")
-    assert objects.names() == []
-    with pytest.raises(FileNotFoundError):
-        objects.read("a/b.json")
-    objects.write("a/b.json", b"1")
-    objects.write("a/b.json", b"2")
-    objects.write("c", b"3")
-    assert (objects.read("a/b.json"), objects.names()) == (b"2", ["a/b.json", "c"])
-    assert objects.names("a") == ["a/b.json"]
-    assert objects.has("c")
-    assert not objects.has("a")
-    objects.remove("a")
-    objects.remove("a")  # it may be missing
-    assert objects.names() == ["c"]
-
-
-def test_of_many_that_create_one_succeeds(tmp_path: Path) -> None:
-    objects = FolderObjects(tmp_path)
-    objects.check_create()
-    with ThreadPoolExecutor(8) as threads:
-        created = [*threads.map(lambda n: objects.create("x/one", b"%d" % n), range(16))]
-    assert created.count(True) == 1
-    assert objects.read("x/one") == b"%d" % created.index(True)
-    assert objects.names() == ["x/one"]

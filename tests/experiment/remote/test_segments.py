@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import JournalError
-from tuner.experiment.remote import lease, segments
+from tuner.experiment.remote import segments
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import Segment, Uploader, chain, fetch
 
@@ -165,11 +165,6 @@ def test_a_segment_of_another_length_is_named(store, journal):
         fetch(store)
 
 
-def test_an_empty_store_has_an_empty_journal(store):
-    assert fetch(store) == (0, 0, b"")
-    assert chain([]) == []
-
-
 def test_a_gap_ends_what_counts():
     assert chain([Segment(1, 0, 4), Segment(1, 6, 9)]) == [Segment(1, 0, 4)]
     assert chain([Segment(1, 4, 9)]) == []
@@ -206,10 +201,3 @@ def test_readers_see_a_prefix_of_the_newest_drivers_journal(data):
             assert drivers[-1][1].read_bytes().startswith(found)
             assert found.startswith(seen)
             seen = found
-
-
-def test_a_lock_beside_a_journal_is_no_segment(store, journal):
-    mine = lease.acquire(store, lambda: 0, warn=print)
-    append(journal, b"one\n")
-    Uploader(store, journal, mine.generation).upload()
-    assert fetch(store) == (1, 0, b"one\n")

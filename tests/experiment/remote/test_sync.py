@@ -10,12 +10,9 @@ from synthetic import make_folder
 from tuner.errors import StorageError, UsageError
 from tuner.experiment.folder import ExperimentFolder, RemoteFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.remote import sync as syncing
 from tuner.experiment.remote.lease import LeaseLostError, newest
-from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import fetch
-from tuner.experiment.remote.sync import RemoteSync
 from tuner.places import ROOT, local
 
 PATIENCE_S = 20
@@ -197,17 +194,6 @@ def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, sto
         sync.running(journal, print),
     ):
         assert fetch(store).data.count(b"\n") == 2
-
-
-def test_a_folder_of_its_own_is_synced_to_its_disk(tmp_path):
-    with ExperimentFolder(make_folder(tmp_path / "digits")).held(print) as sync:
-        assert isinstance(sync, LocalSync)
-
-
-def test_a_copy_of_a_store_is_synced(folder):
-    with ExperimentFolder(folder).held(print) as sync:
-        assert isinstance(sync, RemoteSync)
-    assert Objects(sync._objects.url).has("lock/000001.json")
 
 
 def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(

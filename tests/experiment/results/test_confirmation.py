@@ -18,7 +18,6 @@ from tuner.experiment.results.confirmation import (
     leaders,
     link,
     linked,
-    without_seed,
 )
 from tuner.experiment.results.results import Results
 
@@ -155,13 +154,6 @@ def test_nothing_is_linked_where_links_lie(search: Results) -> None:
     with pytest.raises(UsageError, match="anything is a symbolic link"):
         link(search, "digits-confirm")
     assert linked(search) == []
-
-
-def test_a_seed_is_no_part_of_a_config() -> None:
-    assert without_seed({"lr": 0.1, "seed": 3, "opt": {"seed": 4}}) == {
-        "lr": 0.1,
-        "opt": {"seed": 4},
-    }
 
 
 def test_only_a_confirmation_is_one(search: Results) -> None:

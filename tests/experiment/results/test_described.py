@@ -37,10 +37,6 @@ def test_a_folder_without_an_experiment_is_refused(tmp_path):
         Described(tmp_path)
 
 
-def test_a_folder_that_was_moved_has_the_name_that_it_has_now(folder):
-    assert Described(folder.rename(folder.with_name("moved"))).spec.name == "moved"
-
-
 @pytest.fixture
 def files(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))

@@ -3,9 +3,9 @@ from fresh import ran
 from stories import search
 from synthetic import START, Writer, make_folder
 
-from tuner.errors import CheckpointError, JournalError, NoUsableTrialError, SpecError, UsageError
+from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.listing import list_experiments
-from tuner.experiment.results.results import Results, load_results
+from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import ranked
 from tuner.spec.sections import Objective
 
@@ -42,20 +42,6 @@ def test_status_counts_and_names(folder):
         "running": 0,
         "interrupted": 1,
     }
-
-
-def test_failures_are_told_by_kind_the_most_frequent_first(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    for number, kind in enumerate(["oom", "nan", "crash", "nan"]):
-        writer.trial(number, [0.5], error=(kind, f"{kind} {number}"))
-    writer.trial(4, [0.5])
-    failures = Results(writer.folder).failures
-    told = [(c.kind, [(t.trial_id, t.error.message) for t in some]) for c, some in failures.items()]
-    assert told == [
-        ("nan", [("00001", "nan 1"), ("00003", "nan 3")]),
-        ("oom", [("00000", "oom 0")]),
-        ("crash", [("00002", "crash 2")]),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -272,15 +258,6 @@ def test_the_data_frame_of_reports_has_a_row_a_report(folder):
     assert frame.equals(Results(folder).reports())
 
 
-def test_frames_of_an_experiment_without_trials(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    writer.end("interrupted")
-    results = Results(writer.folder)
-    assert results.dataframe().empty
-    assert "trial_id" in results.dataframe()
-    assert list(results.reports().columns) == ["trial_id", "epoch", "time"]
-
-
 def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp_path):
     moved = folder.rename(tmp_path / "elsewhere")
     results = Results(moved)
@@ -300,16 +277,6 @@ def test_a_spec_of_another_version_is_still_shown(tmp_path):
     assert results.show()["best"]["trial_id"] == "00001"
     with pytest.raises(SpecError, match="of_a_later_version"):
         _ = results.spec
-
-
-def test_loading_by_name_and_by_folder(folder):
-    assert load_results("digits", folder.parent).folder == folder
-    assert load_results(folder).name == "digits"
-
-
-def test_a_folder_without_a_journal_is_told(tmp_path):
-    with pytest.raises(JournalError, match="cannot read"):
-        Results(make_folder(tmp_path / "digits"))
 
 
 def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):

@@ -4,13 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.errors import UsageError
 from tuner.experiment.results.selection import (
     MODES,
     SCOPES,
     best_epoch,
-    check,
-    mode_of,
     ranked,
     score,
     score_of,
@@ -99,20 +96,3 @@ def test_the_score_of_a_trial_is_that_of_its_values():
     assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min")) == 0.25
     assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min"), scope="last") == 0.75
     assert score_of(trial(1, [0.5], metric="accuracy"), loss("min")) is None
-
-
-def test_an_unknown_scope_or_mode_is_reported():
-    with pytest.raises(UsageError, match=r"unknown scope 'first'.*available: "):
-        ranked([], loss("max"), scope="first")
-    with pytest.raises(UsageError, match=r"unknown mode 'maximum'.*available: "):
-        check("mode", "maximum", MODES)
-
-
-def test_a_name_may_say_its_mode():
-    assert [mode_of(name) for name in ("val_loss", "top1_error", "val_accuracy")] == [
-        "min",
-        "min",
-        "max",
-    ]
-    with pytest.raises(UsageError, match="say min or max for 'epoch_s'"):
-        mode_of("epoch_s")

@@ -134,29 +134,12 @@ def test_many_trials_are_cut(writer):
     assert f"The best {SHOWN}; all:" in html
 
 
-def test_all_that_there_are_need_no_hint(writer):
-    writer.trial(1, [0.5])
-    writer.end()
-    assert "dataframe()" not in shown(writer.folder)
-
-
 def test_without_a_usable_trial_there_is_no_table(writer):
     assert shown(writer.folder) == ("<p><b>digits</b>: running, 0 trials: none has started</p>")
     writer.trial(1, [], error=("nan", "m"))
     writer.end("failed")
     html = shown(writer.folder)
     assert html == "<p><b>digits</b>: failed, 1 trial: 1 failed. Trial 00001: m</p>"
-
-
-def test_text_of_others_is_no_markup(tmp_path):
-    evil = "<script>alert(1)</script>"
-    folder = make_folder(tmp_path / "digits", name=evil)
-    writer = Writer(folder)
-    writer.trial(1, [0.5], config={evil: evil})
-    writer.end()
-    html = shown(folder)
-    assert "<script" not in html
-    assert "&lt;script&gt;" in html
 
 
 def test_outside_of_a_notebook_results_say_what_they_are(writer):

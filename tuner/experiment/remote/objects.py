@@ -225,7 +225,7 @@ class FolderObjects(Objects):
         self.url = self._base = str(self._folder)
         import fsspec
 
-        self._system = fsspec.filesystem("file")
+        self._system = fsspec.filesystem("file", auto_mkdir=True)
 
     def write(self, name: str, data: bytes) -> None:
         path = self._made(name)
