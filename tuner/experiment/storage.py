@@ -7,7 +7,6 @@ So the driver writes a marker, which every node must find and answer with a file
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, count
@@ -23,8 +22,6 @@ from tuner.places import default_storage, is_url, local, shown, url_of
 _BY_DRIVER = "driver"  # the file that is written here
 MISSING = "does not see what is written there from here"
 NOT_WRITABLE = "cannot write there"
-
-_BYTES = 4096  # of a round trip
 
 
 def storage_folder(storage: Path | str | None) -> Path:
@@ -127,21 +124,14 @@ def why_not_shared(marker: str) -> str:
     return ""
 
 
-def round_trips_ms(url: str, times: int) -> list[float]:
-    """How long it took to write and read 4 KiB below `url`, so many times.
+def check_store(url: str) -> None:
+    """Write, read and remove an object below `url`.
 
     Raises UsageError if a package that such URLs need is not installed, OSError if the store fails
     or does not return what was written.
     """
-    objects, name = Objects(url), f".tuner-doctor-{uuid4().hex}"
-    took = []
-    for _ in range(times):
-        data = os.urandom(_BYTES)
-        begin = time.perf_counter()
-        objects.write(name, data)
-        read = objects.read(name)
-        took.append(1000 * (time.perf_counter() - begin))
-        if read != data:
-            raise OSError(0, "what is read is not what was just written")
+    objects, name, data = Objects(url), f".tuner-doctor-{uuid4().hex}", os.urandom(4096)
+    objects.write(name, data)
+    if objects.read(name) != data:
+        raise OSError(0, "what is read is not what was just written")
     objects.remove(name)
-    return took

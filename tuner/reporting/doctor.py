@@ -28,7 +28,7 @@ from tuner.cluster.connect import connect
 from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.cluster.local_ray import OBJECT_STORE_BYTES
 from tuner.errors import UsageError
-from tuner.experiment.storage import marker_in, round_trips_ms, storage_folder, why_not_shared
+from tuner.experiment.storage import check_store, marker_in, storage_folder, why_not_shared
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
@@ -180,7 +180,7 @@ def check_storage(place: str | Path) -> Finding:
 
 def _check_store(url: str) -> Finding:
     try:
-        round_trips_ms(url, 1)
+        check_store(url)
     except UsageError as error:
         return Finding("storage", "writable", str(error), "broken", "install what it names")
     except OSError as error:

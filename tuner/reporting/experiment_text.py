@@ -68,7 +68,7 @@ def summary(
         failure_lines(results),
         _how_to_mend(results),
         change_lines(results.changes),
-        control_lines(results.answers),
+        control_lines(results.history.steered.answers),
         _next_steps(results),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -152,13 +152,13 @@ def folder_name(folder: Path) -> str:
 
 
 def _head(results: Results) -> list[str]:
-    standing, has_begun = results.standing, results.started is not None
+    standing, has_begun = results.standing, results.history.started is not None
     preposition = "in" if standing == COMPLETED else "after"
-    time = f" {preposition} {duration(results.searched_s)}" if has_begun else ""
+    time = f" {preposition} {duration(results.history.duration_s)}" if has_begun else ""
     counts = [f"{count} {status}" for status, count in results.counts.items() if count]
     begun = sum(results.counts.values())
     trials = amount_of(begun, "trial")
-    if more := results.never_started:
+    if more := results.history.never_started:
         trials = f"{begun} of {begun + more} trials"
         counts.append(f"{more} never started")
     name = printable(results.name)
@@ -268,7 +268,7 @@ def _how_to_resume(results: Results) -> str:
     budget = results.document["spec"].get("time_budget_s")
     if results.ended_by != TIME_BUDGET or not isinstance(budget, int | float):
         return resume_with(results.folder, trainable)
-    searched_s = results.searched_s
+    searched_s = results.history.duration_s
     return resume_with(results.folder, trainable, searched_s=searched_s, more_s=budget)
 
 

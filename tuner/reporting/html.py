@@ -115,7 +115,7 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
     resumed = results.history.resumed
     again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
-    yield "time", duration(results.searched_s), f"of searching{again}"
+    yield "time", duration(results.history.duration_s), f"of searching{again}"
     stopped = amount_of(len(report.stopped), "trial")
     yield "epochs trained", str(report.trained_epochs), f"{stopped} stopped early"
 

@@ -150,7 +150,7 @@ class Report:
             "mode": results.mode,
             "strategy": self.spec.search.strategy,
             "trained_epochs": self.trained_epochs,
-            "wall_s": results.searched_s,
+            "wall_s": results.history.duration_s,
             "top": self.best,
             "importances": [asdict(one) for one in self.importances],
             "rungs": [asdict(rung) for rung in self.rungs],

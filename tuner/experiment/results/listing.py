@@ -139,8 +139,8 @@ def _listed(results: Results) -> Listed:
         _described(results, results.status),
         counts=results.counts,
         best=history.best and history.best.value,
-        started=results.started,
-        searched_s=results.searched_s,
+        started=history.started,
+        searched_s=history.duration_s,
         ended_by=results.ended_by,
         total=history.total(trials_of(results)),
     )

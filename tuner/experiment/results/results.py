@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from tuner.experiment.results.selection import (
     mode_of,
     ranked,
 )
-from tuner.experiment.steered import Answer, present
+from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import Cause, TrialRecord, failures_by_cause
 from tuner.spec.code import ELSEWHERE
@@ -59,7 +59,7 @@ class Results(Described):
         # Asked first: a driver that ends meanwhile has then journaled its end
         self._is_live = ExperimentFolder(folder).is_driven
         super().__init__(folder)
-        self.document = present(self.document, self.answers)
+        self.document = present(self.document, self.history.steered.answers)
 
     def __repr__(self) -> str:
         trials = amount_of(sum(self.counts.values()), "trial")
@@ -95,26 +95,6 @@ class Results(Described):
         None.
         """
         return self.history.ended_by
-
-    @property
-    def never_started(self) -> int | None:
-        """How many more trials there were to be when it was ended; None where none, or unknown."""
-        return self.history.never_started
-
-    @property
-    def started(self) -> float | None:
-        """When a driver first began, in seconds since the epoch; None where none has."""
-        return self.history.started
-
-    @property
-    def searched_s(self) -> float:
-        """Seconds that a driver searched."""
-        return self.history.duration_s
-
-    @property
-    def answers(self) -> Sequence[Answer]:
-        """What was asked of it as it ran, in order."""
-        return self.history.steered.answers
 
     @property
     def standing(self) -> str:
@@ -312,7 +292,8 @@ class Results(Described):
         best = self.best_json(leaders[0]) if leaders else None
         early = {"ended_by": self.ended_by} if self.ended_by else {}
         shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
-        controls = {"controls": [a.as_dict() for a in self.answers]} if self.answers else {}
+        answers = [answer.as_dict() for answer in self.history.steered.answers]
+        controls = {"controls": answers} if answers else {}
         paused = {"paused": True} if self._is_paused else {}
         changes = {"changes": made} if (made := self.changes) else {}
         accuracy = best and self.accuracy(best)
