@@ -27,7 +27,7 @@ from synthetic import Writer
 from tuner import load_model
 from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
-from tuner.errors import CheckpointError, TunerError
+from tuner.errors import CheckpointError, TunerError, UsageError
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
