@@ -70,13 +70,10 @@ def test_advice_that_fails_keeps_nobody_alive(ends):
     assert ends["advice fails"] == (1, f"error: {told} zero; go on with: x\n")
 
 
-def test_a_stderr_that_is_closed_keeps_nobody_alive(ends):
+def test_death_at_once_or_with_a_closed_stderr_ends_the_process(ends):
     assert ends["no stderr"][0] == 1
-
-
-def test_one_that_dies_at_once_is_noticed(ends):
-    code, told = ends["at once"]
-    assert (code, "raylet has died" in told) == (1, True)
+    code, said = ends["at once"]
+    assert (code, "raylet has died" in said) == (1, True)
 
 
 @pytest.mark.parametrize(

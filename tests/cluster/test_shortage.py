@@ -39,7 +39,6 @@ def test_what_is_held_and_by_whom():
         ),
         ([HOG, replace(HOG, cpus=5)], "0 CPUs and 2 GPUs held by no actor or placement group: "),
         ([HOG, GROUP, replace(HOG, cpus=3)], None),
-        (None, None),  # where Ray does not tell, nobody is blamed
     ],
 )
 def test_what_is_held_by_nobody(holders, lost):

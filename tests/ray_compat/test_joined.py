@@ -7,7 +7,7 @@ import pytest
 from ray import _raylet
 from ray._private import services, worker
 from ray._private.state import GlobalState
-from ray._raylet import GcsClient, InnerGcsClient
+from ray._raylet import InnerGcsClient
 from ray.core.generated.gcs_pb2 import ActorTableData
 from ray.exceptions import RpcError
 from ray_sources import parameters
@@ -22,11 +22,6 @@ def test_this_machines_cluster(monkeypatch):
     source = inspect.getsource(services.canonicalize_bootstrap_address_or_die)
     assert "raise ConnectionError" in source
     assert "multiple" in source  # from which a message is told from the other
-
-
-def test_cluster_metadata():
-    assert "wrapper around InnerGcsClient" in GcsClient.__doc__
-    assert parameters(InnerGcsClient.internal_kv_get) == ["self", "key", "namespace", "timeout"]
 
 
 def test_has_node_here(monkeypatch):
@@ -54,12 +49,6 @@ def test_draining_nodes(monkeypatch):
         client = SimpleNamespace(get_draining_nodes=answer)
         monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
         assert ray_compat.draining_nodes() == nodes
-
-
-def test_free_resources(monkeypatch):
-    free = {"a": {"CPU": 1.0}}
-    monkeypatch.setattr(GlobalState, "available_resources_per_node", lambda self: free)
-    assert ray_compat.free_resources() == free
 
 
 def test_visit_sent_files(tmp_path):

@@ -37,6 +37,8 @@ def test_local_options():
     assert all(f'kwargs.pop("{name}", None)' in source for name in options)
     assert is_in_binaries("preload_python_modules")
     assert ray_compat.local_options("/x", [])["_system_config"] is None
+    assert ray_compat.reservable_memory(5) == {"_memory": 5}
+    assert 'kwargs.pop("_memory", None)' in source
 
 
 RAYLET = [
@@ -79,12 +81,16 @@ def test_fewer_services():
     )
 
 
-def test_the_raylet_gets_an_agent_that_does_nothing_and_need_not_wait_for_it(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("workers", "count"), [(1, 1), (4, 4), (9, 4)])
+def test_raylet_starts_an_idle_agent_and_at_most_so_many_workers(
+    monkeypatch, tmp_path, workers, count
+):
     command = [part.format(folder=tmp_path) for part in RAYLET]
-    changed = started(monkeypatch, command, "raylet", workers=4)
-    assert changed[:3] + changed[4:] == command[:3] + command[4:]
+    changed = started(monkeypatch, command, "raylet", workers)
+    assert changed[:3] + changed[5:] == command[:3] + command[5:]
     assert changed[3].startswith("--dashboard_agent_command=sleep ")
-    for name in _AGENT_PORTS:
+    assert changed[4] == f"--num_prestart_python_workers={count}"
+    for name in _AGENT_PORTS:  # it does not wait for the agent
         assert wait_for_persisted_port(str(tmp_path), "1c3a6d09", name, 1000, 100) == -1
 
 
@@ -94,15 +100,6 @@ def test_other_processes_are_started_as_they_are(monkeypatch, process_type):
         "x",
         "--node_id=1",
     ]
-
-
-@pytest.mark.parametrize(("workers", "count"), [(1, 1), (4, 4), (9, 4)])
-def test_no_more_workers_start_ahead_than_are_asked_for_or_than_ray_would(
-    monkeypatch, tmp_path, workers, count
-):
-    command = [part.format(folder=tmp_path) for part in RAYLET]
-    changed = started(monkeypatch, command, "raylet", workers)
-    assert changed[4] == f"--num_prestart_python_workers={count}"
 
 
 def test_other_threads_run_while_a_port_is_waited_for(tmp_path):
@@ -127,11 +124,6 @@ def test_no_prints(capsys):
         worker.print_to_stdstream({}, ignore_prefix=False)
     assert parameters(worker.print_to_stdstream) == ["data", "ignore_prefix"]
     assert inspect.getsource(worker).count("print_to_stdstream") == 3  # its definition, two calls
-
-
-def test_reservable_memory():
-    assert ray_compat.reservable_memory(5) == {"_memory": 5}
-    assert 'kwargs.pop("_memory", None)' in inspect.getsource(ray.init)
 
 
 def test_no_signal_handlers():

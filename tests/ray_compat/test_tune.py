@@ -12,12 +12,6 @@ from ray.tune.experiment import Trial
 from tuner import ray_compat
 
 
-@pytest.fixture
-def workers():
-    with ray_compat.keep_workers(here=False):
-        return tune_controller._ObjectCache(may_keep_one=True)
-
-
 @pytest.mark.parametrize("here", [True, False])
 def test_keep_workers(here):
     names = ("_ObjectCache", "_ActorClassCache")
@@ -33,22 +27,23 @@ def test_keep_workers(here):
     assert "_ActorClassCache()" in source
 
 
-def test_every_free_worker_is_kept_until_the_search_ends(workers):
+@pytest.mark.parametrize(("spare", "ended"), [(None, []), (1, [0, 1])])
+def test_free_workers_are_kept_until_the_search_ends_unless_they_are_not_spared(spare, ended):
+    with ray_compat.keep_workers(here=False, spare=lambda: spare):
+        workers = tune_controller._ObjectCache(may_keep_one=True)
     assert [workers.cache_object("cpu", number) for number in range(3)] == [True] * 3
-    assert list(workers.flush_cached_objects()) == []
-    assert workers.pop_cached_object("cpu") == 0
-    assert list(workers.flush_cached_objects(force_all=True)) == [1, 2]
+    assert list(workers.flush_cached_objects()) == ended
+    left = [number for number in range(3) if number not in ended]
+    assert list(workers.flush_cached_objects(force_all=True)) == left
     assert not workers.has_cached_object("cpu")
 
 
-def test_a_free_worker_is_not_offered_to_a_trial_whose_own_is_starting(workers):
+def test_free_worker_is_offered_to_a_trial_whose_own_is_overdue(monkeypatch):
+    with ray_compat.keep_workers(here=False):
+        workers = tune_controller._ObjectCache(may_keep_one=True)
     workers.cache_object("cpu", 1)
     assert workers.num_cached_objects == 0
-    assert workers.has_cached_object("cpu")  # a trial without one finds it
-
-
-def test_one_that_has_waited_long_is_offered_so_that_no_trial_waits_for_ever(workers, monkeypatch):
-    workers.cache_object("cpu", 1)
+    assert workers.has_cached_object("cpu")  # a trial without a worker gets it
     later = time.monotonic() + 60
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert workers.num_cached_objects == 1
@@ -116,12 +111,3 @@ def test_limit_pending():
     controller = SimpleNamespace(_max_pending_trials=3)
     ray_compat.limit_pending(SimpleNamespace(_tune_controller=controller), 0)
     assert controller._max_pending_trials == 0
-
-
-def test_workers_that_are_not_spared_end_at_once():
-    with ray_compat.keep_workers(here=False, spare=lambda: 1):
-        workers = tune_controller._ObjectCache(may_keep_one=True)
-    for number in range(3):
-        workers.cache_object("cpu", number)
-    assert list(workers.flush_cached_objects()) == [0, 1]
-    assert workers.pop_cached_object("cpu") == 2

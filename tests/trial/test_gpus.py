@@ -228,12 +228,6 @@ def test_a_trial_that_finds_no_gpu_does_not_train_on_the_cpu(hidden, tmp_path):
         worker.join("127.0.0.1", 1)
 
 
-def test_nor_does_a_plain_function(hidden, tmp_path):
-    process = TrialProcess(context(tmp_path, trainable="test_gpus:train", gpus=1))
-    with pytest.raises(NoGpuError, match="reserved a GPU"):
-        process.begin(Assignment("00000", {}))
-
-
 def test_a_torch_for_cpus_says_nothing_about_what_another_library_finds(hidden, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(torch.version, "hip", None)

@@ -44,19 +44,11 @@ def test_when_a_process_is_not_used_again(failure, grown_mib, reason):
 
 
 def test_what_is_kept_counts_from_the_end_of_the_first_trial():
-    held = iter([300.0, 290.0, 350.0])
+    held = iter([300.0, 290.0, 350.0, 900.0])
     leftovers = Leftovers(lambda: next(held))
-    grown = []
-    for _ in range(3):
-        assert leftovers.clear() is None
-        grown.append(leftovers.grown_mib)
-    assert grown == [0, 0, 50]
-
-
-def test_what_a_process_keeps_beyond_the_bound_is_why_it_is_not_used_again():
-    held = iter([300.0, 900.0])
-    leftovers = Leftovers(lambda: next(held))
-    assert [leftovers.clear() for _ in range(2)] == [None, "it has kept 600 MiB of earlier trials"]
+    cleared = [(leftovers.clear(), leftovers.grown_mib) for _ in range(4)]
+    spent = "it has kept 600 MiB of earlier trials"
+    assert cleared == [(None, 0), (None, 0), (None, 50), (spent, 600)]
 
 
 def test_the_environment_is_put_back(monkeypatch):

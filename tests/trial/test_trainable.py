@@ -236,14 +236,24 @@ def test_a_failure_that_may_have_left_something_behind_ends_the_process(
     assert "Traceback" in log(tmp_path)
 
 
-def test_a_process_that_has_kept_too_much_does_not_begin_another_trial(make, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "name", "answer", "reason"),
+    [
+        (Leftovers, "clear", "it has kept 513 MiB of earlier trials", "it has kept 513 MiB"),
+        (trainable, "must_move", True, "its node is about to leave"),
+        (trainable, "should_move", True, "leaves a whole one free"),
+    ],
+)
+def test_process_that_must_not_be_used_again_begins_no_other_trial(
+    make, tmp_path, monkeypatch, owner, name, answer, reason
+):
     trial = make()
     trial.train()
-    monkeypatch.setattr(Leftovers, "clear", lambda self: "it has kept 513 MiB of earlier trials")
-    with pytest.raises(WorkerReplacedError) as grown:
+    monkeypatch.setattr(owner, name, lambda _=None: answer)
+    with pytest.raises(WorkerReplacedError, match=reason) as replaced:
         trial.reset(assignment(trial_id="00001"))
-    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(grown.value))))
-    assert log(tmp_path).endswith("it has kept 513 MiB of earlier trials\n")
+    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value))))
+    assert (reason in log(tmp_path)) == (owner is Leftovers)
     assert not (tmp_path / "trials" / "00001").exists()
 
 
@@ -259,25 +269,6 @@ def test_a_process_that_cannot_be_cleared_does_not_begin_another_trial(make, tmp
         with pytest.raises(WorkerReplacedError, match="cleared away: AttributeError: stdout is"):
             trial.reset(assignment(trial_id="00001"))
     assert not (tmp_path / "trials" / "00001").exists()
-
-
-def test_a_process_whose_node_is_about_to_leave_does_not_begin_another_trial(
-    make, tmp_path, monkeypatch
-):
-    trial = make()
-    trial.train()
-    monkeypatch.setattr(trainable, "must_move", lambda: True)
-    with pytest.raises(WorkerReplacedError, match="its node is about to leave"):
-        trial.reset(assignment(trial_id="00001"))
-    assert not (tmp_path / "trials" / "00001").exists()
-
-
-def test_a_process_whose_share_keeps_a_whole_gpu_does_not_begin_another_trial(make, monkeypatch):
-    trial = make()
-    trial.train()
-    monkeypatch.setattr(trainable, "should_move", lambda gpus: True)
-    with pytest.raises(WorkerReplacedError, match="leaves a whole one free"):
-        trial.reset(assignment(trial_id="00001"))
 
 
 def test_a_trial_that_waits_for_a_gpu_has_no_time_limit(make, tmp_path, monkeypatch):

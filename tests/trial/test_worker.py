@@ -8,7 +8,6 @@ import torch
 from forked import said_by
 from torch import distributed as dist
 
-from tuner.errors import CheckpointError
 from tuner.trial.checkpoint_writer import Save
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.state import frozen_copy
@@ -59,11 +58,12 @@ def context(folder, **changes):
     return TrialContext(**{**fields, **changes})
 
 
-def test_it_builds_and_steps_the_learner_on_as_many_threads_as_cpus(tmp_path):
-    worker = Worker(context(tmp_path, trainable="test_worker:Telling"))
+@pytest.mark.parametrize(("cpus", "threads"), [(2, 2), (0.5, 1)])
+def test_worker_steps_the_learner_on_as_many_threads_as_cpus(tmp_path, cpus, threads):
+    worker = Worker(context(tmp_path, trainable="test_worker:Telling", cpus=cpus))
     worker.begin(Assignment("00000", {"lr": 0.1}))
     report, memory = worker.step()
-    assert (report["steps"], report["threads"]) == (1, 2)
+    assert (report["steps"], report["threads"]) == (1, threads)
     assert report["built_with"] == ({"lr": 0.1}, {"seed": 1, "epochs": 3}, "cpu", 0, 1)
     assert memory["peak_memory_mib"] >= memory["memory_mib"] > 10
 
@@ -158,12 +158,6 @@ def test_what_is_compiled_uses_the_cpus_that_the_trial_has(tmp_path, monkeypatch
     assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "3"  # what is set stays
 
 
-def test_a_share_of_a_cpu_is_one_thread(tmp_path):
-    worker = Worker(context(tmp_path, cpus=0.5))
-    worker.begin(Assignment("00000", {}))
-    assert worker.step()[0]["threads"] == 1
-
-
 def test_another_worker_goes_on_from_what_it_saved(tmp_path):
     first = Worker(context(tmp_path))
     first.begin(Assignment("00000", {}))
@@ -175,23 +169,3 @@ def test_another_worker_goes_on_from_what_it_saved(tmp_path):
     second = Worker(context(tmp_path))
     second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
     assert second.step()[0]["steps"] == 3
-
-
-def test_a_damaged_checkpoint_is_not_trained_on(tmp_path):
-    worker = Worker(context(tmp_path))
-    worker.begin(Assignment("00000", {}))
-    [record] = worker.save(1, Save.NOW, is_best=True)
-    saved = record.as_dict()
-    (tmp_path / saved["path"]).write_bytes(b"torn")
-    with pytest.raises(CheckpointError, match="damaged"):
-        worker.begin(Assignment("00000", {}, epoch=1, checkpoint=saved))
-
-
-def test_a_used_worker_begins_anew(tmp_path):
-    worker = Worker(context(tmp_path))
-    for trial_id in ("00000", "00001"):
-        worker.begin(Assignment(trial_id, {}))
-        assert worker.step()[0]["steps"] == 1
-        worker.save(1, Save.NOW, is_best=True)
-        worker.end()
-    assert sorted(p.name for p in (tmp_path / "trials").iterdir()) == ["00000", "00001"]

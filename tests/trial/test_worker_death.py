@@ -19,6 +19,9 @@ from tuner.errors import FAILURE_KINDS
 from tuner.trial.failures import Failure
 from tuner.trial.worker_death import NOTES, death_of, write_note
 
+GONE = RayActorError("f00", "unavailable")
+CUT_OFF = ActorUnavailableError("reset by peer", b"f" * 16)
+
 
 def died(text):
     return RayActorError(error_msg=text)
@@ -45,44 +48,32 @@ def test_deaths_have_a_kind_and_one_line(monkeypatch, error, kind, message):
 
 
 @pytest.mark.parametrize(
-    ("alive", "listens", "kind"),
-    [(True, True, "crash"), (True, False, "node_lost"), (False, True, "node_lost")],
-)
-def test_an_actor_that_is_gone_with_its_node_is_told_so(monkeypatch, alive, listens, kind):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        node = {"NodeID": "n", "Alive": alive, "NodeManagerAddress": "127.0.0.1"}
-        monkeypatch.setattr(ray, "is_initialized", lambda: True)
-        monkeypatch.setattr(ray, "nodes", lambda: [{**node, "NodeManagerPort": port}])
-        actor = {"Address": {"NodeID": "n"}, "DeathCause": ActorDeathCause()}
-        monkeypatch.setattr(state, "actors", lambda actor_id: actor)
-        if not listens:
-            server.close()
-        assert death_of(RayActorError("f00", "unavailable")).kind == kind
-
-
-@pytest.mark.parametrize(
-    ("reason", "here", "kind"),
+    ("error", "node", "reason", "here", "kind"),
     [
-        ("UNSPECIFIED", "another", "node_lost"),  # Ray does not know of its end
-        ("OUT_OF_SCOPE", "another", "node_lost"),  # ended since its trial goes on elsewhere
-        ("WORKER_DIED", "another", "crash"),
-        ("UNSPECIFIED", "n", "crash"),  # nothing comes between two processes of a machine
+        (GONE, "alive", "UNSPECIFIED", "another", "crash"),
+        (GONE, "silent", "UNSPECIFIED", "another", "node_lost"),
+        (GONE, "dead", "UNSPECIFIED", "another", "node_lost"),
+        (CUT_OFF, "alive", "UNSPECIFIED", "another", "node_lost"),  # Ray does not know of its end
+        (CUT_OFF, "alive", "OUT_OF_SCOPE", "another", "node_lost"),  # its trial went elsewhere
+        (CUT_OFF, "alive", "WORKER_DIED", "another", "crash"),
+        (CUT_OFF, "alive", "UNSPECIFIED", "n", "crash"),  # nothing cuts off a process of here
     ],
 )
-def test_an_actor_whose_node_can_be_reached_again_was_cut_off(monkeypatch, reason, here, kind):
+def test_death_of_actor_asks_for_its_node(monkeypatch, error, node, reason, here, kind):
     context = ActorDiedErrorContext(reason=ActorDiedErrorContext.Reason.Value(reason))
     cause = ActorDeathCause(actor_died_error_context=context)
-    actor = {"Address": {"NodeID": "n"}, "DeathCause": cause}
     with socket.create_server(("127.0.0.1", 0)) as server:
-        node = {"NodeID": "n", "Alive": True, "NodeManagerAddress": "127.0.0.1"}
-        node |= {"NodeManagerPort": server.getsockname()[1]}
+        port = server.getsockname()[1]
+        known = {"NodeID": "n", "Alive": node != "dead", "NodeManagerAddress": "127.0.0.1"}
         process = SimpleNamespace(get_node_id=lambda: here)
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
-        monkeypatch.setattr(ray, "nodes", lambda: [node])
+        monkeypatch.setattr(ray, "nodes", lambda: [{**known, "NodeManagerPort": port}])
         monkeypatch.setattr(ray, "get_runtime_context", lambda: process)
+        actor = {"Address": {"NodeID": "n"}, "DeathCause": cause}
         monkeypatch.setattr(state, "actors", lambda actor_id: actor)
-        assert death_of(ActorUnavailableError("reset by peer", b"f" * 16)).kind == kind
+        if node == "silent":
+            server.close()
+        assert death_of(error).kind == kind
 
 
 def test_a_node_that_was_taken_back_is_lost(monkeypatch):

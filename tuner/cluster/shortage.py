@@ -6,7 +6,7 @@ that needs them waits for ever, in a Ray that lives longer than a search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner import ray_compat
@@ -18,7 +18,7 @@ _LEAST = 1e-3  # CPUs: Ray counts no less than a tenth of it
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds CPUs and GPUs, in words; is_ours: it is this driver's place for a trial."""
+    """Who holds CPUs and GPUs, in words; is_ours: it is a placement group of this driver's."""
 
     what: str
     cpus: float
@@ -27,26 +27,22 @@ class Holder:
 
 
 def explain(
-    resources: Resources,
-    nodes: Sequence[Node],
-    free: Sequence[Node],
-    holders: Iterable[Holder] | None,
+    resources: Resources, nodes: Sequence[Node], free: Sequence[Node], holders: Sequence[Holder]
 ) -> list[str]:
-    """Why no trial of `resources` can start, a line a thing; none where one can, or just does.
+    """Why no trial of `resources` can start, a line for each reason; none if one can or does start.
 
-    free: the nodes with what is free of each. holders: None where Ray does not tell.
+    free: the nodes with what is free of each.
     """
-    known = list(holders or ())
-    if capacity(resources, free).trials or any(holder.is_ours for holder in known):
+    if capacity(resources, free).trials or any(holder.is_ours for holder in holders):
         return []
     lines = [f"{too_large(resources, nodes)}, of which is free: {inventory(free)}"]
-    lines += [f"{amounts(holder.cpus, holder.gpus)} held by {holder.what}" for holder in known]
+    lines += [f"{amounts(holder.cpus, holder.gpus)} held by {holder.what}" for holder in holders]
     cpus, gpus = (
         sum(getattr(node, kind) for node in nodes)
-        - sum(getattr(each, kind) for each in (*free, *known))
+        - sum(getattr(each, kind) for each in (*free, *holders))
         for kind in ("cpus", "gpus")
     )
-    if holders is not None and max(cpus, gpus) > _LEAST:
+    if max(cpus, gpus) > _LEAST:
         rest = "no actor or placement group: by tasks, or lost until Ray is started anew"
         lines.append(f"{amounts(cpus, gpus)} held by {rest}")
     return lines
@@ -54,28 +50,24 @@ def explain(
 
 def explain_here(resources: Resources) -> list[str]:
     """`explain` of the connected cluster."""
-    nodes, offered = list_nodes(), ray_compat.free_resources()
-    if not offered:  # a Ray that does not tell
-        return []
-
-    def left(node: Node, name: str) -> float:
-        return offered.get(node.node_id, {}).get(name, 0.0)
-
-    free = [replace(node, cpus=left(node, "CPU"), gpus=left(node, "GPU")) for node in nodes]
-    return explain(resources, nodes, free, _holders())
+    nodes, free = list_nodes(), ray_compat.free_resources()
+    left = [
+        replace(node, cpus=has.get("CPU", 0.0), gpus=has.get("GPU", 0.0))
+        for node in nodes
+        for has in [free.get(node.node_id, {})]
+    ]
+    return explain(resources, nodes, left, _holders())
 
 
-def _holders() -> list[Holder] | None:
-    """The actors and placement groups of the connected cluster; None where Ray does not tell."""
+def _holders() -> list[Holder]:
+    """The actors and placement groups of the connected cluster that hold CPUs or GPUs."""
     import ray
     from ray.util import placement_group_table
 
-    actors = ray_compat.holding_actors()
-    if actors is None:
-        return None
     holders = [
         Holder(f"actor {name} (pid {pid}, job {job})", held.get("CPU", 0.0), held.get("GPU", 0.0))
-        for name, pid, job, held in actors  # of what lies in a placement group, none goes by "CPU"
+        for name, pid, job, held in ray_compat.holding_actors()
+        # of what lies in a placement group, none goes by "CPU"
     ]
     own_job = ray.get_runtime_context().get_job_id()
     for group in placement_group_table().values():

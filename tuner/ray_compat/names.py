@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -26,7 +25,6 @@ HEAD = "node:__internal_head__"  # a resource that only the head of a cluster ha
 MONITOR = "--autoscaling-config="  # an argument of the autoscaler that `ray up` starts
 METADATA = (b"CLUSTER_METADATA", b"cluster")  # key and namespace of a cluster's versions
 IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set where a Ray job runs: its files are there already
-COMMAND = (sys.executable, "-m", "ray.scripts.scripts")  # `ray` of this Python, whatever PATH has
 # A program that ends with 0 where the head that it is given answers it
 PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])"
 

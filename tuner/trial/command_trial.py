@@ -26,17 +26,16 @@ from tuner import ray_compat
 from tuner.experiment.trials import CheckpointRecord
 from tuner.places import start_dir
 from tuner.spec.command import SEED
-from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure, failure_of_exit, says_done
 from tuner.trial.script import Script
-from tuner.trial.trainable import Trial
-from tuner.trial.trial_process import TrialProcess, hint_of
+from tuner.trial.trainable import ProcessTrial
+from tuner.trial.trial_process import hint_of
 
 _MISSING = re.compile(r"No such file or directory: '([^']+)'")
 
 
-class CommandTrial(Trial):
+class CommandTrial(ProcessTrial):
     """A trial of a command: an epoch is one report of its script.
 
     After the last epoch of a whole trial the script goes on to its exit, or to a further report,
@@ -44,18 +43,16 @@ class CommandTrial(Trial):
     """
 
     runs_on = True
-    _process: TrialProcess | None = None
     _script: Script | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
         context = self._context
-        self._process = self._process or TrialProcess(context)
-        self._store = CheckpointStore(context.folder, assignment.trial_id)
-        command = self._process.begin(assignment).located(start_dir())
+        command = self._begin_process(assignment).located(start_dir())
         config = with_trial_seed(assignment.config, assignment.seed)
         seed = config.get(SEED, context.constants[SEED])
         arguments = command.filled(config, seed)
         environment = self._environment(assignment, config, seed)
+        assert self._process is not None
         self._process.guard()
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
@@ -164,5 +161,4 @@ class CommandTrial(Trial):
             script.end()
             for folder in (self._new, self._taken):
                 shutil.rmtree(folder, ignore_errors=True)
-        self._store.release()
-        return self._process.end() if self._process else None
+        return self._end_process()

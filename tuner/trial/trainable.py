@@ -23,6 +23,7 @@ from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
 from tuner.places import start_dir
+from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.checkpoint_writer import Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import (
@@ -37,7 +38,7 @@ from tuner.trial.gpus import should_move, take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
 from tuner.trial.trial_log import TrialLog
-from tuner.trial.trial_process import hint_of
+from tuner.trial.trial_process import TrialProcess, hint_of
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 
@@ -218,6 +219,24 @@ class Trial(Trainable):
     def _is_whole(self) -> bool:
         """Whether the trial has come to the last epoch of a whole trial."""
         return self._context.epochs is not None and self._epoch >= self._context.epochs
+
+
+class ProcessTrial(Trial):
+    """A trial whose trainable keeps its own checkpoints: a function, a class or a command."""
+
+    _process: TrialProcess | None = None
+
+    def _begin_process(self, assignment: Assignment) -> Any:
+        """Go to the trial's folder; the trainable. Raises as `TrialProcess.begin` does."""
+        self._store = CheckpointStore(self._context.folder, assignment.trial_id)
+        self._process = self._process or TrialProcess(self._context)
+        return self._process.begin(assignment)
+
+    def _end_process(self) -> str | None:
+        if self._process is None:
+            return None
+        self._store.release()
+        return self._process.end()
 
 
 class LearnerTrial(Trial):

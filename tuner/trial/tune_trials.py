@@ -13,16 +13,14 @@ from ray.tune import Trainable
 from tuner import ray_compat
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
-from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure, message_of
-from tuner.trial.trainable import Trial
-from tuner.trial.trial_process import TrialProcess
+from tuner.trial.trainable import ProcessTrial
 
 _THREAD_S = 2.0  # how long a function may take to end once its trial has
 
 
-class FunctionTrial(Trial):
+class FunctionTrial(ProcessTrial):
     """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
 
     The function runs in a thread that Ray's session holds between two reports. After the last epoch
@@ -31,16 +29,13 @@ class FunctionTrial(Trial):
     """
 
     runs_on = True
-    _process: TrialProcess | None = None
     _returned = False
 
     def _prepare(self, assignment: Assignment) -> None:
-        self._process = self._process or TrialProcess(self._context)
-        self._store = CheckpointStore(self._context.folder, assignment.trial_id)
         self._returned = False
         began = ray_compat.begin_function(self, self._call)
         assert began, "`_release` has ended the thread of the trial before"
-        self._function = ray_compat.as_tune_calls(self._process.begin(assignment))
+        self._function = ray_compat.as_tune_calls(self._begin_process(assignment))
         ray_compat.name_trial_dir(self._files)
         if ExperimentFolder(self._context.folder).is_remote:
             ray_compat.admit_storage()
@@ -87,8 +82,7 @@ class FunctionTrial(Trial):
         if not self._returned and self._failure is None:
             print(f"ended after epoch {self._epoch}: what follows its last report does not run")
         ended = ray_compat.end_thread(_THREAD_S)
-        self._store.release()
-        reason = self._process.end() if self._process else None
+        reason = self._end_process()
         return reason if ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
 
     def _fail(self, error: BaseException) -> None:
@@ -101,7 +95,7 @@ class FunctionTrial(Trial):
             ray_compat.end_function(self)
 
 
-class ClassTrial(Trial):
+class ClassTrial(ProcessTrial):
     """A trial of a `ray.tune.Trainable`: an epoch is one `step()`, and a checkpoint follows each.
 
     Every trial has an object of its own, also in a process that is used again. `reset_config` is
@@ -109,19 +103,15 @@ class ClassTrial(Trial):
     what was learnt. A seed of the trial's own is its config's `seed`.
     """
 
-    _process: TrialProcess | None = None
     _trained: Trainable | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
-        self._process = self._process or TrialProcess(self._context)
-        self._store = CheckpointStore(self._context.folder, assignment.trial_id)
-        kind = self._process.begin(assignment)
+        kind = self._begin_process(assignment)
         config = with_trial_seed(assignment.config, assignment.seed)
         self._trained = ray_compat.make_class(kind, config, trial=self, folder=self._files)
         if assignment.checkpoint is not None:
             folder = self._store.fetch(assignment.checkpoint["path"])
             ray_compat.restore_class(self._trained, folder, iteration=assignment.epoch)
-            self._store.release()
 
     def _report(self) -> dict[str, Any]:
         assert self._trained is not None
@@ -147,8 +137,7 @@ class ClassTrial(Trial):
     def _release(self) -> str | None:
         trained, self._trained = self._trained, None
         reason = _stopped(trained) if trained is not None else None
-        assert self._process is not None
-        return self._process.end() or reason
+        return self._end_process() or reason
 
 
 def _stopped(trained: Trainable) -> str | None:
