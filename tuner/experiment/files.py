@@ -1,8 +1,7 @@
 """The files of an experiment's folder: only plain ones are opened, and documents change whole.
 
-The folder may be someone else's. A link could lead a writer to any file of the user's; a pipe, a
-device, or a file that claims to be huge could hold a reader for ever. So only plain files are
-opened, and before anything is written into a folder that exists already, all of it is checked.
+The folder may be someone else's: a link could lead a writer to any file, and a pipe, a device or a
+huge file could hold a reader for ever. Before the first write into a folder, all of it is checked.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ def read_plain(path: Path) -> bytes:
 def check_folder(folder: Path, *, to_follow: bool = False) -> None:
     """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
 
-    `folder` itself may be reached through links. A trial's own files may hold links to each other,
-    as training code leaves them, unless the folder is for someone `to_follow` them. Call it before
-    writing into a folder that may be someone else's.
+    `folder` itself may be reached through links. The files of a trial may link to each other, as
+    training code leaves them, unless the caller is `to_follow` links.
     """
     todo = [folder]
     while todo:
@@ -144,8 +142,7 @@ def sync_tree(path: Path) -> None:
 def make_folder(path: Path, *, below: Path) -> None:
     """Make the folder `path` and those between it and `below`, which must be there.
 
-    Raises OSError, FileNotFoundError where `below` is missing: a folder that a user has moved away
-    does not come back as a half one.
+    Raises OSError, FileNotFoundError if `below` is missing, as a user may have moved it away.
     """
     missing = []
     while path != below and not path.is_dir():
@@ -159,8 +156,8 @@ def make_folder(path: Path, *, below: Path) -> None:
 def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool = False) -> None:
     """Let `write` fill a new file, and put that in place of `path`: whole or not at all.
 
-    lasting: from then on a power cut does not take it, and before that not what it replaces; what
-    can be made or fetched again is not worth the wait. Raises what `write` does, and OSError.
+    lasting: force it to the disk, so that a power cut leaves the old or the new file. Raises what
+    `write` does, and OSError.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
     try:
@@ -204,8 +201,7 @@ def check_target(path: Path) -> None:
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written.
 
-    What is there and is no plain file is left alone: put in its place, a file ends a device or a
-    pipe for everyone, and a link's target would not be what changes.
+    A device, a pipe or a link is never replaced.
     """
     check_target(path)
     with translate_error(UsageError, f"cannot write {path}", of=OSError):

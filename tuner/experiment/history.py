@@ -52,15 +52,13 @@ class Pace:
 class History:
     """An experiment: its status, its trials, and its times, up to the last event applied.
 
-    objective: if given, `best` is kept up to date; a failed trial is never the best. metrics: if
-    given, only these are remembered of each report, which saves a driver most of its memory.
+    objective: keeps `best` up to date; a failed trial is never the best. metrics: remembers only
+    these of each report, which saves a driver most of its memory.
 
-    A trial whose end is not journaled is "running" while the driver that ran it may be alive, and
-    "interrupted" once a later `experiment_started` shows that it is not. Of several ends that are
-    journaled for one trial the last one counts. `runs` are the times in which a driver ran, up to
-    its last event: one, and another for each resume. ended_by: what ended it before its trials did,
-    and never_started how many more there were to be; None where that is not so, or not known.
-    steered: what controls have made of it.
+    A trial without a journaled end is "running" until a later `experiment_started` shows that its
+    driver has died; then it is "interrupted". Of several ends of a trial the last one counts.
+    `runs` has one entry for the first driver and one for each resume. `ended_by` says what ended
+    the search before its trials did, `never_started` how many more trials it had; both may be None.
     """
 
     def __init__(
@@ -88,37 +86,35 @@ class History:
         """Seconds that a driver searched, without the gaps between an end and its resume."""
         return fsum(run.duration_s for run in self.runs)
 
-    def total(self, own: int | None) -> int | None:
-        """How many trials it comes to if it is to try `own` configs of its searcher (None: as many
-        as there is time for), or as many as have begun, and those that users have asked for.
+    def total(self, suggested: int | None) -> int | None:
+        """All trials: the searcher's, of which there are `suggested` or more, and the users'.
+
+        suggested: None where time alone limits the search; then the total is None as well.
         """
-        if own is None:
+        if suggested is None:
             return None
         begun = sum(trial.origin != ASKED for trial in list(self.trials.values()))
-        return max(own, begun) + len(self.steered.tries)
+        return max(suggested, begun) + len(self.steered.tries)
 
-    def summary(self, own: int | None) -> dict[str, Any]:
-        """What `experiment_ended` says beside its status; own: as in `total`."""
+    def summary(self, suggested: int | None) -> dict[str, Any]:
+        """What `experiment_ended` says beside its status; suggested: as in `total`."""
         gaps = (max(0.0, after.started - before.ended) for before, after in pairwise(self.runs))
         counts = self.counts + Counter(self._reopened.values())
         counts[INTERRUPTED] -= len(self._reopened)
+        best = None
+        if self.best is not None and self._objective is not None:
+            best = {
+                "trial_id": self.best.trial_id,
+                "config": self.trials[self.best.trial_id].config,
+                "epoch": self.best.epoch,
+                "metrics": {self._objective.metric: self.best.value},
+            }
         return {
             "counts": {status: counts[status] for status in COUNTED},
-            "best": self._best_json(),
-            "total": self.total(own),
+            "best": best,
+            "total": self.total(suggested),
             "started": self.started,
             "idle_s": round(fsum(gaps), 6),
-        }
-
-    def _best_json(self) -> dict[str, Any] | None:
-        """The best trial, with the objective as its only metric."""
-        if self.best is None or self._objective is None:
-            return None
-        return {
-            "trial_id": self.best.trial_id,
-            "config": self.trials[self.best.trial_id].config,
-            "epoch": self.best.epoch,
-            "metrics": {self._objective.metric: self.best.value},
         }
 
     def of_status(self, *statuses: str) -> list[TrialRecord]:
@@ -179,17 +175,16 @@ class History:
         trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
 
     def reopen(self, trial_id: str) -> None:
-        """A trial that has completed is to go on: until it starts its status is interrupted.
+        """Let a completed trial go on: until it starts it is interrupted.
 
-        The journal does not know of it, so that `summary` counts it by its journaled status.
+        The journal does not say so, and `summary` counts it by its journaled status.
         """
-        trial = self.trials[trial_id]
-        journaled = trial.status
-        self._set_status(trial, INTERRUPTED)
+        journaled = self.trials[trial_id].status
+        self._set_status(self.trials[trial_id], INTERRUPTED)
         self._reopened[trial_id] = journaled
 
     def settle(self, trial_id: str) -> None:
-        """Remember of a trial that goes on no more only its best and its last report."""
+        """Forget all but the best and the last report of a trial that does not go on."""
         trial = self.trials[trial_id]
         trial.checkpoints.clear()
         if len(trial.results) > 1:
@@ -220,14 +215,14 @@ class History:
             self.pace.side_by_side = self.counts[RUNNING]
 
     def _remembered(self, event: Event) -> dict[str, float]:
-        """The metrics of an event that are asked for."""
+        """Those metrics of an event that this history keeps."""
         reported: dict[str, float] = event["metrics"]
         if self._metrics is not None:
             return {name: reported[name] for name in self._metrics if name in reported}
         return reported
 
     def _correct(self, trial: TrialRecord, event: Event) -> None:
-        """Let the report of an epoch that was run again say what belongs to its weights."""
+        """Give the report of an epoch that was run again the metrics of its new weights."""
         metrics = self._remembered(event)
         for index, report in enumerate(trial.results):
             if report.epoch == event["epoch"] and report.metrics != metrics:
@@ -294,10 +289,7 @@ _OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Within it Python looks for no cycles: there are none, and it would look through all trials.
-
-    With 100,000 trials that is a third of the time to fold them.
-    """
+    """Pause the garbage collector, which takes a third of the time to fold 100,000 trials."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -51,12 +51,11 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, *, clock: Clock | None = None) -> Journal:
-        """Open or create the journal in `folder`, lock it, and cut off what a kill left torn.
+        """Open or create the journal in `folder`, lock it, and cut off a torn last line.
 
-        `clock` gives seconds since the epoch; by default a steady one that goes on from the last
-        event. Raises JournalError where the file cannot be opened or is damaged, and UsageError
-        where another driver holds it, which it names, or where the folder holds more than plain
-        files and folders.
+        clock: by default a steady one that goes on from the last event. Raises JournalError if the
+        file is damaged or cannot be opened, UsageError if another driver holds it or if the folder
+        holds anything but plain files and folders.
         """
         path = folder / JOURNAL
         check_folder(folder)
@@ -81,11 +80,7 @@ class Journal:
         return cls(path, fd, size=events.end, epochs=events.epochs, clock=clock)
 
     def earlier(self) -> Iterator[Event]:
-        """The events of before `open`, oldest first: it has found them whole, and nobody else
-        writes, so they are read without their checks.
-
-        Raises JournalError where the file cannot be read.
-        """
+        """The events from before `open`, which has checked them; raises JournalError."""
         left = self._opened
         with open_journal(self.path) as file:
             while left > 0 and (line := file.readline(LONGEST)):
@@ -100,10 +95,9 @@ class Journal:
     def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
         """Write one line and return the event as journaled, its time included.
 
-        Raises JournalError for a value that JSON does not have (NaN and infinity foremost), for
-        fields that are not the event's, and where the line cannot be written whole, as on a full
-        disk; the journal is then as it was before. Raises JournalLostError as `check` does. An
-        epoch that does not come after the trial's last one is a bug of the caller: AssertionError.
+        Raises JournalError, with the journal unchanged, for fields that the event may not have,
+        for values that JSON lacks (NaN and infinity), and on a full disk; JournalLostError as
+        `check` does; AssertionError for an epoch that does not come after the trial's last one.
         """
         assert self._fd is not None, "the journal is closed"
         whose = {} if trial_id is None else {"trial_id": trial_id}
@@ -136,11 +130,10 @@ class Journal:
         self._synced = size
 
     def check(self) -> None:
-        """Raise JournalLostError if the file is no longer in its folder, or another has written.
+        """Raise JournalLostError if the file has left its folder or another driver has written.
 
-        Callable from any thread. Locks do not hold everywhere: some network file systems keep them
-        on one machine. Whoever finds lines that are not its own stops, and leaves the journal to
-        the other.
+        Callable from any thread. Some network file systems keep a lock to one machine; then the
+        driver that finds another's lines stops.
         """
         with self._writing:
             self._check()
@@ -266,10 +259,9 @@ def _holder(folder: Path) -> str:
 
 
 def steady_clock(*, not_before: float = 0.0) -> Clock:
-    """A clock that starts with the machine's time and then runs evenly, however that is set.
+    """A clock that starts with the machine's time, or `not_before`, and then runs evenly.
 
-    It starts no earlier than `not_before`, so what is written after a resume never seems older than
-    what was written before it, and durations stay true.
+    Events after a resume are never older than those before it, and durations stay true.
     """
     offset = max(time.time(), not_before) - _elapsed()
     return lambda: offset + _elapsed()

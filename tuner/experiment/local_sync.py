@@ -1,8 +1,8 @@
-"""Keeps what a search writes into a folder of its own through a power cut.
+"""Keeps what a search writes to a local folder safe from a power cut.
 
-The system holds what was written in memory for half a minute or more. About once a second the
-checkpoints that were journaled since, and then the journal, are forced to the disk; only then is
-removed what they have replaced. A thread does it, so that neither trials nor decisions wait.
+The system holds written data in memory for half a minute or more. About once a second a thread
+forces the newly journaled checkpoints, and then the journal, to the disk; only then does it remove
+what they have replaced.
 """
 
 from __future__ import annotations

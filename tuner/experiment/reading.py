@@ -27,20 +27,18 @@ _SHORT = 16 << 10  # bytes of an end: it holds the last line of nearly every sea
 def read(folder: Path) -> Iterator[Event]:
     """The events of the journal in `folder`, oldest first, as it is at the time of the call.
 
-    A torn last line is left out; events that this version does not know are kept. Raises
-    JournalError at once where there is no readable file, and, on reaching it, for a line that is
-    damaged, lacks what its event must have, or repeats an epoch of its trial.
+    Leaves out a torn last line and keeps unknown events. Raises JournalError at once if there is no
+    readable file, and on reaching a line that is damaged or repeats an epoch of its trial.
     """
     path = folder / JOURNAL
     return iter(Lines(open_journal(path), path))
 
 
 def read_naming(folder: Path, word: str) -> Iterator[Event]:
-    """Of the events in `folder`, those whose line has the JSON string `word`, an ASCII one.
+    """The events in `folder` whose line has the JSON string `word`, which is ASCII.
 
-    The other lines are not looked into, nor is any checked for what its event must have: a million
-    take a fifth of a second. A damaged line is passed over, as `read` tells of it. Raises
-    JournalError where there is no readable file.
+    Nothing is checked, and other lines and damaged ones are skipped: a million lines take a fifth
+    of a second. Raises JournalError if there is no readable file.
     """
     named, escape = json.dumps(word).encode(), rb"\u"  # by which letters can be written, too
     with open_journal(folder / JOURNAL) as file:
@@ -53,7 +51,7 @@ def read_naming(folder: Path, word: str) -> Iterator[Event]:
 
 
 def last_event(folder: Path) -> Event | None:
-    """The event of the last line, without reading the others; None where that cannot be told."""
+    """The event of the last line, without reading the others; None if it is damaged."""
     try:
         with open_journal(folder / JOURNAL) as file:
             size, length = os.fstat(file.fileno()).st_size, _SHORT

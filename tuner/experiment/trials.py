@@ -68,12 +68,10 @@ class Best(NamedTuple):
 class TrialRecord:
     """One trial. Times are in seconds since the epoch; `ended` is None until it is over.
 
-    `runs` are the times in which it ran, oldest first: one, and another for each resume. `origin`
-    says where its config came from, if the journal does; `seed` is the trial's own, None if it
-    trains with the experiment's. `best` is known where the history has an objective, `forecasts`,
-    by epoch, where the scheduler told what it expected of the trial; `ended_by` the id of the
-    control that has ended it. `done`: it came to its own end, so that it does not go on where
-    trials become longer.
+    runs: when it ran, one for its start and one for each resume. origin: where its config came
+    from, if known. seed: None if it trains with the experiment's. best: None without an objective.
+    forecasts: by epoch, what the scheduler expected. ended_by: the id of the control that ended it.
+    done: it came to its natural end and does not go on where trials become longer.
     """
 
     trial_id: str
@@ -94,9 +92,8 @@ class TrialRecord:
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""
-        own = seed if self.seed is None else self.seed
-        found: int | None = self.config.get("seed", own)
-        return found
+        trained: int | None = self.config.get("seed", seed if self.seed is None else self.seed)
+        return trained
 
     @property
     def duration_s(self) -> float:

@@ -1,12 +1,10 @@
 """Which driver has an experiment in an object store: one at a time, by objects nobody overwrites.
 
-Each driver is a generation: it creates the object lock/GENERATION.json, which must not exist yet.
-The highest generation is the driver's; it renews a beat beside it. A driver whose beat stands still
-is taken for dead, and the next generation begins. A driver that was only held up notices that and
-ends; what it still writes to the journal is of an older generation, which readers ignore (see
-`segments`).
-
-Whoever watches a beat measures how long it stands still, so that clocks need not agree.
+Each driver is a generation: it creates the object lock/GENERATION.json, which must not exist yet,
+and renews a beat beside it. A driver whose beat stands still counts as dead, and the next
+generation begins. If it was only held up, it notices that and ends; readers ignore what an older
+generation still writes (see `segments`). A watcher measures how long a beat stands still by its
+clock alone, so that clocks need not agree.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     journal/GENERATION-START-END.jsonl      the journal's bytes from START to END
 
-Each generation (see `lease`) begins by writing the whole journal as it found it, from byte 0, and
-continues in segments that follow one another. The newest generation that has a first segment holds
-the journal; whatever an older one has written since is ignored. If a generation has only just begun
-and has no segment yet, its lock says how much of the older one's journal it goes on from. A larger
-segment replaces many smaller ones; while both exist, either gives the same journal.
+Each generation (see `lease`) first writes the complete journal as it found it, from byte 0, and
+then the segments that follow. The newest generation with a first segment holds the journal; later
+segments of older ones are ignored. The lock of a generation without a segment says how much of the
+older journal it continues. A larger segment replaces many smaller ones; while both exist, either
+gives the same journal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keeps an experiment's storage in sync with its folder while a driver searches.
 
-The driver writes the journal on this machine and uploads it in order, a second or two behind. A
-checkpoint is removed from the store only after the journal there has a newer one. Other files,
-TensorBoard's among them, are uploaded every half a minute and at the end; trials upload their own.
+The driver uploads the journal in order, a second or two behind, and removes a checkpoint from the
+store only after the journal there has a newer one. It uploads other files, such as TensorBoard's,
+every half a minute and at the end; trials upload their checkpoints and logs.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class RemoteSync:
     def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
         """Within it the store follows the folder; when it ends, the store has all of it.
 
-        on_error: called once, if another driver has taken over, if the store has failed for a
-        minute, or if the folder has gone. Raises StorageError if the store fails at the beginning
-        or at the end.
+        on_error: called once, if another driver has taken over, the store has failed for a minute,
+        or the folder has gone. Raises StorageError if the store fails at the start or at the end.
         """
         from concurrent.futures import ThreadPoolExecutor
 

@@ -1,9 +1,8 @@
 """Searches of the same space side by side: what each strategy reached for the same spending.
 
-Experiments of one strategy whose specs agree but for the seed are its seeds. What they spent is
-counted in trials, in epochs of all trials together, and in seconds; strategies are ranked by the
-best value after equal epochs, which asks neither how fast the machine was nor how early trials were
-stopped.
+Experiments of one strategy whose specs differ only in the seed are its seeds. Spending is counted
+in trials, in epochs of all trials together, and in seconds; strategies are ranked by the best value
+after equal epochs, which depends neither on the machine nor on early stopping.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ class Entrant:
 
     @property
     def best(self) -> float | None:
-        """Its best value; None where it has none."""
-        found = self.curves["trials"].best
-        return found[-1] if found else None
+        """Its best value, or None."""
+        values = self.curves["trials"].best
+        return values[-1] if values else None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values; `steps` of a curve are [spent, best value from there on]."""

@@ -1,13 +1,11 @@
 """What retraining the leaders of a search with fresh seeds has shown.
 
-The retrained leaders are an experiment of their own beside the search, as `tuner confirm` makes it:
-a grid of the leaders' configs by the seeds, whose spec names the search that it confirms. The
-search's folder names its confirmations in confirmed.json. If that is missing, or the confirmation
-is gone, unfinished, or older than the search's present leader, the search counts as not confirmed.
+`tuner confirm` makes an experiment beside the search: a grid of the leaders' configs by the seeds,
+whose spec names the search. The search's confirmed.json names its confirmations. If it is missing,
+or the confirmation is gone, unfinished, or older than the present leader, nothing is confirmed.
 
-Only the validation split decides: a trial's value is that of its best epoch, as everywhere, and the
-leader with the best mean over the seeds is the confirmed one. The model that is handed over is the
-one, of its retrained models, that validates best.
+Only the validation split decides: the leader with the best mean over the seeds is the confirmed
+one, and of its retrained models the one that validates best is handed over.
 """
 
 from __future__ import annotations
@@ -208,8 +206,8 @@ def _interval(mean: Mean | None) -> list[float] | None:
 def confirmation_of(results: Results) -> Confirmation | None:
     """The newest finished confirmation of the search `results`, if it still holds; else None.
 
-    An experiment that confirms another one is its own confirmation. It no longer holds if the
-    search has gone on and has a leader that was not among those retrained, or longer trials.
+    It no longer holds once the search has a leader that was not retrained, or longer trials. The
+    confirmation of an experiment that confirms another one is itself.
     """
     if results.is_confirmation:
         return _finished(results)

@@ -47,10 +47,9 @@ _SHOWN_IN_NOTEBOOK = 10  # trials
 class Results(Described):
     """An experiment as its folder shows it, at the time of construction.
 
-    Where a method takes a metric and a mode, None means the experiment's own: `metric` and `mode`,
-    which `objective` holds. For another metric, the mode None means what the metric's name implies
-    (`selection.mode_of`). A trial or experiment that has not ended is "running" while a live driver
-    holds the journal, and else "interrupted".
+    A method's metric None means the objective's; its mode None means the objective's, or for
+    another metric the mode that the name implies. A trial or experiment that has not ended is
+    "running" while a live driver holds the journal, and else "interrupted".
 
     Raises UsageError for a folder that is no experiment, JournalError for a damaged journal.
     """
@@ -91,9 +90,7 @@ class Results(Described):
 
     @property
     def ended_by(self) -> str | None:
-        """Why it ended early: "time_budget", "target", "patience", "finish" or "same_failure"; else
-        None.
-        """
+        """Why it ended early: "time_budget", "target", "patience", "finish", "same_failure"."""
         return self.history.ended_by
 
     @property

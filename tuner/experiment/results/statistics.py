@@ -1,8 +1,7 @@
 """Means with what they are worth: standard errors, intervals, and comparisons with the best.
 
-Whoever compares the best of several with the others has looked at all of them. Among equal ones the
-best is ahead by luck, the more so the more there are: so its own interval, and those of the others'
-differences from it, count the choice in.
+Among equal groups the best is ahead by luck, the more so the more groups there are. The interval of
+the best group, and those of the differences from it, count that choice in.
 """
 
 from __future__ import annotations
@@ -58,13 +57,10 @@ def mean_of(values: Sequence[float]) -> Mean:
 def mean_of_best(values: Sequence[float], *, among: int, sign: int) -> Mean:
     """The mean of those values, of `among` sets of them, whose mean is the best.
 
-    It is likely to look better than it is, so the interval reaches further to the worse side: as
-    far as `among` independent means, the most flattered one among them, stay from what they
-    estimate in 95 % of cases (Sidak, JASA 1967; Andrews, Kitagawa and McCloskey, "Inference on
-    Winners", QJE 2024, whose projection interval it is on this side). To the better side it is
-    Student's: to be chosen although it looks worse than it is, it must be far ahead.
-
-    sign: 1 where lower values are better, -1 where higher ones are.
+    It likely looks better than it is, so to the worse side the interval covers the most flattered
+    of `among` independent means in 95 % of cases (Sidak, JASA 1967; the projection interval of
+    Andrews, Kitagawa and McCloskey, "Inference on Winners", QJE 2024). To the better side it is
+    Student's. sign: 1 where lower values are better, -1 where higher ones are.
     """
     mean = mean_of(values)
     if mean.standard_error is None:
@@ -79,11 +75,9 @@ def differences_from_best(
 ) -> list[Mean | None]:
     """Of each of `others` less `best`, by key; None where the two share no key.
 
-    best: the group that was chosen for its mean among all of them. The intervals are paired
-    t-intervals at Bonferroni's level for all pairs of groups, so that in at least 95 % of cases all
-    of them hold, whichever group was chosen. Each has the spread and the degrees of freedom of its
-    pair alone: a spread pooled over the groups would tell too many apart where the variances of
-    groups differ. With one other it is the paired t-interval.
+    best: the group with the best mean. The intervals are paired t-intervals at Bonferroni's level
+    for all pairs of groups, so that all of them hold in 95 % of cases or more. Each uses the spread
+    of its pair alone: a pooled one would separate too many groups whose variances differ.
     """
     groups = [values for values in (best, *others) if values]
     level = 1 - (1 - LEVEL) / 2 / max(comb(len(groups), 2), 1)
