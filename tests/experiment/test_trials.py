@@ -7,12 +7,7 @@ from tuner.experiment.trials import Report, Run, TrialError, TrialRecord, failur
 
 @pytest.mark.parametrize(
     ("config", "own", "of_all", "trained"),
-    [
-        ({}, None, 3, 3),
-        ({}, 5, 3, 5),
-        ({"seed": 7}, 5, 3, 7),
-        ({}, None, None, None),
-    ],
+    [({}, None, 3, 3), ({}, 5, 3, 5), ({"seed": 7}, 5, 3, 7), ({}, None, None, None)],
 )
 def test_a_trial_trained_with_its_own_seed_or_that_of_the_experiment(config, own, of_all, trained):
     assert TrialRecord("00001", 0.0, config, seed=own).trained_with(of_all) == trained

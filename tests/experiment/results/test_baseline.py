@@ -54,8 +54,7 @@ def test_the_best_of_guessing_trials_seldom_beats_the_baseline() -> None:
 
 
 @pytest.mark.parametrize(
-    "images",
-    [None, [], {}, {"baseline": 0.5}, {"images": 0}, {"images": "9"}, {"images": 9.0}],
+    "images", [None, [], {}, {"baseline": 0.5}, {"images": 0}, {"images": "9"}, {"images": 9.0}]
 )
 def test_accuracy_of_unknown_images_is_none(images: object) -> None:
     assert accuracy_of("val_accuracy", {"val_accuracy": 0.5}, images) is None

@@ -37,9 +37,7 @@ def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> 
     assert best_json(search, mode="min")[0]["shown"] == "searched"
 
 
-def test_the_best_model_is_the_confirmed_one_unless_a_trial_is_named(
-    search: Results,
-) -> None:
+def test_the_best_model_is_the_confirmed_one_unless_a_trial_is_named(search: Results) -> None:
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     pick = best_model(search)
     assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")

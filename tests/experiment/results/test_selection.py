@@ -4,14 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.experiment.results.selection import (
-    MODES,
-    SCOPES,
-    best_epoch,
-    ranked,
-    score,
-    score_of,
-)
+from tuner.experiment.results.selection import MODES, SCOPES, best_epoch, ranked, score, score_of
 from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.sections import Objective
 
@@ -86,10 +79,7 @@ def test_failed_silent_and_nan_trials_are_not_ranked():
         trial(4, [0.1], metric="accuracy"),
         *(trial(5 + i, [0.5], status=status) for i, status in enumerate(("running", "stopped"))),
     ]
-    assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == [
-        "00005",
-        "00006",
-    ]
+    assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == ["00005", "00006"]
 
 
 def test_the_score_of_a_trial_is_that_of_its_values():

@@ -158,9 +158,7 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
     upper = math.ceil(high / domain.step - _NOISE) * domain.step
     above = 1 if domain.integer and domain.step == 1 else 0  # whose upper bound is exclusive
     return replace(
-        domain,
-        lower=_tidy(max(lower, domain.first)),
-        upper=_tidy(min(upper, domain.last)) + above,
+        domain, lower=_tidy(max(lower, domain.first)), upper=_tidy(min(upper, domain.last)) + above
     )
 
 
