@@ -1,10 +1,7 @@
 """ASHA: the decisions are those of Ray Tune's, but for ties, in the brackets of Hyperband."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +17,11 @@ streams = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120)
 shapes = st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1, 2.5), (5, 5, 2)])
 
 
-def asha(max_t: int, grace_period: int, reduction_factor: float) -> AshaSettings:
+def asha(max_t, grace_period, reduction_factor):
     return AshaSettings(max_t=max_t, grace_period=grace_period, reduction_factor=reduction_factor)
 
 
-def rungs_of(settings: AshaSettings, start: float = 0) -> Rungs:
+def rungs_of(settings, start=0):
     epochs = [rung for rung in settings.rungs() if rung >= start]
     return Rungs(epochs, settings.reduction_factor)
 
@@ -43,12 +40,12 @@ def rungs_of(settings: AshaSettings, start: float = 0) -> Rungs:
         ({"max_t": 10**9, "reduction_factor": 1.2}, "reduction_factor: must be larger"),
     ],
 )
-def test_what_cannot_work_is_refused(raw: dict[str, Any], fault: str) -> None:
+def test_what_cannot_work_is_refused(raw, fault):
     _, faults = parse(AshaSettings, raw)
     assert fault in "\n".join(map(str, faults))
 
 
-def test_rungs() -> None:
+def test_rungs():
     assert asha(10, 1, 3).rungs() == (1, 3, 9)
     assert asha(9, 1, 3).rungs() == (1, 3)
     assert asha(1000, 1, 10).rungs() == (1, 10, 100)
@@ -56,7 +53,7 @@ def test_rungs() -> None:
     assert len(asha(10**9, 1, 1.3).rungs()) < 100
 
 
-def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not() -> None:
+def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not():
     rungs = rungs_of(asha(9, 1, 3))
     assert rungs.goes_on("0", 1, 0.5)
     assert not rungs.goes_on("1", 1, 0.6)
@@ -67,7 +64,7 @@ unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by
 
 
 @given(unequal, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
-def test_decides_as_rays_asha(stream: list[tuple[int, float]], shape: tuple[int, int, int]) -> None:
+def test_decides_as_rays_asha(stream, shape):
     max_t, grace, factor = shape
     ours, rays = rungs_of(asha(*shape)), _Bracket(grace, max_t, factor, 0)
     epochs = dict.fromkeys(range(10), 0)
@@ -81,8 +78,8 @@ def test_decides_as_rays_asha(stream: list[tuple[int, float]], shape: tuple[int,
 
 
 @given(streams)
-def test_the_same_reports_rebuild_the_same_rungs(stream: list[tuple[int, float]]) -> None:
-    def replay() -> Rungs:
+def test_the_same_reports_rebuild_the_same_rungs(stream):
+    def replay():
         rungs = rungs_of(asha(27, 1, 3))
         for epoch, (number, loss) in enumerate(stream, start=1):
             rungs.goes_on(str(number), epoch, loss)
@@ -91,7 +88,7 @@ def test_the_same_reports_rebuild_the_same_rungs(stream: list[tuple[int, float]]
     assert vars(replay()) == vars(replay())
 
 
-def test_brackets_are_as_many_as_rungs_and_one_that_stops_none() -> None:
+def test_brackets_are_as_many_as_rungs_and_one_that_stops_none():
     assert asha(10, 1, 3).max_brackets == 4
     assert asha(5, 5, 2).max_brackets == 1
     assert asha(5, 5, 2).brackets_with(2) == 1
@@ -100,9 +97,7 @@ def test_brackets_are_as_many_as_rungs_and_one_that_stops_none() -> None:
 
 
 @given(shapes, st.integers(0, 40), st.data())
-def test_a_later_end_keeps_every_rung_and_every_trials_bracket(
-    shape: tuple[int, int, float], more: int, data: st.DataObject
-) -> None:
+def test_a_later_end_keeps_every_rung_and_every_trials_bracket(shape, more, data):
     short = asha(*shape)
     longer = short.lengthened(short.max_t + more)
     assert AshaSettings.model_validate(dict(longer)) == longer
@@ -118,7 +113,7 @@ def test_a_later_end_keeps_every_rung_and_every_trials_bracket(
     assert longer.lengthened(longer.max_t + 5).shares(count) == short.shares(count)
 
 
-def test_shares_are_hyperbands() -> None:
+def test_shares_are_hyperbands():
     # max_t 81, grace 1, factor 3: Hyperband's brackets hold 81, 34, 15, 8 and 5 configs
     rounded = [81, 34, 15, 8, 5]
     for share, configs in zip(asha(81, 1, 3).shares(5), rounded, strict=True):
@@ -126,9 +121,7 @@ def test_shares_are_hyperbands() -> None:
 
 
 @given(shapes, st.data())
-def test_trials_are_spread_over_the_brackets_by_their_shares(
-    shape: tuple[int, int, float], data: st.DataObject
-) -> None:
+def test_trials_are_spread_over_the_brackets_by_their_shares(shape, data):
     settings = asha(*shape)
     count = data.draw(st.integers(1, settings.max_brackets))
     shares, bracket_of = settings.shares(count), Brackets(settings, count).bracket_of
@@ -142,24 +135,20 @@ def test_trials_are_spread_over_the_brackets_by_their_shares(
 
 
 @given(streams, shapes)
-def test_one_bracket_decides_as_its_rungs(
-    stream: list[tuple[int, float]], shape: tuple[int, int, float]
-) -> None:
+def test_one_bracket_decides_as_its_rungs(stream, shape):
     one, rungs = Brackets(asha(*shape)), rungs_of(asha(*shape))
     for epoch, (number, loss) in enumerate(stream, start=1):
         assert one.goes_on(str(number), epoch, loss) == rungs.goes_on(str(number), epoch, loss)
 
 
 @given(streams, shapes, st.data())
-def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(
-    stream: list[tuple[int, float]], shape: tuple[int, int, float], data: st.DataObject
-) -> None:
+def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(stream, shape, data):
     settings = asha(*shape)
     count = data.draw(st.integers(1, settings.max_brackets))
     starts = settings.starts(count)
     every = Brackets(settings, count)
     alone = [rungs_of(settings, start) for start in starts]
-    epochs: Counter[int] = Counter()
+    epochs = Counter()
     for number, loss in stream:
         epochs[number] += 1
         bracket = every.bracket_of(number)
@@ -168,7 +157,7 @@ def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(
         assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], loss)
 
 
-def test_how_long_a_trial_is_expected_to_last() -> None:
+def test_how_long_a_trial_is_expected_to_last():
     # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
     assert asha(10, 1, 3).expected_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
     assert asha(10, 10, 3).expected_epochs(1) == 10
@@ -177,7 +166,7 @@ def test_how_long_a_trial_is_expected_to_last() -> None:
     assert asha(9, 1, 3).expected_epochs(2) == pytest.approx(expected)
 
 
-def test_without_stopping_there_is_no_rung() -> None:
+def test_without_stopping_there_is_no_rung():
     whole = AshaSettings(max_t=9, reduction_factor=3, brackets=2).without_stopping()
     assert (whole.max_t, whole.rungs(), whole.brackets_with(2)) == (9, (), 1)
 
@@ -186,9 +175,7 @@ def test_without_stopping_there_is_no_rung() -> None:
     st.lists(st.floats(-1e6, 1e6) | st.integers(-3, 3).map(float), max_size=80),
     st.sampled_from([1.5, 2, 2.7, 3, 4, 10]),
 )
-def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(
-    losses: list[float], reduction_factor: float
-) -> None:
+def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_factor):
     rungs = Rungs([1], reduction_factor)
     for number, loss in enumerate(losses):
         scores = [-before for before in losses[:number]]
@@ -199,8 +186,8 @@ def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(
 
 
 @pytest.mark.parametrize("reduction_factor", [2, 3, 4])
-def test_of_trials_at_chance_no_more_go_on_than_of_others(reduction_factor: float) -> None:
-    def share(losses: list[float]) -> float:
+def test_of_trials_at_chance_no_more_go_on_than_of_others(reduction_factor):
+    def share(losses):
         rungs = Rungs([1], reduction_factor)
         return sum(rungs.goes_on(f"{n:05}", 1, x) for n, x in enumerate(losses)) / len(losses)
 
@@ -209,7 +196,7 @@ def test_of_trials_at_chance_no_more_go_on_than_of_others(reduction_factor: floa
     assert share(chance) <= 1 / reduction_factor + 0.05  # with factor 2, Ray's lets them all go on
 
 
-def test_lots_are_the_trials_own_and_the_same_in_every_process() -> None:
+def test_lots_are_the_trials_own_and_the_same_in_every_process():
     lots = [lot_of(f"{number:05}") for number in range(1000)]
     assert len(set(lots)) == 1000
     assert all(0 <= lot < 1 for lot in lots)
