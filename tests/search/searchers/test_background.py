@@ -1,13 +1,10 @@
 """Suggestions computed ahead of time: no call waits, and one slot gives the same sequence."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import threading
 import time
-from typing import Any
 
 import pytest
 from ray.tune.search import Searcher
@@ -17,47 +14,60 @@ from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
 from tuner.testing.searcher_contract import FINITE, SPACE, loss_of, play
 
-MODEL = BOHB(random_share=0.05, candidates=64)
+
+def plain(space=SPACE, search=LearningSearch):
+    return search(BOHB(random_share=0.05, candidates=64), space, "loss", "min", seed=1)
 
 
-def ahead(slots: int = 1, space: Any = SPACE, search: type[LearningSearch] = LearningSearch) -> Any:
-    return BackgroundSearch(search(MODEL, space, "loss", "min", seed=1), slots=slots)
+def ahead(slots=1, **settings):
+    return BackgroundSearch(plain(**settings), slots=slots)
 
 
-def wait(search: BackgroundSearch, trial_id: str) -> Any:
-    """What the search suggests, once it does."""
+def wait(search, trial_id):
+    """The suggestion, once there is one."""
     for _ in range(1000):
-        config = search.suggest(trial_id)
-        if config is not None:
+        if (config := search.suggest(trial_id)) is not None:
             return config
-        time.sleep(0.005)
-    raise AssertionError("no suggestion in 5 s")
+        time.sleep(0.003)
+    raise AssertionError("no suggestion in 3 s")
 
 
 class Patient(BackgroundSearch):
-    """As the driver does it: asks again until there is one."""
+    """Asks again until there is a suggestion, as the driver does."""
 
-    def suggest(self, trial_id: str) -> Any:
-        for _ in range(1000):
-            config = super().suggest(trial_id)
-            if config is not None:
-                return config
-            time.sleep(0.002)
-        raise AssertionError
+    def suggest(self, trial_id):
+        return wait(super(), trial_id)
 
 
-def test_background_with_one_slot_suggests_the_sequence_of_its_search() -> None:
-    patient = Patient(LearningSearch(MODEL, SPACE, "loss", "min", seed=1))
-    plain = LearningSearch(MODEL, SPACE, "loss", "min", seed=1)
-    assert play(patient, 0, 20) == play(plain, 0, 20)
+class Counted(LearningSearch):
+    """Keeps the names of the trials that it has suggested a config for."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.suggested = []
+
+    def suggest(self, trial_id):
+        self.suggested.append(trial_id)
+        return super().suggest(trial_id)
+
+
+def suggested(search):
+    """How many suggestions have been computed, once all that are to be kept ready are."""
+    search.settle()
+    return len(search.search.suggested)
+
+
+def test_background_with_one_slot_suggests_the_sequence_of_its_search():
+    patient = Patient(plain())
+    assert play(patient, 0, 20) == play(plain(), 0, 20)
     assert patient.origin("00000") == "random"
 
 
-def test_suggest_while_computing_returns_none() -> None:
+def test_suggest_while_computing_returns_none():
     release = threading.Event()
 
     class Slow(LearningSearch):
-        def suggest(self, trial_id: str) -> Any:
+        def suggest(self, trial_id):
             release.wait(60)
             return super().suggest(trial_id)
 
@@ -69,25 +79,7 @@ def test_suggest_while_computing_returns_none() -> None:
     assert wait(search, "a")["fixed"] == 3
 
 
-class Counted(LearningSearch):
-    """Keeps the names of the trials that it has suggested a config for."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.suggested: list[str] = []
-
-    def suggest(self, trial_id: str) -> Any:
-        self.suggested.append(trial_id)
-        return super().suggest(trial_id)
-
-
-def suggested(search: BackgroundSearch) -> int:
-    """How many suggestions have been computed, once all that are to be kept ready are."""
-    search.settle()
-    return len(search.search.suggested)  # type: ignore[attr-defined]
-
-
-def test_suggest_with_many_slots_keeps_spare_suggestions() -> None:
+def test_suggest_with_many_slots_keeps_spare_suggestions():
     search = ahead(slots=64, search=Counted)
     wait(search, "0")
     search.settle()
@@ -95,17 +87,23 @@ def test_suggest_with_many_slots_keeps_spare_suggestions() -> None:
     assert suggested(search) == 64 + 8
 
 
-def test_reports_during_the_first_suggestions_wait_for_all_of_them() -> None:
+def test_suggest_with_few_slots_keeps_no_spare_suggestions():
+    search = ahead(slots=4, search=Counted)
+    wait(search, "0")
+    assert suggested(search) == 1
+
+
+def test_reports_during_the_first_suggestions_wait_for_all_of_them():
     """So that a model need not be fitted anew for each."""
-    order: list[str] = []
+    order = []
 
     class Busy(LearningSearch):
-        def suggest(self, trial_id: str) -> Any:
+        def suggest(self, trial_id):
             order.append("suggest")
             search.on_trial_result("0", {"loss": 1.0, "training_iteration": len(order)})
             return super().suggest(trial_id)
 
-        def on_trial_result(self, trial_id: str, result: Any) -> None:
+        def on_trial_result(self, trial_id, result):
             order.append("report")
 
     search = ahead(slots=64, search=Busy)
@@ -114,13 +112,7 @@ def test_reports_during_the_first_suggestions_wait_for_all_of_them() -> None:
     assert order == ["suggest"] * 65 + ["report"] * 65
 
 
-def test_suggest_with_few_slots_keeps_no_spare_suggestions() -> None:
-    search = ahead(slots=4, search=Counted)
-    wait(search, "0")
-    assert suggested(search) == 1
-
-
-def test_exit_while_computing_finishes_the_suggestion() -> None:
+def test_exit_while_computing_finishes_the_suggestion():
     """A thread that is killed inside of numpy aborts the process."""
     code = (
         "import time\n"
@@ -137,51 +129,37 @@ def test_exit_while_computing_finishes_the_suggestion() -> None:
     assert (done.returncode, done.stdout) == (0, "computed\n")
 
 
-def test_suggest_in_a_finite_space_finishes() -> None:
+def test_suggest_in_a_finite_space_finishes():
     search = ahead(space=FINITE)
     configs = [wait(search, str(number)) for number in range(9)]
     assert len({json.dumps(config) for config in configs}) == 9
     assert wait(search, "9") == Searcher.FINISHED
 
 
-def test_suggest_after_an_error_in_the_thread_raises_it() -> None:
+def test_suggest_after_an_error_in_the_thread_raises_it():
     class Broken(LearningSearch):
-        def suggest(self, trial_id: str) -> Any:
+        def suggest(self, trial_id):
             raise ZeroDivisionError
 
-    search = ahead(search=Broken)
     with pytest.raises(ZeroDivisionError):
-        wait(search, "a")
+        wait(ahead(search=Broken), "a")
 
 
-def test_first_suggestion_knows_earlier_points() -> None:
+def test_first_suggestion_knows_earlier_points():
     search = ahead(slots=64, space={"a": "choice([1, 2])"})
     search.add_evaluated_point({"a": 1}, 0.5)
     assert wait(search, "00000") == {"a": 2}
 
 
-def test_replay_of_earlier_trials_suggests_nothing() -> None:
-    """A suggestion then could repeat a config of the next earlier trial."""
-    plain = LearningSearch(MODEL, SPACE, "loss", "min", seed=1)
-    before = play(plain, 0, 12)
+def test_replay_of_earlier_trials_reports_at_once_and_suggests_nothing():
+    """Else a complete journal would wait in the inbox, and a suggestion could repeat a config."""
+    uninterrupted = plain()
     search = ahead(slots=16, search=Counted)
-    for number, config in enumerate(before):
-        search.take_trial(f"{number:05d}", config)
-        search.on_trial_complete(
-            f"{number:05d}", {"loss": loss_of(config), "training_iteration": 1}
-        )
-        search.settle()
-    assert wait(search, "00012") == plain.suggest("00012")
+    for number, config in enumerate(play(uninterrupted, 0, 12)):
+        trial_id, result = f"{number:05d}", {"loss": loss_of(config), "training_iteration": 1}
+        search.take_trial(trial_id, config)
+        search.on_trial_complete(trial_id, result)
+        assert search.search.origin(trial_id) == "resumed"
+        assert search.search.observations.trials[trial_id].reports
+    assert wait(search, "00012") == uninterrupted.suggest("00012")
     assert suggested(search) == 1 + 2  # none as for a search that has no reports yet
-
-
-def test_replay_of_earlier_trials_reports_at_once() -> None:
-    """Else all of a journal would wait in the inbox, and need its memory."""
-    search = ahead(slots=16)
-    for number, config in enumerate(
-        play(LearningSearch(MODEL, SPACE, "loss", "min", seed=1), 0, 3)
-    ):
-        search.take_trial(str(number), config)
-        search.on_trial_complete(str(number), {"loss": loss_of(config), "training_iteration": 1})
-        assert search.search.origin(str(number)) == "resumed"
-    assert search.search.observations.trials.keys() == {"0", "1", "2"}

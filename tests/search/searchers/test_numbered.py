@@ -1,11 +1,6 @@
 """What grid and random search share: configs by number, and nothing that is learned."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from ray.tune.search import Searcher
@@ -17,27 +12,31 @@ from tuner.search.searchers.random import RandomSettings
 from tuner.spec.strategies import SEARCHERS
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", "k": 3}
+FINITE = {"a": "choice([1, 2, 3, 4, 5])", "b": "randint(0, 3)"}
 
 
-def numbered(strategy: str, space: dict[str, object], **settings: Any) -> NumberedSearch:
-    settings |= {"space": space}
-    searcher = SEARCHERS.settings(strategy).model_validate(settings).build(0)
-    assert isinstance(searcher, NumberedSearch)
-    return searcher
+def numbered(strategy, space, **settings):
+    return SEARCHERS.settings(strategy)(space=space, **settings).build(0)
 
 
-def test_forbidden_configs_are_left_out() -> None:
-    grid = numbered("grid", {"a": "choice([1, 2, 3])"}, forbid=["a == 2"])
-    assert [grid.suggest(str(i)) for i in range(3)] == [{"a": 1}, {"a": 3}, Searcher.FINISHED]
-    finite = numbered("random", {"a": "choice([1, 2, 3])"}, forbid=["a == 2"])
-    assert sorted(finite.suggest(str(i))["a"] for i in range(2)) == [1, 3]
+def suggestions(search, numbers):
+    return [search.suggest(str(number)) for number in numbers]
+
+
+@pytest.mark.parametrize("strategy", ["grid", "random"])
+def test_forbidden_configs_are_left_out(strategy):
+    finite = numbered(strategy, {"a": "choice([1, 2, 3])"}, forbid=["a == 2"])
+    assert sorted(config["a"] for config in suggestions(finite, range(2))) == [1, 3]
     assert finite.suggest("2") == Searcher.FINISHED
+    assert finite.origin("0") == strategy
+
+
+def test_forbidden_configs_of_an_infinite_space_are_left_out():
     wide = numbered("random", SPACE, forbid=["lr > 0.01"])
-    assert all(wide.suggest(str(i))["lr"] <= 0.01 for i in range(50))
-    assert (grid.origin("0"), wide.origin("0")) == ("grid", "random")
+    assert all(config["lr"] <= 0.01 for config in suggestions(wide, range(50)))
 
 
-def test_neither_reports_nor_rays_snapshots_change_what_is_suggested(tmp_path: Path) -> None:
+def test_reports_and_snapshots_do_not_change_what_is_suggested(tmp_path):
     search = numbered("random", SPACE)
     config = search.suggest("00003")
     search.on_trial_complete("00003", {"loss": 1.0})
@@ -47,7 +46,7 @@ def test_neither_reports_nor_rays_snapshots_change_what_is_suggested(tmp_path: P
     assert search.seed_of("00003") is None
 
 
-def test_trials_that_are_passed_over_are_not_counted() -> None:
+def test_pass_over_does_not_count_trials():
     search = NumberedSearch("grid", lambda number: {"number": number}, seeds=(7, 8))
     assert search.suggest("00001") == {"number": 0}
     search.pass_over("00002")
@@ -57,63 +56,48 @@ def test_trials_that_are_passed_over_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "space"),
-    [
-        ("random", SPACE),
-        ("random", {"a": "choice([1, 2, 3, 4, 5])", "b": "randint(0, 3)"}),
-        ("grid", {"a": "choice([1, 2, 3, 4, 5])", "b": "randint(0, 3)"}),
-    ],
+    ("strategy", "space"), [("random", SPACE), ("random", FINITE), ("grid", FINITE)]
 )
-def test_what_is_skipped_is_left_out_and_the_rest_keeps_its_order(
-    strategy: str, space: dict[str, object]
-) -> None:
-    whole = [numbered(strategy, space).suggest(str(i)) for i in range(12)]
-    rest = numbered(strategy, space)
-    rest.skip([whole[0], whole[3], whole[4], {"strange": 1}])
-    assert [rest.suggest(str(i)) for i in range(9)] == [*whole[1:3], *whole[5:]]
-    late = numbered(strategy, space)
-    late.skip([whole[0], whole[3], whole[4]])
-    assert late.suggest("8") == whole[11]  # whichever is asked for first, as after a resume
+def test_skip_leaves_configs_out_and_keeps_the_order_of_others(strategy, space):
+    configs = suggestions(numbered(strategy, space), range(12))
+    search, late = numbered(strategy, space), numbered(strategy, space)
+    search.skip([configs[0], configs[3], configs[4], {"strange": 1}])
+    assert suggestions(search, range(9)) == [*configs[1:3], *configs[5:]]
+    late.skip([configs[0], configs[3], configs[4]])
+    assert late.suggest("8") == configs[11]  # in any order of numbers, as after a resume
 
 
-def test_all_that_is_skipped_leaves_nothing() -> None:
+def test_skip_of_all_configs_finishes():
     search = numbered("grid", {"a": "choice([1, 2])"})
     search.skip([{"a": 1}, {"a": 2}])
     assert search.suggest("0") == Searcher.FINISHED
 
 
-def random_search(space: dict[str, object], forbid: Sequence[str] = ()) -> Searcher:
-    return RandomSettings(space=space, forbid=forbid).build(0)
-
-
-@pytest.mark.parametrize("backwards", [False, True])
-def test_a_finite_space_is_drawn_without_repeats_until_it_is_used_up(backwards: bool) -> None:
+@pytest.mark.parametrize("order", [range(10), range(9, -1, -1)])
+def test_finite_space_is_drawn_without_repeats(order):
     space = {"a": "choice([1, 2, 3])", "b": "choice(['x', {'n': randint(0, 2)}])"}
-    search = random_search(space)
-    order = range(9, -1, -1) if backwards else range(10)
-    configs = {i: search.suggest(str(i)) for i in order}
+    configs = dict(zip(order, suggestions(numbered("random", space), order), strict=True))
     assert configs[9] == Searcher.FINISHED
     assert len({json.dumps(configs[i]) for i in range(9)}) == 9
 
 
-def test_a_space_too_large_to_be_listed_is_not() -> None:
+def test_finite_space_with_rare_configs_is_drawn_completely():
+    configs = suggestions(numbered("random", {"n": "lograndint(1, 200)"}), range(199))
+    assert sorted(config["n"] for config in configs) == list(range(1, 200))
+
+
+def test_large_finite_space_is_not_listed():
     space = {"a": "randint(0, 1000000000000)"}
-    drawn = random_search(space, forbid=["a < 500000000000"])
-    assert all(drawn.suggest(str(i))["a"] >= 5 * 10**11 for i in range(20))
-    nothing = random_search(space, forbid=["a >= 0"])
+    drawn = numbered("random", space, forbid=["a < 500000000000"])
+    assert all(config["a"] >= 5 * 10**11 for config in suggestions(drawn, range(20)))
     with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
-        nothing.suggest("0")
+        numbered("random", space, forbid=["a >= 0"]).suggest("0")
 
 
-def test_rare_configs_of_a_finite_space_are_found_too() -> None:
-    search = random_search({"n": "lograndint(1, 200)"})
-    assert sorted(search.suggest(str(i))["n"] for i in range(199)) == list(range(1, 200))
-
-
-def test_what_comes_first_is_tried_and_a_repeat_or_what_is_forbidden_is_drawn_instead() -> None:
+def test_distinct_searcher_draws_in_place_of_repeated_and_forbidden_configs():
     settings = RandomSettings(space={"n": "randint(0, 9)"}, forbid=["n == 8"])
     search = distinct_searcher(settings, 0, lambda number: {"n": (3, 3, 8)[number]})
-    first, second, third = (search.suggest(str(number))["n"] for number in range(3))
+    first, second, third = (config["n"] for config in suggestions(search, range(3)))
     assert first == 3
     assert len({first, second, third, 8}) == 4
     assert search.origin("0") == "random"
