@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tuner import process
 from tuner.errors import InterruptedSearchError
 from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET
 from tuner.experiment.history import History
@@ -17,7 +18,8 @@ from tuner.spec.space.parsing import parse_space
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stop_request_after_a_signal_is_requested(number):
-    with StopRequest(None) as stop:
+    stop = StopRequest(None)
+    with process.handled(stop.on_signal):
         assert not stop.requested
         os.kill(os.getpid(), number)
         assert (stop.requested, stop.signal) == (True, number)
@@ -25,7 +27,8 @@ def test_stop_request_after_a_signal_is_requested(number):
 
 
 def test_stop_request_keeps_the_first_signal_and_raises_a_second_ctrl_c():
-    with StopRequest(None) as stop:
+    stop = StopRequest(None)
+    with process.handled(stop.on_signal):
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):

@@ -6,10 +6,8 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any
 
-from tuner import process
 from tuner.errors import TunerError
 from tuner.experiment.events import (
     COMPLETED,
@@ -39,8 +37,7 @@ _ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
 class StopRequest:
     """Whether the search is to end now, and why: a `signal`, an `error`, or a `reason`.
 
-    As a context it handles SIGINT, SIGTERM and SIGHUP, unless they are ignored. The first one
-    counts; a second Ctrl-C raises KeyboardInterrupt.
+    Of the signals that it handles the first one counts; a second Ctrl-C raises KeyboardInterrupt.
     """
 
     def __init__(self, time_budget_s: float | None) -> None:
@@ -49,7 +46,6 @@ class StopRequest:
         self.error: TunerError | None = None
         self.reason: str | None = None
         self._begun = time.monotonic()
-        self._handled = ExitStack()
 
     @property
     def requested(self) -> bool:
@@ -67,14 +63,8 @@ class StopRequest:
         """End the search because of `error`; callable from any thread."""
         self.error = error
 
-    def __enter__(self) -> Self:
-        self._handled.enter_context(process.handled(self._on_signal))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._handled.close()
-
-    def _on_signal(self, number: int, frame: object) -> None:
+    def on_signal(self, number: int, frame: object) -> None:
+        """Handle a signal."""
         if self.signal is None:
             self.signal = number
         elif number == signal.SIGINT:

@@ -61,7 +61,7 @@ class TuneRun:
                 process.lasting(),
                 self._sync.running(driver.journal, stop.fail),
                 cluster.connect(spec=driver.spec),
-                stop,
+                process.handled(stop.on_signal),
                 self._observers(trackers),
             ):
                 self._tune()

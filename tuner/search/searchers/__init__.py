@@ -21,11 +21,12 @@ def numbered_searcher(
     strategy: str,
     config_of: Callable[[int], dict[str, Any] | None],
     seeds: Sequence[int | None] = (None,),
+    forbid: Sequence[str] = (),
 ) -> Searcher:
     """The searcher whose config k depends on k alone; see `NumberedSearch`."""
     from tuner.search.searchers._numbered import NumberedSearch
 
-    return NumberedSearch(strategy, config_of, seeds)
+    return NumberedSearch(strategy, config_of, seeds, forbid)
 
 
 def distinct_searcher(

@@ -21,8 +21,9 @@ _DRAWS = 100  # repeats, before the remaining configs are listed
 class NumberedSearch(Searcher):
     """`suggest("00007")` is always `config_of(7)`, which is None after the last config.
 
-    Trials that are passed over are not counted. strategy: its name, the origin of its configs.
-    seeds: of the trials in turn; None stands for the experiment's.
+    Forbidden and skipped configs are left out, and trials that are passed over are not counted.
+    strategy: its name, the origin of its configs. seeds: of the trials in turn; None stands for the
+    experiment's.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class NumberedSearch(Searcher):
         strategy: str,
         config_of: Callable[[int], dict[str, Any] | None],
         seeds: Sequence[int | None] = (None,),
+        forbid: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        self._constraints = Constraints(forbid)
         self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
         self._passed: list[int] = []  # numbers of trials
         self._skipped: frozenset[str] = frozenset()  # keys of configs
-        self._numbers: list[int] = []  # of the first configs that are not skipped
+        self._numbers: list[int] = []  # of the first configs that are not left out
         self._next = 0  # the first number that was not checked
 
     def skip(self, configs: Iterable[Mapping[str, Any]]) -> None:
@@ -48,14 +51,14 @@ class NumberedSearch(Searcher):
         return Searcher.FINISHED if config is None else config
 
     def _config(self, number: int) -> dict[str, Any] | None:
-        """Config `number` of those that are not skipped."""
-        if not self._skipped:
+        """Config `number` of those that are not left out."""
+        if not self._skipped and not self._constraints:
             return self._config_of(number)
         while len(self._numbers) <= number:
             config = self._config_of(self._next)
             if config is None:
                 return None
-            if config_key(config) not in self._skipped:
+            if self._constraints.allow(config) and config_key(config) not in self._skipped:
                 self._numbers.append(self._next)
             self._next += 1
         return self._config_of(self._numbers[number])

@@ -34,14 +34,13 @@ SETTINGS = BayesOptSettings
 
 def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    return learning_searcher(_model(settings.engine), settings, seed, **context)
-
-
-def _model(engine: str) -> Model:
-    if engine == "tuner":
+    model: Model
+    if settings.engine == "tuner":
         from tuner.search.searchers._bayesopt import BayesOpt
 
-        return BayesOpt()
-    from tuner.search.searchers._libraries import LibraryGP
+        model = BayesOpt()
+    else:
+        from tuner.search.searchers._libraries import LibraryGP
 
-    return LibraryGP()
+        model = LibraryGP()
+    return learning_searcher(model, settings, seed, **context)

@@ -66,15 +66,12 @@ SETTINGS = HyperOptSettings
 
 def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    return learning_searcher(_model(settings), settings, seed, **context)
+    model: Model = TPE(settings.gamma, settings.candidates)
+    if settings.engine == "hyperopt":
+        from tuner.search.searchers._libraries import HyperOptTPE
 
-
-def _model(settings: HyperOptSettings) -> Model:
-    if settings.engine == "tuner":
-        return TPE(settings.gamma, settings.candidates)
-    from tuner.search.searchers._libraries import HyperOptTPE
-
-    return HyperOptTPE()
+        model = HyperOptTPE()
+    return learning_searcher(model, settings, seed, **context)
 
 
 @dataclass(frozen=True, slots=True)
