@@ -1,12 +1,6 @@
-"""What a searcher knows of trials, how they end, and what of it a model is fitted to.
-
-Trials of different age are compared at equal epochs only.
-"""
-
-from __future__ import annotations
+"""What a searcher knows of trials, and what of it a model is fitted to."""
 
 import math
-from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,8 +10,6 @@ from hypothesis import strategies as st
 from tuner.search.searchers._observations import (
     ENDED,
     FAILED,
-    LOST,
-    ModelInput,
     Observation,
     Observations,
     expected_losses,
@@ -27,84 +19,77 @@ from tuner.spec.sections import Objective
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
 
-
-def trial(x: int = 1) -> Observation:
-    return Observation({"x": x}, "random")
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, None, "high"])
-def test_a_trial_that_ends_without_a_number_has_failed(value: Any) -> None:
-    seen = trial()
-    seen.add(0.5, 1)
-    seen.add(value, 2)
-    seen.end()
-    assert seen.status == FAILED
-    assert seen.reports == {1: 0.5}
-
-
-def test_one_that_comes_back_to_numbers_has_not_failed() -> None:
-    seen = trial()
-    seen.add(math.nan, 1)
-    seen.add(0.5, 2)
-    seen.end()
-    assert seen.status == ENDED
-
-
-def test_all_that_were_tried_must_not_come_again_but_for_lost_ones() -> None:
-    observations = Observations()
-    observations.warm = [trial(1)]
-    observations.trials = {"a": trial(2), "b": trial(3), "c": trial(4)}
-    observations.trials["b"].end(lost=True)
-    observations.trials["c"].end(error=True)
-    assert observations.trials["b"].status == LOST
-    assert len(observations.tried()) == 3
-    assert [trial.config["x"] for trial in observations] == [1, 2, 3, 4]
-    assert observations.running("a") is observations.trials["a"]
-    assert observations.running("b") is observations.running("unknown") is None
-
-
 ENCODING = Encoding(parse_space({"x": "uniform(0, 1)"}))
 
 
-def data(
-    *reports: dict[int, float], mode: Literal["min", "max"] = "min", max_t: int | None = None
-) -> ModelInput:
+def observations_of(*reports):
+    """Trials with these reports, spread over the space."""
     observations = Observations()
-    observations.trials = {
-        str(i): Observation({"x": (i + 0.5) / len(reports)}, "random", reports=reported)
-        for i, reported in enumerate(reports)
-    }
-    return model_input(observations, ENCODING, Objective(mode=mode), max_t)
+    for i, reported in enumerate(reports):
+        config = {"x": (i + 0.5) / len(reports)}
+        observations.trials[str(i)] = Observation(config, "random", reports=reported)
+    return observations
 
 
-def test_trials_without_a_value_are_pending() -> None:
-    found = data({1: 2.0}, {})
-    assert found.u_ND.tolist() == [[0.25]]
-    assert found.pending_PD.tolist() == [[0.75]]
-    assert found.live_N.tolist() == [True]
+def data(*reports, mode="min", max_t=None):
+    return model_input(observations_of(*reports), ENCODING, Objective(mode=mode), max_t)
 
 
-def test_less_is_better_for_the_model_whatever_the_mode() -> None:
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        *(((0.5, value), FAILED) for value in (math.nan, math.inf, None, "high")),
+        ((math.nan, 0.5), ENDED),
+    ],
+)
+def test_end_without_a_number_in_the_last_report_is_failed(values, status):
+    trial = Observation({"x": 1}, "random")
+    for epoch, value in enumerate(values, start=1):
+        trial.add(value, epoch)
+    trial.end()
+    assert trial.status == status
+    assert list(trial.reports.values()) == [0.5]
+
+
+def test_tried_has_all_configs_but_lost_ones():
+    observations = observations_of({}, {}, {})
+    observations.warm = [Observation({"x": 0.9}, "warm")]
+    running, lost, failed = observations.trials.values()
+    lost.end(lost=True)
+    failed.end(error=True)
+    assert observations.tried() == {t.key for t in (running, failed, *observations.warm)}
+    assert list(observations) == [*observations.warm, running, lost, failed]
+    assert observations.running("0") is running
+    assert observations.running("1") is observations.running("unknown") is None
+
+
+def test_model_input_has_trials_without_a_value_as_pending():
+    given_data = data({1: 2.0}, {})
+    assert given_data.u_ND.tolist() == [[0.25]]
+    assert given_data.pending_PD.tolist() == [[0.75]]
+    assert given_data.live_N.tolist() == [True]
+
+
+def test_model_input_without_trials_is_empty():
+    empty = data()
+    assert (empty.u_ND.shape, empty.pending_PD.shape, empty.failed_ND.shape) == ((0, 1),) * 3
+    assert len(empty.loss_N) == 0
+
+
+def test_model_input_has_losses_whatever_the_mode():
     assert data({1: 3.0}, mode="max").curves == [{1: -3.0}]
 
 
 @pytest.mark.parametrize(("max_t", "epoch"), [(10, 10), (None, 4)])
-def test_a_value_of_a_whole_trial_counts_at_its_last_epoch(max_t: int | None, epoch: int) -> None:
+def test_model_input_counts_a_whole_trial_at_its_last_epoch(max_t, epoch):
     assert data({0: 7.0}, {4: 1.0}, max_t=max_t).curves[0] == {epoch: 7.0}
 
 
-def test_of_no_trials_there_is_nothing_to_know() -> None:
-    found = data()
-    assert (found.u_ND.shape, found.pending_PD.shape, found.failed_ND.shape) == ((0, 1),) * 3
-    assert len(found.loss_N) == 0
+def test_stops_early_once_a_trial_is_over_before_another():
+    observations = observations_of({}, {})
+    old, young = observations.trials.values()
 
-
-def test_a_search_stops_early_once_a_trial_is_over_before_another() -> None:
-    old, young = Observation({"x": 0.1}, "random"), Observation({"x": 0.2}, "random")
-    observations = Observations()
-    observations.trials = {"a": old, "b": young}
-
-    def stops_early() -> bool:
+    def stops_early():
         return model_input(observations, ENCODING, Objective(), None).stops_early
 
     assert not stops_early()
@@ -116,63 +101,49 @@ def test_a_search_stops_early_once_a_trial_is_over_before_another() -> None:
     assert not stops_early()
 
 
+@pytest.mark.parametrize(
+    ("curves", "losses"),
+    [
+        ([{1: 3.0, 2: 1.0}, {1: 0.0, 2: 2.0}], [1.0, 2.0]),  # of one age
+        (  # stopped ones are expected where those like them ended
+            [{1: 1.0, 2: 0.1}, {1: 2.0, 2: 0.3}, {1: 3.0, 2: 0.9}, {1: 1.5}, {1: 9.0}, {1: 0.5}],
+            [0.1, 0.3, 0.9, 0.2, 0.9 + 6e-9, 0.1 - 5e-10],
+        ),
+        ([{10: 0.1}, {10: 0.9}, {1: 7.0}, {1: 5.0}], [0.1, 0.9, 0.9, 0.1]),  # not comparable
+        (
+            [{1: 1.0, 2: 0.5}, {1: 1.1, 2: 0.6}, {1: 2.0, 2: 1e308}, {1: 1.05}],
+            [0.5, 0.6, 1e100, 0.55],
+        ),
+    ],
+)
+def test_expected_losses_compare_trials_at_equal_epochs(curves, losses):
+    np.testing.assert_allclose(expected_losses(curves), losses, rtol=1e-12)
+
+
+def test_expected_losses_prefer_no_trial_for_its_age():
+    assert np.argmin(expected_losses([{1: 2.0}, {1: 2.5, 2: 1.0}])) == 0
+
+
 loss = st.integers(-640, 640).map(lambda k: k / 128)  # sums of these are exact
 curve = st.lists(loss, min_size=1, max_size=6).map(lambda losses: dict(enumerate(losses, start=1)))
-
-
-def test_trials_of_one_age_have_their_last_loss() -> None:
-    assert expected_losses([{1: 3.0, 2: 1.0}, {1: 0.0, 2: 2.0}]).tolist() == [1.0, 2.0]
-
-
-def test_a_longer_trial_is_not_better_for_its_age() -> None:
-    young, old = {1: 2.0}, {1: 2.5, 2: 1.0}
-    assert np.argmin(expected_losses([young, old])) == 0
-
-
-def test_a_stopped_trial_stands_where_those_like_it_ended() -> None:
-    went_on = [{1: 1.0, 2: 0.1}, {1: 2.0, 2: 0.3}, {1: 3.0, 2: 0.9}]
-    found = expected_losses([*went_on, {1: 1.5}, {1: 9.0}, {1: 0.5}])
-    assert np.allclose(found, [0.1, 0.3, 0.9, 0.2, 0.9, 0.1])
-    assert found[4] > found[2]
-    assert found[5] < found[0]
-
-
-def test_those_that_nobody_can_be_compared_with_are_spread_over_the_others() -> None:
-    assert expected_losses([{10: 0.1}, {10: 0.9}, {1: 7.0}, {1: 5.0}]).tolist() == [
-        0.1,
-        0.9,
-        0.9,
-        0.1,
-    ]
 
 
 @given(st.lists(curve, min_size=1, max_size=8), st.randoms())
 def test_expected_losses_depend_neither_on_order_nor_on_a_drop_shared_by_all_epochs(curves, random):
     shuffled = random.sample(range(len(curves)), len(curves))
-    found = expected_losses(curves)
-    assert np.allclose(expected_losses([curves[i] for i in shuffled]), found[shuffled])
+    losses = expected_losses(curves)
+    assert np.allclose(expected_losses([curves[i] for i in shuffled]), losses[shuffled])
     last = max(max(c) for c in curves)
     moved = [{t: loss - 100 * t for t, loss in c.items()} for c in curves]
-    assert np.allclose(expected_losses(moved), found - 100 * last, atol=1e-6)
-
-
-@given(st.lists(curve, max_size=8))
-def test_expected_losses_are_finite(curves) -> None:
-    assert np.isfinite(
-        expected_losses([{t: 3e307 * x for t, x in c.items()} for c in curves])
-    ).all()
-
-
-def test_one_that_diverged_does_not_decide_where_others_stand() -> None:
-    steady = [{1: 1.0, 2: 0.5}, {1: 1.1, 2: 0.6}]
-    found = expected_losses([*steady, {1: 2.0, 2: 1e308}, {1: 1.05}])
-    assert found[-1] == pytest.approx(0.55)
+    assert np.allclose(expected_losses(moved), losses - 100 * last, atol=1e-6)
 
 
 @given(st.lists(curve, min_size=1, max_size=8))
-def test_expected_losses_keep_the_order_of_trials_of_one_age(curves) -> None:
-    found = expected_losses(curves)
+def test_expected_losses_are_finite_and_keep_the_order_of_trials_of_one_age(curves):
+    huge = [{t: 3e307 * x for t, x in c.items()} for c in curves]
+    assert np.isfinite(expected_losses(huge)).all()
+    losses = expected_losses(curves)
     for i, a in enumerate(curves):
         for j, b in enumerate(curves):
             if max(a) == max(b) and a[max(a)] < b[max(b)]:
-                assert found[i] <= found[j]
+                assert losses[i] <= losses[j]
