@@ -1,10 +1,5 @@
 """The experiment that retrains the leaders, and when one is made; integration/ runs it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from confirmed import lengthened, retrained, searched
 from synthetic import Writer, make_folder
@@ -19,14 +14,14 @@ FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}
 
 
 @pytest.fixture
-def search(tmp_path: Path) -> Results:
+def search(tmp_path):
     trainable = "tuner.vision.image_classifier:ImageClassifier"
     return searched(tmp_path / "digits", FOUND, trainable=trainable, time_budget_s=60, seed=7)
 
 
-def test_the_leaders_train_to_their_full_length_with_seeds_after_the_searchs(
-    search: Results,
-) -> None:
+def test_confirming_spec_trains_leaders_completely_with_fresh_seeds(
+    search,
+):
     spec = confirming_spec(search, top=2, seeds=3)
     assert (spec.name, spec.folder.parent) == ("digits-confirm", search.folder.parent)
     assert spec.search.model_dump(mode="json") == {
@@ -51,11 +46,11 @@ def test_the_leaders_train_to_their_full_length_with_seeds_after_the_searchs(
     assert (spec.training, spec.resources) == (search.spec.training, search.spec.resources)
 
 
-def test_more_leaders_than_there_are_is_all(search: Results) -> None:
+def test_confirming_spec_of_too_many_leaders_has_all_trials(search):
     assert confirming_spec(search, top=9, seeds=1).trials == 4
 
 
-def test_a_seed_that_was_searched_is_set_anew(tmp_path: Path) -> None:
+def test_confirming_spec_replaces_a_searched_seed(tmp_path):
     folder = make_folder(
         tmp_path / "x",
         search={"strategy": "random", "space": {"lr": "uniform(0, 1)", "seed": "choice([2, 3])"}},
@@ -72,7 +67,7 @@ def test_a_seed_that_was_searched_is_set_anew(tmp_path: Path) -> None:
     assert (spec.scheduler, spec.epochs) == (None, 2)
 
 
-def test_what_cannot_be_confirmed_is_told(tmp_path: Path, search: Results) -> None:
+def test_confirming_spec_of_an_unsuitable_search_is_refused(tmp_path, search):
     results = retrained(search, [[0.9, 0.8]])
     with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
         confirming_spec(results, top=1, seeds=1)
@@ -93,10 +88,8 @@ def test_what_cannot_be_confirmed_is_told(tmp_path: Path, search: Results) -> No
         confirming_spec(Results(seeds.folder), top=1, seeds=1)
 
 
-def test_what_was_retrained_is_read_and_not_trained_again(
-    search: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_ray(*_: Any, **__: Any) -> None:
+def test_confirm_twice_reads_the_first_confirmation(search, monkeypatch):
+    def no_ray(*_, **__):
         raise AssertionError("starts Ray")
 
     monkeypatch.setattr(module.cluster, "connect", no_ray)
@@ -108,6 +101,6 @@ def test_what_was_retrained_is_read_and_not_trained_again(
         confirm(lengthened(search), top=2, seeds=2)
 
 
-def test_a_confirmation_is_not_ended_by_what_ended_the_search(tmp_path: Path) -> None:
+def test_confirming_spec_has_no_stop_rules(tmp_path):
     search = searched(tmp_path / "digits", FOUND, stop={"target": 0.5, "patience_epochs": 1})
     assert confirming_spec(search, top=1, seeds=1).stop == Stop()

@@ -1,7 +1,5 @@
 """The model of learning curves, against curves whose ends are known."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +12,7 @@ from tuner.search.curves import CurveModel, Scale, at_milestones, milestones
 EPOCHS = milestones(50)
 
 
-def power_laws(count: int, noise: float = 0.0) -> np.ndarray:
+def power_laws(count, noise=0.0):
     """Losses at the milestones of curves that fall to different ends at different speeds."""
     rng = np.random.default_rng(0)
     end, speed = rng.uniform(0.05, 0.5, (count, 1)), rng.uniform(0.3, 1.5, (count, 1))
@@ -22,7 +20,7 @@ def power_laws(count: int, noise: float = 0.0) -> np.ndarray:
     return losses * np.exp(noise * rng.standard_normal(losses.shape))
 
 
-def cut(loss_NK: np.ndarray, known: int) -> np.ndarray:
+def cut(loss_NK, known):
     """All but the first half of the trials cut off after `known` milestones."""
     loss_NK = loss_NK.copy()
     loss_NK[len(loss_NK) // 2 :, known:] = np.nan
@@ -30,20 +28,20 @@ def cut(loss_NK: np.ndarray, known: int) -> np.ndarray:
 
 
 @given(st.integers(1, 10_000))
-def test_milestones_ascend_from_the_first_epoch_to_the_last(max_t: int) -> None:
+def test_milestones_ascend_from_the_first_epoch_to_the_last(max_t):
     epochs = milestones(max_t)
     assert epochs[0] == 1
     assert epochs[-1] == max_t
     assert all(a < b <= 3 * a for a, b in pairwise(epochs))
 
 
-def test_curves_at_milestones() -> None:
+def test_at_milestones_interpolates_until_the_end():
     table = at_milestones([{1: 8.0, 4: 2.0}, {2: 3.0}, {1: 1.0, 2: 0.5, 4: 0.1}], (1, 2, 4))
     np.testing.assert_allclose(table, [[8, 5, 2], [3, 3, np.nan], [1, 0.5, 0.1]])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_the_later_a_trial_ends_the_better_its_end_is_known(noise: float) -> None:
+def test_ends_of_later_trials_are_known_better(noise):
     whole = power_laws(80, noise)
     errors, deviations = [], []
     for known in range(1, len(EPOCHS)):
@@ -56,7 +54,7 @@ def test_the_later_a_trial_ends_the_better_its_end_is_known(noise: float) -> Non
 
 
 @pytest.mark.parametrize("known", [1, 3, 6])
-def test_two_deviations_cover_about_what_they_should(known: int) -> None:
+def test_ends_are_covered_by_two_deviations(known):
     whole = power_laws(400, noise=0.03)
     model = CurveModel(cut(whole, known))
     ends = model.ends()
@@ -64,7 +62,7 @@ def test_two_deviations_cover_about_what_they_should(known: int) -> None:
     assert 0.88 < (off < 2).mean() <= 1
 
 
-def test_a_whole_trial_ends_where_it_ended() -> None:
+def test_ends_of_complete_trials_are_their_last_losses():
     whole = power_laws(10)
     model = CurveModel(whole)
     ends = model.ends()
@@ -74,7 +72,7 @@ def test_a_whole_trial_ends_where_it_ended() -> None:
 
 
 @given(st.floats(1e-6, 1e6), st.floats(-1e3, 1e3))
-def test_unit_and_origin_do_not_matter(unit: float, origin: float) -> None:
+def test_ends_do_not_depend_on_unit_and_origin(unit, origin):
     losses = cut(power_laws(12), 3)
     ends, moved = CurveModel(losses).ends(), CurveModel(origin + unit * losses).ends()
     np.testing.assert_allclose(moved.mean_N, ends.mean_N, atol=1e-3)
@@ -82,7 +80,7 @@ def test_unit_and_origin_do_not_matter(unit: float, origin: float) -> None:
 
 
 @pytest.mark.parametrize("odd", [0.0, 1e300, -1e300])
-def test_what_diverged_and_what_is_all_the_same_have_finite_ends(odd: float) -> None:
+def test_ends_of_diverged_and_equal_curves_are_finite(odd):
     losses = cut(power_laws(12), 3)
     losses[1] = odd
     for table in (losses, np.full((5, 4), odd)):
@@ -93,14 +91,14 @@ def test_what_diverged_and_what_is_all_the_same_have_finite_ends(odd: float) -> 
         assert np.isfinite(model.scale.losses(ends.mean_N + 5 * ends.sd_N)).all()
 
 
-def test_the_chance_to_be_better_than_oneself_is_a_half() -> None:
+def test_chances_against_the_same_end_are_a_half():
     ends = CurveModel(cut(power_laws(12), 3)).ends()
     assert ends.chances(ends.mean_N[9], ends.sd_N[9])[9] == pytest.approx(0.5)
     assert ends.chances(ends.mean_N[0], 0.0)[0] == pytest.approx(0.5)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=20))
-def test_the_scale_keeps_the_order(losses: list[float]) -> None:
+def test_scale_keeps_the_order(losses):
     table = np.array([losses])
     scaled = Scale.of(table)(table)[0]
     assert (np.diff(scaled[np.argsort(losses)]) >= 0).all()

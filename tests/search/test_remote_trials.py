@@ -1,14 +1,10 @@
 """Trials that clients run: nothing is lost or recorded twice, whatever is killed."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,15 +14,15 @@ from synthetic import Clock
 from tuner.experiment.events import RESULT, TRIAL_ENDED
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import read
-from tuner.search.ask_tell import AskTell, Suggestion
+from tuner.search.ask_tell import AskTell
 from tuner.search.driver import scheduler_of
 from tuner.search.resuming import restored
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import build_spec
 
 EPOCHS = 8
 
 
-def spec_of(storage: Path, *, strategy: str = "random", **changes: Any) -> ExperimentSpec:
+def spec_of(storage, *, strategy="random", **changes):
     space = {"lr": "loguniform(1e-4, 1)", "width": "choice([1, 2, 3])"}
     return build_spec(
         {
@@ -42,7 +38,7 @@ def spec_of(storage: Path, *, strategy: str = "random", **changes: Any) -> Exper
     )
 
 
-def loss_of(config: dict[str, Any], epoch: int) -> float:
+def loss_of(config, epoch):
     return abs(math.log10(config["lr"]) + 2) / config["width"] + 1 / epoch
 
 
@@ -58,7 +54,7 @@ STEPS = st.lists(
 )
 
 
-def tear(journal: Path) -> None:
+def tear(journal):
     """Leave half a line: of the end that followed from a report, or else of another report."""
     lines = journal.read_bytes().splitlines(keepends=True)
     last, before = (json.loads(line) for line in (lines[-1], lines[-2 if len(lines) > 1 else -1]))
@@ -69,7 +65,7 @@ def tear(journal: Path) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def disk_that_takes_no_time() -> Iterator[None]:
+def disk_that_takes_no_time():
     """No power is cut here, and nobody asks which commit this is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda fd: None)
@@ -80,20 +76,20 @@ def disk_that_takes_no_time() -> Iterator[None]:
 class Fleet:
     """Clients of a search whose driver comes and goes, and what each has been told."""
 
-    def __init__(self, storage: Path, strategy: str) -> None:
+    def __init__(self, storage, strategy):
         self.storage, self.clock, self.moves = storage, Clock(tick=0.001), 0
         changes = {"num_samples": 6, "max_concurrent": 3, "timeouts": {"report_s": 100}}
         spec = spec_of(storage / "0", strategy=strategy, **changes)
         self.driver = AskTell(spec, clock=self.clock).__enter__()
-        self.trials: dict[str, tuple[Suggestion, int]] = {}  # of each client, and its last epoch
-        self.acknowledged: dict[str, dict[int, float]] = {}
-        self.ended: dict[str, str] = {}
+        self.trials = {}  # of each client, and its last epoch
+        self.acknowledged = {}
+        self.ended = {}
 
     @property
-    def folder(self) -> Path:
+    def folder(self):
         return self.driver.spec.folder
 
-    def step(self, what: str, who: str) -> None:
+    def step(self, what, who):
         if who == "driver":
             self.restart(what)
         elif what == "ask":
@@ -101,7 +97,7 @@ class Fleet:
         elif who in self.trials:
             getattr(self, {"stop?": "asks"}.get(what, what))(who, *self.trials[who])
 
-    def ask(self, who: str) -> None:
+    def ask(self, who):
         trial = self.driver.suggest(who)
         mine = self.trials.get(who)
         if mine and not self.driver.should_stop(mine[0].trial_id):
@@ -111,7 +107,7 @@ class Fleet:
         elif trial:
             self.trials[who] = trial, trial.epoch
 
-    def report(self, who: str, trial: Suggestion, last: int) -> None:
+    def report(self, who, trial, last):
         loss = loss_of(trial.config, last + 1)
         was_running = not self.driver.should_stop(trial.trial_id)
         stops = self.driver.report(trial.trial_id, last + 1, {"val_loss": loss})
@@ -119,35 +115,35 @@ class Fleet:
             self.acknowledged.setdefault(trial.trial_id, {})[last + 1] = loss
         self.settle(who, trial, last + 1, stops)
 
-    def again(self, who: str, trial: Suggestion, last: int) -> None:
+    def again(self, who, trial, last):
         """The answer to its last report was lost."""
         if last:
             metrics = {"val_loss": loss_of(trial.config, last)}
             self.settle(who, trial, last, self.driver.report(trial.trial_id, last, metrics))
 
-    def asks(self, who: str, trial: Suggestion, last: int) -> None:
+    def asks(self, who, trial, last):
         self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
 
-    def complete(self, who: str, trial: Suggestion, last: int) -> None:
+    def complete(self, who, trial, last):
         self.driver.complete(trial.trial_id)
         self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
 
-    def fail(self, who: str, trial: Suggestion, last: int) -> None:
+    def fail(self, who, trial, last):
         self.driver.complete(trial.trial_id, failure="out of memory", kind="oom")
         self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
 
-    def vanish(self, who: str, trial: Suggestion, last: int) -> None:
+    def vanish(self, who, trial, last):
         del self.trials[who]
         self.clock.now += 60
 
-    def settle(self, who: str, trial: Suggestion, epoch: int, stops: bool) -> None:
+    def settle(self, who, trial, epoch, stops):
         if stops:
             self.ended[trial.trial_id] = self.driver.trial(trial.trial_id).status
             del self.trials[who]
         else:
             self.trials[who] = trial, epoch
 
-    def restart(self, how: str) -> None:
+    def restart(self, how):
         if how == "close":
             self.driver.__exit__()
             folder = self.folder
@@ -159,7 +155,7 @@ class Fleet:
                 tear(folder / "journal.jsonl")
         self.driver = AskTell(folder, clock=self.clock).__enter__()
 
-    def finish(self) -> None:
+    def finish(self):
         """Let everybody train to the end."""
         while not self.driver.is_over:
             self.clock.now += 60  # whoever has vanished is given up
@@ -173,9 +169,7 @@ class Fleet:
 @pytest.mark.parametrize("strategy", ["random", "bohb"])
 @settings(max_examples=15)
 @given(steps=STEPS)
-def test_nothing_is_lost_or_recorded_twice_whatever_happens(
-    tmp_path_factory: pytest.TempPathFactory, strategy: str, steps: list[tuple[str, str]]
-) -> None:
+def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory, strategy, steps):
     fleet = Fleet(tmp_path_factory.mktemp("fleet"), strategy)
     for step in steps:
         fleet.step(*step)

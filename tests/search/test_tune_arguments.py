@@ -19,30 +19,21 @@ from tuner.spec.sections import Resources
         ({"cpus": 2, "split": 3}, [{"CPU": 2}] * 3),
     ],
 )
-def test_a_trial_reserves_what_its_workers_use_and_no_more(resources, bundles):
+def test_placement_reserves_what_the_workers_use(resources, bundles):
     group = placement(Resources(**resources))
     assert group.bundles == bundles
     assert group.head_bundle_is_empty == (len(bundles) > 1)  # who only watches reserves nothing
 
 
-def test_what_stop_all_looks_at_need_not_pickle():
+def test_stop_all_ends_all_trials_or_none_and_pickles():
     with open(os.devnull) as stream:
-        pickle.dumps(StopAll(lambda: stream.closed))
-
-
-def test_stop_all_ends_all_trials_or_none():
-    over = False
-    stopper = StopAll(lambda: over)
-    assert (stopper("x", {}), stopper.stop_all()) == (False, False)
-    over = True
+        stopper = StopAll(lambda: stream.closed)
+        pickle.dumps(stopper)
+        assert (stopper("x", {}), stopper.stop_all()) == (False, False)
     assert (stopper("x", {}), stopper.stop_all()) == (False, True)
 
 
-def test_in_a_notebook_ray_reports_nothing(monkeypatch):
+def test_progress_reporter_exists_only_in_a_notebook_and_reports_nothing(monkeypatch):
+    assert progress_reporter() is None
     monkeypatch.setattr(util, "in_notebook", lambda: True)
     assert progress_reporter().should_report([], done=True) is False
-
-
-def test_elsewhere_ray_is_left_as_it_is():
-    """It would warn of a reporter that it does not use."""
-    assert progress_reporter() is None

@@ -1,12 +1,8 @@
 """Ray's callbacks in, journal lines out; why a trial failed, and whether it is tried again."""
 
-from __future__ import annotations
-
 import pickle
 import time
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import ray
@@ -423,11 +419,11 @@ IN_LOG = "; its log shows where it hung"
 BY_DRIVER = ", and its process did not end itself: the driver did"
 
 
-def call_of(method: str, ago_s: float, ended: bool = False) -> Call:
+def call_of(method, ago_s, ended=False):
     return Call(method, time.monotonic() - ago_s, ended=ended)
 
 
-def failure(error: BaseException | None = None, call: Call | None = None) -> Failure | None:
+def failure(error=None, call=None):
     return failure_of(error, call, report_timeout_s=60)
 
 
@@ -441,25 +437,23 @@ def failure(error: BaseException | None = None, call: Call | None = None) -> Fai
         (("start", 91, True), f"did not start in 60 s{BY_DRIVER}"),
     ],
 )
-def test_failure_of_a_process_that_dies_after_long_silence_is_a_timeout(
-    call: Any, message: str
-) -> None:
+def test_failure_of_a_process_that_dies_after_long_silence_is_a_timeout(call, message):
     assert failure(call=call_of(*call)) == Failure("timeout", message)
 
 
-def test_failure_of_a_process_that_dies_sooner_is_a_crash() -> None:
+def test_failure_of_a_process_that_dies_sooner_is_a_crash():
     for call in (None, call_of("train", 5)):
         found = failure(call=call)
         assert found is not None
         assert found.kind == "crash"
 
 
-def test_failure_of_a_silent_process_with_a_known_cause_is_that_cause() -> None:
+def test_failure_of_a_silent_process_with_a_known_cause_is_that_cause():
     known = Failure("oom", "1 GB used")
     assert failure(OutOfMemoryError("1 GB used"), call_of("train", 61)) == known
 
 
-def test_failure_of_a_worker_that_ends_between_two_trials_is_none() -> None:
+def test_failure_of_a_worker_that_ends_between_two_trials_is_none():
     assert failure(WorkerReplacedError("it has kept 600 MiB")) is None
     assert failure(call=call_of("reset", 91, True)) is None
 
@@ -468,9 +462,7 @@ def test_failure_of_a_worker_that_ends_between_two_trials_is_none() -> None:
     ("content", "error"),
     [(pickle.dumps(ValueError("x")), "ValueError('x')"), (b"torn", "None"), (b"N.", "None")],
 )
-def test_error_of_reads_what_ray_wrote_if_it_can(
-    tmp_path: Path, content: bytes, error: str
-) -> None:
+def test_error_of_reads_what_ray_wrote_if_it_can(tmp_path, content, error):
     file = tmp_path / "error.pkl"
     file.write_bytes(content)
     assert repr(error_of(trial(0, str(file)))) == error
@@ -495,9 +487,7 @@ POISONED = Failure("exception", "device-side assert", poisoned=True)
         ),
     ],
 )
-def test_retries_grant_another_try_by_kind_and_epoch(
-    failure: Failure, epochs: tuple[int, ...], granted: list[bool]
-) -> None:
+def test_retries_grant_another_try_by_kind_and_epoch(failure, epochs, granted):
     retries = Retries()
     assert [retries.grants("0", epoch, failure) for epoch in epochs] == granted
     assert retries.grants("1", 1, CRASH)  # each trial by itself

@@ -40,12 +40,12 @@ def rungs_of(settings, start=0):
         ({"max_t": 10**9, "reduction_factor": 1.2}, "reduction_factor: must be larger"),
     ],
 )
-def test_what_cannot_work_is_refused(raw, fault):
+def test_settings_that_cannot_work_are_refused(raw, fault):
     _, faults = parse(AshaSettings, raw)
     assert fault in "\n".join(map(str, faults))
 
 
-def test_rungs():
+def test_rungs_multiply_from_the_grace_period():
     assert asha(10, 1, 3).rungs() == (1, 3, 9)
     assert asha(9, 1, 3).rungs() == (1, 3)
     assert asha(1000, 1, 10).rungs() == (1, 10, 100)
@@ -53,7 +53,7 @@ def test_rungs():
     assert len(asha(10**9, 1, 1.3).rungs()) < 100
 
 
-def test_the_first_to_reach_a_rung_goes_on_and_a_worse_one_does_not():
+def test_rungs_stop_a_trial_worse_than_the_first():
     rungs = rungs_of(asha(9, 1, 3))
     assert rungs.goes_on("0", 1, 0.5)
     assert not rungs.goes_on("1", 1, 0.6)
@@ -64,7 +64,7 @@ unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by
 
 
 @given(unequal, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
-def test_decides_as_rays_asha(stream, shape):
+def test_rungs_without_ties_decide_as_rays_asha(stream, shape):
     max_t, grace, factor = shape
     ours, rays = rungs_of(asha(*shape)), _Bracket(grace, max_t, factor, 0)
     epochs = dict.fromkeys(range(10), 0)
@@ -78,7 +78,7 @@ def test_decides_as_rays_asha(stream, shape):
 
 
 @given(streams)
-def test_the_same_reports_rebuild_the_same_rungs(stream):
+def test_rungs_after_the_same_reports_are_equal(stream):
     def replay():
         rungs = rungs_of(asha(27, 1, 3))
         for epoch, (number, loss) in enumerate(stream, start=1):
@@ -88,7 +88,7 @@ def test_the_same_reports_rebuild_the_same_rungs(stream):
     assert vars(replay()) == vars(replay())
 
 
-def test_brackets_are_as_many_as_rungs_and_one_that_stops_none():
+def test_max_brackets_is_one_more_than_the_rungs():
     assert asha(10, 1, 3).max_brackets == 4
     assert asha(5, 5, 2).max_brackets == 1
     assert asha(5, 5, 2).brackets_with(2) == 1
@@ -97,7 +97,7 @@ def test_brackets_are_as_many_as_rungs_and_one_that_stops_none():
 
 
 @given(shapes, st.integers(0, 40), st.data())
-def test_a_later_end_keeps_every_rung_and_every_trials_bracket(shape, more, data):
+def test_lengthened_keeps_rungs_and_brackets(shape, more, data):
     short = asha(*shape)
     longer = short.lengthened(short.max_t + more)
     assert AshaSettings.model_validate(dict(longer)) == longer
@@ -113,7 +113,7 @@ def test_a_later_end_keeps_every_rung_and_every_trials_bracket(shape, more, data
     assert longer.lengthened(longer.max_t + 5).shares(count) == short.shares(count)
 
 
-def test_shares_are_hyperbands():
+def test_shares_are_those_of_hyperband():
     # max_t 81, grace 1, factor 3: Hyperband's brackets hold 81, 34, 15, 8 and 5 configs
     rounded = [81, 34, 15, 8, 5]
     for share, configs in zip(asha(81, 1, 3).shares(5), rounded, strict=True):
@@ -121,7 +121,7 @@ def test_shares_are_hyperbands():
 
 
 @given(shapes, st.data())
-def test_trials_are_spread_over_the_brackets_by_their_shares(shape, data):
+def test_bracket_of_spreads_trials_by_the_shares(shape, data):
     settings = asha(*shape)
     count = data.draw(st.integers(1, settings.max_brackets))
     shares, bracket_of = settings.shares(count), Brackets(settings, count).bracket_of
@@ -135,14 +135,14 @@ def test_trials_are_spread_over_the_brackets_by_their_shares(shape, data):
 
 
 @given(streams, shapes)
-def test_one_bracket_decides_as_its_rungs(stream, shape):
+def test_brackets_of_one_decide_as_its_rungs(stream, shape):
     one, rungs = Brackets(asha(*shape)), rungs_of(asha(*shape))
     for epoch, (number, loss) in enumerate(stream, start=1):
         assert one.goes_on(str(number), epoch, loss) == rungs.goes_on(str(number), epoch, loss)
 
 
 @given(streams, shapes, st.data())
-def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(stream, shape, data):
+def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data):
     settings = asha(*shape)
     count = data.draw(st.integers(1, settings.max_brackets))
     starts = settings.starts(count)
@@ -157,7 +157,7 @@ def test_no_trial_is_stopped_before_its_bracket_begins_nor_by_another(stream, sh
         assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], loss)
 
 
-def test_how_long_a_trial_is_expected_to_last():
+def test_expected_epochs_follow_from_the_rungs():
     # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
     assert asha(10, 1, 3).expected_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
     assert asha(10, 10, 3).expected_epochs(1) == 10
@@ -166,7 +166,7 @@ def test_how_long_a_trial_is_expected_to_last():
     assert asha(9, 1, 3).expected_epochs(2) == pytest.approx(expected)
 
 
-def test_without_stopping_there_is_no_rung():
+def test_without_stopping_has_no_rung():
     whole = AshaSettings(max_t=9, reduction_factor=3, brackets=2).without_stopping()
     assert (whole.max_t, whole.rungs(), whole.brackets_with(2)) == (9, (), 1)
 
@@ -175,7 +175,7 @@ def test_without_stopping_there_is_no_rung():
     st.lists(st.floats(-1e6, 1e6) | st.integers(-3, 3).map(float), max_size=80),
     st.sampled_from([1.5, 2, 2.7, 3, 4, 10]),
 )
-def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_factor):
+def test_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_factor):
     rungs = Rungs([1], reduction_factor)
     for number, loss in enumerate(losses):
         scores = [-before for before in losses[:number]]
@@ -186,7 +186,7 @@ def test_a_rungs_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_f
 
 
 @pytest.mark.parametrize("reduction_factor", [2, 3, 4])
-def test_of_trials_at_chance_no_more_go_on_than_of_others(reduction_factor):
+def test_rungs_with_equal_losses_stop_by_lot(reduction_factor):
     def share(losses):
         rungs = Rungs([1], reduction_factor)
         return sum(rungs.goes_on(f"{n:05}", 1, x) for n, x in enumerate(losses)) / len(losses)
@@ -196,7 +196,7 @@ def test_of_trials_at_chance_no_more_go_on_than_of_others(reduction_factor):
     assert share(chance) <= 1 / reduction_factor + 0.05  # with factor 2, Ray's lets them all go on
 
 
-def test_lots_are_the_trials_own_and_the_same_in_every_process():
+def test_lot_of_depends_on_the_trial_alone():
     lots = [lot_of(f"{number:05}") for number in range(1000)]
     assert len(set(lots)) == 1000
     assert all(0 <= lot < 1 for lot in lots)

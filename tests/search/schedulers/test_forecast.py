@@ -1,9 +1,5 @@
 """The settings of stopping by prediction."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from tuner.search.schedulers.forecast import ForecastSettings
@@ -17,12 +13,12 @@ from tuner.settings import parse
         ({"peers": 1}, "peers: must be at least 2, got 1"),
     ],
 )
-def test_what_cannot_work_is_refused(raw: dict[str, Any], fault: str) -> None:
+def test_settings_that_cannot_work_are_refused(raw, fault):
     _, faults = parse(ForecastSettings, raw)
     assert fault in "\n".join(map(str, faults))
 
 
-def test_rungs_begin_with_the_grace_period() -> None:
+def test_rungs_begin_with_the_grace_period():
     assert ForecastSettings(max_t=50).rungs() == (1, 2, 3, 4, 7, 12, 19, 31)
     assert ForecastSettings(max_t=50, grace_period=5).rungs() == (7, 12, 19, 31)
     alone = ForecastSettings(max_t=5, grace_period=5)

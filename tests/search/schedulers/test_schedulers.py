@@ -1,7 +1,5 @@
 """The first epoch at which trials are stopped: as written, or by their number."""
 
-from __future__ import annotations
-
 import pytest
 
 from tuner.search.schedulers.asha import AshaSettings
@@ -12,14 +10,14 @@ from tuner.search.schedulers.forecast import ForecastSettings
     ("trials", "first"),
     [(1, 50), (8, 50), (9, 17), (26, 17), (27, 6), (80, 6), (81, 2), (243, 1), (10**6, 1)],
 )
-def test_the_first_rung_comes_the_later_the_fewer_trials_there_are(trials: int, first: int) -> None:
+def test_settled_with_few_trials_has_a_late_first_rung(trials, first):
     settled = AshaSettings(max_t=50, reduction_factor=3).settled(trials)
     assert settled.grace_period == first
     rungs = len(settled.rungs())
     assert not rungs or trials / 3**rungs >= 3
 
 
-def test_what_is_written_is_obeyed_however_few_trials_there_are() -> None:
+def test_settled_keeps_a_written_grace_period():
     for written in ({"grace_period": 1}, {"grace_period": 3}):
         assert AshaSettings(**written).settled(4) == AshaSettings(**written)
     two = AshaSettings(brackets=2).settled(4)
@@ -28,8 +26,8 @@ def test_what_is_written_is_obeyed_however_few_trials_there_are() -> None:
     assert "grace_period" not in AshaSettings().settled(4).model_fields_set
 
 
-def test_a_prediction_waits_as_long_as_a_rung() -> None:
-    def rungs(trials: int | None) -> tuple[float, ...]:
+def test_settled_forecast_waits_as_long_as_asha():
+    def rungs(trials):
         return ForecastSettings(max_t=50).settled(trials).rungs()
 
     assert rungs(8) == ()
@@ -39,7 +37,7 @@ def test_a_prediction_waits_as_long_as_a_rung() -> None:
     assert ForecastSettings(max_t=50, grace_period=1).settled(8).rungs() == rungs(None)
 
 
-def test_the_first_epoch_at_which_trials_are_stopped_is_told() -> None:
+def test_settled_text_names_the_first_epoch_unless_it_is_written():
     few = ForecastSettings(max_t=50).settled(9)
     assert few.settled_text() == "epoch 19, for so few trials; scheduler.grace_period sets another"
     assert ForecastSettings(max_t=50, grace_period=17).settled(9).settled_text() is None

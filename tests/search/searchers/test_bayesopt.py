@@ -1,7 +1,6 @@
 """Bayesian optimisation: the contract, and what the Gaussian process is fitted to."""
 
 import math
-from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -20,15 +19,15 @@ from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, pla
 
 
 class TestBayesOpt(LearningSearcherContract):
-    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+    def make(self, space=SPACE, **settings):
         options = {"metric": "loss", "mode": "min", "startup": 8, **settings}
         return LearningSearch(BayesOpt(), space, **options)
 
 
-def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> None:
-    found: list[int] = []
+def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
+    found = []
 
-    def watched(*args: Any) -> Any:
+    def watched(*args):
         found.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
         return maximise(*args)
 
@@ -40,7 +39,7 @@ def test_small_matrices_are_not_shared_out_over_threads(monkeypatch: Any) -> Non
     assert set(after) == {2}
 
 
-def test_of_too_many_trials_the_best_and_a_spread_of_the_rest_are_kept() -> None:
+def test_at_most_keeps_the_best_and_a_spread_of_others():
     losses = np.arange(1000.0)[::-1]
     kept = sorted(losses[at_most(losses)])
     assert len(kept) == 400
@@ -50,7 +49,7 @@ def test_of_too_many_trials_the_best_and_a_spread_of_the_rest_are_kept() -> None
     assert list(at_most(losses[:400])) == list(range(400))
 
 
-def test_a_stopped_trial_counts_as_its_predicted_end_and_a_whole_one_as_its_own() -> None:
+def test_predicted_ends_of_complete_trials_are_their_losses():
     whole = [{epoch: 1 / epoch + n / 50 for epoch in range(1, 11)} for n in range(8)]
     end, low, high = predicted_ends([*whole, {1: 1.03}])
     np.testing.assert_allclose(end[:8], [0.1 + n / 50 for n in range(8)], rtol=1e-9)
@@ -59,7 +58,7 @@ def test_a_stopped_trial_counts_as_its_predicted_end_and_a_whole_one_as_its_own(
     assert abs(end[8] - 0.13) < 0.05
 
 
-def test_a_long_search_goes_on() -> None:
+def test_suggest_after_150_trials_is_near_the_best():
     search = TestBayesOpt().make({"x": "uniform(0, 1)"}, seed=0)
     for number in range(150):
         curve = [abs(number / 150 - 0.3) + 1 / epoch for epoch in range(1, 10)]
@@ -70,11 +69,11 @@ def test_a_long_search_goes_on() -> None:
 PLANE = {"x": "uniform(0, 1)", "y": "uniform(0, 1)"}
 
 
-def bowl(config: Any) -> float:
+def bowl(config):
     return float((config["x"] - 0.6) ** 2 + (config["y"] - 0.3) ** 2)
 
 
-def test_the_best_on_the_border_of_what_is_allowed_is_found() -> None:
+def test_suggest_finds_the_best_on_the_border_of_forbidden_configs():
     search = TestBayesOpt().make(PLANE, seed=0, forbid=["x + y > 0.6"])
     configs = play(search, 0, 24, loss=bowl)
     origins = [search.origin(f"{number:05d}") for number in range(8, 24)]
@@ -83,7 +82,7 @@ def test_the_best_on_the_border_of_what_is_allowed_is_found() -> None:
     assert min(map(bowl, configs)) - 0.045 < 1e-3  # at x = 0.45, y = 0.15
 
 
-def test_many_at_a_time_are_spread_out_and_still_good() -> None:
+def test_suggestions_at_a_time_are_spread_out_and_good():
     search = TestBayesOpt().make(PLANE, seed=0)
     play(search, 0, 16, loss=bowl)
     found = [search.suggest(f"p{number}") for number in range(32)]
@@ -94,10 +93,10 @@ def test_many_at_a_time_are_spread_out_and_still_good() -> None:
     assert np.median([bowl(config) for config in found]) < 0.15  # of random ones: 0.19
 
 
-def test_a_loss_that_diverges_in_one_config_of_six_hides_nothing() -> None:
+def test_suggest_despite_diverged_trials_finds_the_best():
     search = TestBayesOpt().make(PLANE, seed=1)
 
-    def loss(config: Any) -> float:
+    def loss(config):
         return 1e5 * (1 + bowl(config)) if config["x"] > 5 / 6 else bowl(config)
 
     assert min(map(bowl, play(search, 0, 20, loss=loss))) < 1e-3
@@ -105,7 +104,7 @@ def test_a_loss_that_diverges_in_one_config_of_six_hides_nothing() -> None:
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
-def test_targets_keep_the_order_of_losses(losses: list[float]) -> None:
+def test_targets_keep_the_order_of_losses(losses):
     found = targets(np.array(losses))
     assert (np.diff(found[np.argsort(losses, kind="stable")]) >= -1e-9).all()
     assert math.isfinite(float(found.sum()))

@@ -1,7 +1,5 @@
 """BOHB: the contract, and what it makes of trials of different age."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -10,18 +8,18 @@ from tuner.search.searchers.bohb import BOHB
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
-def bohb(space: Any, *, random_share: float = 0.05, **settings: Any) -> LearningSearch:
+def bohb(space, *, random_share=0.05, **settings):
     model = BOHB(random_share, candidates=64)
     return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
 
 
 class TestBOHB(LearningSearcherContract):
-    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+    def make(self, space=SPACE, **settings):
         return bohb(space, **settings)
 
 
 @pytest.mark.parametrize(("share", "model"), [(0.0, 20), (1.0, 0)])
-def test_the_random_share_is_drawn_without_the_model(share: float, model: int) -> None:
+def test_random_share_is_drawn_without_the_model(share, model):
     search = bohb({"x": "uniform(0, 1)"}, seed=1, random_share=share)
     for number in range(30):
         config = search.suggest(str(number))
@@ -30,7 +28,7 @@ def test_the_random_share_is_drawn_without_the_model(share: float, model: int) -
     assert [search.origin(str(n)) for n in range(30)].count("model") == model
 
 
-def test_trials_that_were_stopped_early_are_neither_good_nor_bad_for_their_age() -> None:
+def test_propose_does_not_prefer_trials_for_their_age():
     """The loss falls with every epoch: by their last values, only the oldest would be good."""
     search = bohb({"x": "uniform(0, 1)"}, seed=3, random_share=0.0)
     for number in range(40):

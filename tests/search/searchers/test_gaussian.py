@@ -1,7 +1,5 @@
 """The Gaussian process: interpolation, uncertainty, beliefs, expected improvement."""
 
-from __future__ import annotations
-
 from copy import copy
 
 import numpy as np
@@ -10,14 +8,14 @@ from scipy.stats import norm
 from tuner.search.searchers._gaussian import GaussianProcess, log_expected_improvement
 
 
-def process(count: int = 20, noise: float = 0.0) -> tuple[GaussianProcess, np.ndarray, np.ndarray]:
+def process(count=20, noise=0.0):
     rng = np.random.default_rng(0)
     x_NF = rng.random((count, 2))
     y_N = np.sin(6 * x_NF[:, 0]) + noise * rng.standard_normal(count)
     return GaussianProcess(x_NF, y_N, np.array([0, 1])), x_NF, y_N
 
 
-def test_it_goes_through_what_was_observed_without_noise() -> None:
+def test_predict_without_noise_goes_through_the_observations():
     gp, x_NF, y_N = process()
     mean_N, sd_N = gp.predict(x_NF)
     assert np.abs(mean_N - y_N).max() < 0.02
@@ -25,11 +23,11 @@ def test_it_goes_through_what_was_observed_without_noise() -> None:
     assert gp.log_scales_G[1] > gp.log_scales_G[0]  # the second feature does nothing
 
 
-def test_it_learns_noise() -> None:
+def test_fit_estimates_noise():
     assert process(60, noise=0.5)[0].noise > 20 * process(60)[0].noise
 
 
-def test_a_belief_lowers_the_uncertainty_and_keeps_the_mean() -> None:
+def test_believe_lowers_the_uncertainty_and_keeps_the_mean():
     gp, _, _ = process(6)
     query = np.array([[0.9, 0.9], [0.1, 0.2]])
     mean_before, sd_before = gp.predict(query)
@@ -41,7 +39,7 @@ def test_a_belief_lowers_the_uncertainty_and_keeps_the_mean() -> None:
     assert np.array_equal(gp.predict(query)[1], sd_before)
 
 
-def test_expected_improvement_matches_the_formula_and_its_tail() -> None:
+def test_expected_improvement_matches_the_formula_and_its_tail():
     mean_M, sd_M = np.array([0.0, 1.0, -1.0]), np.array([1.0, 0.5, 2.0])
     z = (0.2 - mean_M) / sd_M
     expected = (0.2 - mean_M) * norm.cdf(z) + sd_M * norm.pdf(z)

@@ -1,19 +1,15 @@
 """Grid search: every cell, or every given config, with every seed."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ray.tune.search import Searcher
 
 from tuner.spec.strategies import GridSettings
 
 
-def grid_search(space: dict[str, object], **settings: Any) -> Searcher:
+def grid_search(space, **settings):
     return GridSettings(space=space, **settings).build(0)
 
 
-def test_grid_gives_every_cell_then_ends() -> None:
+def test_grid_gives_every_cell_then_ends():
     search = grid_search({"a": "uniform(0, 1)", "b": "choice([1, 2])"}, points=2, order="rows")
     cells = [search.suggest(str(i)) for i in range(5)]
     assert cells == [
@@ -25,7 +21,7 @@ def test_grid_gives_every_cell_then_ends() -> None:
     ]
 
 
-def test_the_first_cells_are_the_config_it_is_led_through_and_others_from_all_over() -> None:
+def test_grid_in_spread_order_begins_with_the_through_config():
     space = dict.fromkeys("abcd", "uniform(0, 1)")
     best = dict.fromkeys("abcd", 0.4)
     search = grid_search(space, order="spread", through=best, forbid=["a == 0 and b == 0"])
@@ -37,7 +33,7 @@ def test_the_first_cells_are_the_config_it_is_led_through_and_others_from_all_ov
     assert rest[-1] == Searcher.FINISHED
 
 
-def test_a_grid_gives_every_config_with_every_seed() -> None:
+def test_grid_gives_every_config_with_every_seed():
     space = {"a": "uniform(0, 1)", "b": "choice([1, 2])"}
     configs = [{"a": 0.5, "b": 1}, {"a": 0.9, "b": 2}, {"a": 0.25, "b": 2}]
     search = grid_search(space, configs=configs, seeds=[7, 8], forbid=["a > 0.8"])

@@ -1,7 +1,5 @@
 """HyperOpt: the contract, and how widely it searches."""
 
-from typing import Any
-
 import numpy as np
 
 from tuner.search.searchers._learning import LearningSearch
@@ -10,12 +8,12 @@ from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
 class TestHyperOpt(LearningSearcherContract):
-    def make(self, space: Any = SPACE, **settings: Any) -> LearningSearch:
+    def make(self, space=SPACE, **settings):
         model = TPE(gamma=0.1, candidates=64)
         return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
 
 
-def spread(epochs: int) -> float:
+def spread(epochs):
     """How far suggestions go from the good trials, once others were stopped at so many epochs."""
     search = TestHyperOpt().make({"x": "uniform(0, 1)", "y": "uniform(0, 1)"}, seed=1)
     for number in range(60):
@@ -28,5 +26,5 @@ def spread(epochs: int) -> float:
     return float(np.mean([abs(config["y"] - 0.3) for config in found if isinstance(config, dict)]))
 
 
-def test_it_searches_more_widely_once_trials_are_stopped_early() -> None:
+def test_tpe_searches_more_widely_once_trials_are_stopped_early():
     assert spread(epochs=1) > 1.5 * spread(epochs=2)

@@ -1,7 +1,5 @@
 """Parzen estimators: densities over the unit cube of a space."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,22 +28,22 @@ BRANCHES = Encoding(
 LINE = Encoding(parse_space({"x": "uniform(0, 1)"}))
 
 
-def density(encoding: Encoding, count: int = 6, seed: int = 0) -> Parzen:
+def density(encoding, count=6, seed=0):
     u_ND = encoding.snap(np.random.default_rng(seed).random((count, len(encoding))))
     return Parzen(u_ND, neighbour_widths(u_ND), encoding)
 
 
-def test_the_density_of_a_line_has_the_mass_of_the_uniform_one() -> None:
+def test_log_density_on_a_line_has_mass_one():
     u_MD = (np.arange(20_000)[:, None] + 0.5) / 20_000
     assert np.exp(density(LINE).log_density(u_MD)).mean() == pytest.approx(1, abs=1e-3)
 
 
-def test_the_mass_over_branches_is_that_of_the_uniform_density() -> None:
+def test_log_density_over_branches_has_mass_one():
     u_MD = BRANCHES.snap(np.random.default_rng(1).random((100_000, len(BRANCHES))))
     assert np.exp(density(BRANCHES).log_density(u_MD)).mean() == pytest.approx(1, abs=0.03)
 
 
-def test_draws_are_distributed_as_the_density_says() -> None:
+def test_draw_follows_the_density():
     mixture = density(LINE)
     drawn_M = mixture.draw(20_000, np.random.default_rng(2))[:, 0]
     grid = (np.arange(1000)[:, None] + 0.5) / 1000
@@ -54,34 +52,34 @@ def test_draws_are_distributed_as_the_density_says() -> None:
     assert np.allclose(counts / 2000, mass, atol=0.1)
 
 
-def test_draws_have_a_column_only_where_its_branch_is_chosen() -> None:
+def test_draw_has_a_column_only_in_its_branch():
     u_MD = density(BRANCHES).draw(200, np.random.default_rng(3))
     model, C = u_MD[:, 0], u_MD[:, 1]
     assert (np.isnan(C) == (model > 0.5)).all()
     assert 0 < np.isnan(C).sum() < 200
 
 
-def test_no_point_at_all_is_the_uniform_density() -> None:
+def test_log_density_without_points_is_uniform():
     nothing = np.empty((0, 1))
     empty = Parzen(nothing, neighbour_widths(nothing), LINE)
     assert empty.log_density(np.array([[0.1], [0.9]])).tolist() == [0, 0]
 
 
-def test_a_point_of_more_weight_is_drawn_near_more_often() -> None:
+def test_draw_prefers_points_of_more_weight():
     u_ND = np.array([[0.1], [0.9]])
     mixture = Parzen(u_ND, np.full((2, 1), 0.03), LINE, np.array([9.0, 1.0]))
     u_MD = mixture.draw(1000, np.random.default_rng(4))
     assert ((u_MD < 0.3).sum() - (u_MD > 0.7).sum()) > 300
 
 
-def test_a_column_in_which_neighbours_agree_is_narrow() -> None:
+def test_neighbour_widths_of_equal_neighbours_are_narrow():
     u_ND = np.column_stack([np.full(5, 0.5), np.linspace(0, 1, 5)])
     width_ND = neighbour_widths(u_ND)
     assert np.allclose(width_ND[:, 0], 0.03)
     assert (width_ND[:, 1] > 0.2).all()
 
 
-def test_widths_have_the_points_order_and_spare_what_is_inactive() -> None:
+def test_widths_follow_their_points_and_ignore_inactive_columns():
     u_ND = np.array([[0.9, np.nan], [0.1, 0.2], [0.15, 0.7]])
     for widths in (neighbour_widths, adaptive_widths):
         width_ND = widths(u_ND)
@@ -90,7 +88,7 @@ def test_widths_have_the_points_order_and_spare_what_is_inactive() -> None:
     assert adaptive_widths(u_ND)[0, 0] > adaptive_widths(u_ND)[1, 0]
 
 
-def test_scotts_widths_shrink_with_the_number_of_points_alone() -> None:
+def test_scott_widths_shrink_with_the_number_of_points():
     rng = np.random.default_rng(5)
     few, many = scott_widths(rng.random((4, 2))), scott_widths(0.01 * rng.random((64, 2)))
     assert few.shape == (4, 2)
@@ -99,7 +97,7 @@ def test_scotts_widths_shrink_with_the_number_of_points_alone() -> None:
     assert scott_widths(np.empty((0, 2))).shape == (0, 2)
 
 
-def test_widened_kernels_draw_further_away() -> None:
+def test_draw_with_widening_goes_further():
     mixture = Parzen(np.array([[0.5]]), np.array([[0.05]]), LINE)
     near, far = (
         np.abs(mixture.draw(2000, np.random.default_rng(6), widening=widening) - 0.5)
@@ -109,7 +107,7 @@ def test_widened_kernels_draw_further_away() -> None:
 
 
 @given(spaces, st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
-def test_the_likeliest_of_any_space_come_first(space, goods, others, seed) -> None:
+def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, seed):
     encoding, rng = Encoding(space), np.random.default_rng(seed)
     good, other = (
         Parzen(u_ND, scott_widths(u_ND), encoding)
@@ -124,7 +122,7 @@ def test_the_likeliest_of_any_space_come_first(space, goods, others, seed) -> No
         encoding.encode(encoding.decode(u_D))
 
 
-def test_a_density_in_blocks_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_density_in_blocks_is_the_same(monkeypatch):
     u_MD = BRANCHES.snap(np.random.default_rng(1).random((50, len(BRANCHES))))
     whole = density(BRANCHES).log_density(u_MD)
     monkeypatch.setattr(_parzen, "_MOST_ENTRIES", 20)

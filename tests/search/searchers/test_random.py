@@ -1,11 +1,6 @@
 """Random search: a config depends on its number, the seed and the space alone."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
-
-from ray.tune.search import Searcher
 
 from tuner.search.searchers.random import RandomSettings
 from tuner.testing import searcher_contract
@@ -15,13 +10,11 @@ SPACE = {"lr": "loguniform(1e-4, 1)", "b": "choice([1, {'x': uniform(0, 1)}])", 
 
 
 class TestRandom(SearcherContract):
-    def make(
-        self, space: Any = searcher_contract.SPACE, *, seed: int = 0, **settings: Any
-    ) -> Searcher:
+    def make(self, space=searcher_contract.SPACE, *, seed=0, **settings):
         return RandomSettings(space=space, **settings).build(seed)
 
 
-def test_a_random_config_does_not_depend_on_what_came_before() -> None:
+def test_random_config_does_not_depend_on_earlier_ones():
     forwards, backwards = (RandomSettings(space=SPACE).build(0) for _ in range(2))
     numbers = [f"{i:05d}" for i in range(20)]
     first = {n: forwards.suggest(n) for n in numbers}
