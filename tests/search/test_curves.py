@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuner.search.curves import CurveModel, Scale, at_milestones, milestones
@@ -97,6 +97,7 @@ def test_chances_against_the_same_end_are_a_half():
     assert ends.chances(ends.mean_N[0], 0.0)[0] == pytest.approx(0.5)
 
 
+@example([0.0, 1.0, 2e-311])
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=20))
 def test_scale_keeps_the_order(losses):
     table = np.array([losses])

@@ -67,7 +67,8 @@ class Scale:
         above = bounded(loss_NK[np.isfinite(loss_NK)])
         least = float(above.min())
         above = above - least
-        unit = float(np.quantile(above, 0.1)) or float(above.mean()) or 1.0
+        units = (float(np.quantile(above, 0.1)), float(above.mean()), 1.0)
+        unit = next(unit for unit in units if unit > 1 / _LARGEST)  # dividing by it is finite
         log = np.log1p(above / unit)
         return cls(least, unit, float(log.mean()), float(log.std()) or 1.0)
 
