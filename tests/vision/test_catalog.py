@@ -30,7 +30,7 @@ from tuner.vision.catalog import (
     short_name,
     without_place,
 )
-from tuner.vision.sources._decoded_set import DecodedSet
+from tuner.vision.sources._decoded import DecodedSet
 
 
 def test_importing_it_imports_nothing_heavy():

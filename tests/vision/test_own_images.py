@@ -20,7 +20,7 @@ from tuner.vision.catalog import data_choice, dataset_info
 from tuner.vision.datasets._dataset import described
 from tuner.vision.datasets.digits import DATASET
 from tuner.vision.own_images import default_experiment, doubts, outline_of
-from tuner.vision.sources._decoded_set import CONSTANT
+from tuner.vision.sources._decoded import CONSTANT
 
 
 @pytest.fixture(autouse=True)

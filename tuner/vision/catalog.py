@@ -27,8 +27,15 @@ from tuner.vision.models._model import ModelInfo
 from tuner.vision.models._own import own_model
 from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
-from tuner.vision.sources._decode import Decoding, decode, decoded_path
-from tuner.vision.sources._decoded_set import LICENCE, ORIGIN, STORE, DecodedSet
+from tuner.vision.sources._decoded import (
+    LICENCE,
+    ORIGIN,
+    STORE,
+    DecodedSet,
+    Decoding,
+    decode,
+    decoded_path,
+)
 from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source, sizes
 
 METRICS = (

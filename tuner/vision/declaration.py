@@ -45,7 +45,7 @@ from tuner.vision.datasets._dataset import DatasetInfo, data_folder
 from tuner.vision.own_images import default_experiment, doubts, outline_of
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
-from tuner.vision.sources._decoded_set import DecodedSet
+from tuner.vision.sources._decoded import DecodedSet
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from tuner.errors import SpecError
 from tuner.settings import FaultsError
 from tuner.vision.catalog import DataChoice, dataset_info, describe, short_name
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.sources._decoded_set import CONSTANT
+from tuner.vision.sources._decoded import CONSTANT
 from tuner.wording import amount_of, some_of
 
 _UNEVEN = 3.0  # times as many images in the largest class as in the smallest

@@ -19,13 +19,17 @@ from tuner.experiment.files import replace_file
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from rich.progress import Progress
+
+CHUNK_BYTES = 4 << 20
+TIMEOUT_S = 30.0
 
 
 def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
     """Let `make` fill a new folder that becomes `path`, unless that is there already.
 
-    Of all processes that share its parent one makes it, and the others wait. It appears only when
-    it is complete. Raises what `make` does, and OSError.
+    One of all processes that share its parent makes it, and the others wait. It appears only when
+    it is complete. Raises what `make` raises, and OSError.
     """
     if path.is_dir():
         return
@@ -43,7 +47,7 @@ def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
 
 @contextmanager
 def partial_folder(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent`; what is left of it at the end is removed."""
+    """A new folder in `parent`, removed at the end if it is still there."""
     partial = Path(tempfile.mkdtemp(dir=parent, prefix=".partial-"))
     try:
         yield partial
@@ -51,16 +55,20 @@ def partial_folder(parent: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-CHUNK_BYTES = 4 << 20
-TIMEOUT_S = 30.0
+def progress_bar() -> Progress:
+    """A progress bar on stderr, hidden unless that is a terminal."""
+    from rich.progress import Progress
+
+    console = process.console(sys.stderr)
+    columns = Progress.get_default_columns()
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
     """The file `name` of a data folder, and where it comes from.
 
-    title: the data set's name. extracted, decoded: folders that make the archive unnecessary: its
-    contents, and what they were decoded to.
+    title: the data set's name. extracted, decoded: folders that make the archive unnecessary.
     """
 
     title: str
@@ -80,9 +88,9 @@ class Archive:
         return not self.is_in(folder) and not any((folder / name).is_dir() for name in instead)
 
     def verified(self, folder: Path) -> Path:
-        """The path of the file in `folder`, whose MD5 is right; downloaded first if need be.
+        """The path of the file in `folder`, downloaded first if it is missing.
 
-        Raises DataError where it cannot be downloaded, or is another file.
+        Raises DataError if it cannot be downloaded, or has another MD5.
         """
         path = folder / self.name
         if not self.is_in(folder):
@@ -98,10 +106,7 @@ class Archive:
         return path
 
     def fetch(self, folder: Path) -> None:
-        """Download the file to `folder`, with a progress bar on stderr; raises DataError.
-
-        Nothing happens where the data set is there already.
-        """
+        """Download the file to `folder` unless the data set is there; raises DataError."""
         try:
             self.write(folder, self._downloaded, origin=self.url)
         except OSError as error:
@@ -115,9 +120,8 @@ class Archive:
     ) -> None:
         """Write `chunks()`, which come from `origin`, to `folder`, unless the data set is there.
 
-        Of all processes that share the folder one writes, and the others wait for it. The file
-        appears only when it is complete and its MD5 is right; otherwise nothing is left behind.
-        Raises DataError for a wrong MD5, and OSError of the disk.
+        One of all processes that share the folder writes, and the others wait. The file appears
+        only when it is complete. Raises DataError for a wrong MD5, and OSError of the disk.
         """
         from filelock import FileLock
 
@@ -143,13 +147,7 @@ class Archive:
     def _downloaded(self) -> Iterator[bytes]:
         from urllib.request import urlopen
 
-        from rich.progress import Progress
-
-        console = process.console(sys.stderr)
-        bar = Progress(
-            *Progress.get_default_columns(), console=console, disable=not console.is_terminal
-        )
-        with urlopen(self.url, timeout=TIMEOUT_S) as response, bar:
+        with urlopen(self.url, timeout=TIMEOUT_S) as response, progress_bar() as bar:
             length = response.headers.get("Content-Length")
             task = bar.add_task(f"Downloading {self.name}", total=int(length) if length else None)
             while chunk := response.read(CHUNK_BYTES):

@@ -27,7 +27,7 @@ from tuner.vision.catalog import labelled_folder, moved
 from tuner.vision.datasets._dataset import check_same, data_folder
 from tuner.vision.export.read import CONFIG, Export, ImageInput
 from tuner.vision.settings import ClassifierSettings, settings_of_trial
-from tuner.vision.sources._decode import Decoding
+from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
 from tuner.vision.transfer import EXPORTED
 from tuner.wording import some_of

@@ -1,4 +1,4 @@
-"""What a source of images declares and gives before anything is decoded, and its splits."""
+"""The declaration of a source of images, its images before decoding, and their splits."""
 
 # N images, K classes
 
@@ -19,8 +19,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
+SPLITS = ("train", "validation", "test")
 SHARE = 0.15  # of the training images, for each split that is missing
+LARGEST_SIZE = 64  # px of images whose size is not set
+
+_SAMPLE = 32  # images that are read to describe all
+_SPELLINGS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
 
 
 def complete_splits(
@@ -28,8 +36,8 @@ def complete_splits(
 ) -> dict[str, NDArray[np.int64]]:
     """The positions of each split: disjoint, together all.
 
-    splits_N: of each image its position in SPLITS. A split without an image gets its share of the
-    training images, stratified; each class keeps at least one of those.
+    splits_N: each image's position in SPLITS. An empty split gets its share of the training images,
+    stratified; the training split keeps at least one image of each class.
     """
     import numpy as np
 
@@ -38,45 +46,33 @@ def complete_splits(
     count, rng = share_of(len(splits["train"])), np.random.default_rng(seed)
     for name in missing:
         train_N = splits["train"]
-        spare_N = _spare(train_N, labels_N, rng=rng)
+        shuffled_N = rng.permutation(train_N)
+        _, kept_K = np.unique(labels_N[shuffled_N], return_index=True)
+        spare_N = np.sort(np.delete(shuffled_N, kept_K))
         assert len(spare_N) >= count, "check_sizes has let it pass"
         splits[name] = spare_N[stratified_sample(labels_N[spare_N], count, rng=rng)]
         splits["train"] = np.setdiff1d(train_N, splits[name])
     return splits
 
 
-def _spare(
-    rows_N: NDArray[np.int64], labels_N: NDArray[np.int64], *, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """The positions `rows_N` without one of each class."""
-    import numpy as np
-
-    shuffled_N = rng.permutation(rows_N)
-    _, kept_K = np.unique(labels_N[shuffled_N], return_index=True)
-    return np.sort(np.delete(shuffled_N, kept_K))
-
-
 def share_of(train: int) -> int:
-    """How many of `train` images a split gets that is missing."""
+    """How many of `train` images a missing split gets."""
     return max(1, round(SHARE * train))
 
 
 def sizes(counts: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """How many images each split has in the end, from what is given of each class."""
+    """The final number of images of each split, from the given images of each class."""
     given = {name: sum(counts.get(name, ())) for name in SPLITS}
     missing = [name for name in SPLITS if not given[name]]
     share = share_of(given["train"])
-    return {
-        **given,
-        **dict.fromkeys(missing, share),
-        "train": given["train"] - share * len(missing),
-    }
+    train = given["train"] - share * len(missing)
+    return {**given, **dict.fromkeys(missing, share), "train": train}
 
 
 def counts_of(
     labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8], classes: tuple[str, ...]
 ) -> dict[str, tuple[int, ...]]:
-    """How many images of each class there are in each of SPLITS."""
+    """The number of images of each class in each of SPLITS."""
     import numpy as np
 
     return {
@@ -107,25 +103,13 @@ def check_sizes(
         )
 
 
-SPLITS = ("train", "validation", "test")
-LARGEST_SIZE = 64  # px of images whose size is not set
-
-_SAMPLE = 32  # images that are looked at before any is decoded
-
-_SPELLINGS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation"), "validation"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What can be told of images without decoding them.
+    """A description of images without decoding them.
 
-    counts: of each split that is given, how many images of each class, in the classes' order.
-    image_size: px of their own, at most LARGEST_SIZE. exact: whether the names and counts of the
-    classes are those of the images, and not just as many. doubts: what was perhaps not meant.
+    counts: of each given split, the images of each class, in the classes' order. image_size: px, at
+    most LARGEST_SIZE. exact: whether the names and counts of the classes are the images' own, and
+    not only their totals. doubts: warnings about what may not be meant.
     """
 
     classes: tuple[str, ...]
@@ -139,14 +123,13 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images to be decoded, one after the other, by their positions.
+    """Images to be decoded, by their positions.
 
-    title: what they are, in words. labels_N: from 0, in the order of `classes`. splits_N: of each
-    image its position in SPLITS; what has no image is split off "train". read: the image at a
-    position, a Pillow image or an array of uint8 (H, W) or (H, W, C); called from several threads
-    if `in_threads`. name_of: what messages call it. channels: 1, or 3 where some are in colour.
-    own_size: the shorter side in px that is usual. fingerprint: is another one when the images are,
-    where that can be told without decoding them.
+    labels_N: from 0, in the order of `classes`. splits_N: each image's position in SPLITS; an empty
+    split is taken from "train". read: the image at a position, a Pillow image or an array of uint8
+    (H, W) or (H, W, C); called from several threads if `in_threads`. name_of: its name in messages.
+    channels: 1, or 3 if some are in colour. own_size: the usual shorter side in px. fingerprint:
+    changes with the images; None if only decoding can tell.
     """
 
     title: str
@@ -165,10 +148,10 @@ class Images:
 class Source:
     """A scheme: how the images of a place are described and found.
 
-    form: how it is written. Both functions are called with the place, what follows the scheme and
-    its colon, and raise FaultsError for a place that cannot work. outline: what can be told
-    without torch and without decoding; None where that is nothing. find: called with the data
-    folder, too. lists: whether `find` does no more than list files.
+    form: how it is written. Both functions are called with the place, the text after the scheme and
+    its colon, and raise FaultsError for a place that cannot work. outline: a description without
+    torch and without decoding, or None. find: also called with the data folder. lists: whether
+    `find` only lists files.
     """
 
     form: str
@@ -178,22 +161,22 @@ class Source:
 
 
 def split_of(name: str) -> str | None:
-    """The split that a folder or a key of this name means; None where it means none."""
+    """The split that a folder or a key of this name means, or None."""
     return _SPELLINGS.get(name.lower())
 
 
 def spread_over(count: int) -> range:
-    """The positions of some of so many images, spread over all: to look at before decoding."""
+    """The positions of a sample of `count` images, spread over all."""
     return range(0, count, max(1, count // _SAMPLE))
 
 
 def fault(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
-    """What to raise for a place that cannot work; the key is the caller's to add."""
+    """The error for a place that cannot work; the caller adds the key."""
     return FaultsError(Fault("", rule, value, choices))
 
 
 def require(package: str, extra: str, value: str) -> None:
-    """Raise FaultsError with what to install where `package` is missing."""
-    found = find_spec(package)
-    if found is None or found.origin is None:  # a folder of that name is no package
+    """Raise FaultsError with what to install if `package` is missing."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:  # a folder of that name is no package
         raise fault(f"needs a package: {install(extra)}", value)

@@ -1,4 +1,4 @@
-"""`my_module:load`: what a function of the user's returns, arrays or map-style Datasets.
+"""`my_module:load`: the images that a user's function returns, arrays or map-style Datasets.
 
     def load():
         return images, labels                      # uint8 (N, H, W) or (N, H, W, C), N labels
@@ -6,7 +6,7 @@
         return MyDataset()                         # of (Pillow image or array, label)
         return {"train": ..., "val": ..., "test": ...}   # of either
 
-It is called anew for every search: only what it returns tells whether that has changed.
+It is called for every search, since only its result shows whether the images have changed.
 """
 
 # N images
@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import TunerError, reason_of
@@ -42,41 +43,40 @@ _FORMS = "must return (images, labels), a map-style Dataset, or a mapping of tra
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the images: how many, how each is read, their labels as they were given."""
+    """Some of the images, with their labels as the user gives them."""
 
     read: Callable[[int], Any]
     labels: Sequence[Any]
-    classes: tuple[str, ...] = ()  # by their labels, where these are numbers from 0
+    classes: tuple[str, ...] = ()  # the names of labels that are numbers from 0
 
 
 def import_loader(path: str) -> Any:
-    """The function at `path` ("module:name"). Raises FaultsError where there is none."""
+    """The function at `path` ("module:name"). Raises FaultsError."""
     try:
         loader = load_trainable(path)
     except FaultsError:
         raise
-    except Exception as error:  # whatever the user's module raises
-        reason = f"{type(error).__name__}: {error}"
-        raise fault(f"cannot be imported ({reason})", path) from error
+    except Exception as error:  # the user's module may raise any type
+        raise fault(f"cannot be imported ({type(error).__name__}: {error})", path) from error
     if not callable(loader):
         raise fault("must be a function that returns the images", path)
     return loader
 
 
 def find(path: str) -> Images:
-    """What the function at `path` returns. Raises FaultsError."""
+    """The images that the function at `path` returns. Raises FaultsError."""
     loader = import_loader(path)
     try:
         parts = parts_of(loader(), path)
         return images_of(parts, place=path, title=f"the images of {path}")
     except (TunerError, FaultsError):
         raise
-    except Exception as error:  # whatever the user's function, or what it returns, raises
+    except Exception as error:  # the user's code may raise any type
         raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
 
 
 def parts_of(returned: Any, place: str) -> dict[str, list[Part]]:
-    """What a function of the user's has returned, by its splits. Raises FaultsError."""
+    """The result of a user's function, by its splits. Raises FaultsError."""
     if isinstance(returned, Mapping):
         splits = [split_of(str(key)) for key in returned]
         if None in splits or len(set(splits)) < len(splits):
@@ -99,14 +99,14 @@ def images_of(
     """The images of all parts, one after the other. Raises FaultsError."""
     import numpy as np
 
-    placed = [(split, part) for split in SPLITS for part in parts.get(split, ())]
-    owners = [(part, n) for _, part in placed for n in range(len(part.labels))]
+    ordered = [(split, part) for split in SPLITS for part in parts.get(split, ())]
+    owners = [(part, n) for _, part in ordered for n in range(len(part.labels))]
     if not owners:
         raise fault("has no images", place)
-    labels = [label for _, part in placed for label in part.labels]
-    classes, labels_N = _numbered(labels, next((p.classes for _, p in placed if p.classes), ()))
-    lengths = [len(part.labels) for _, part in placed]
-    splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in placed], np.uint8), lengths)
+    labels = [label for _, part in ordered for label in part.labels]
+    classes, labels_N = _numbered(labels, next((p.classes for _, p in ordered if p.classes), ()))
+    lengths = [len(part.labels) for _, part in ordered]
+    splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in ordered], np.uint8), lengths)
     check_sizes(classes, counts_of(labels_N, splits_N, classes), place)
 
     def read(position: int) -> Any:
@@ -118,6 +118,10 @@ def images_of(
         channels, own_size = channels_of(first), shorter_side(first)
     except Exception as error:
         raise fault(f"has an image that cannot be read: {reason_of(error)}", place) from error
+    if channels == 1:  # others may be in colour
+        for position in spread_over(len(owners)):
+            with suppress(Exception):  # decoding reports it
+                channels = max(channels, channels_of(read(position)))
     return Images(
         title=title,
         classes=classes,
@@ -125,19 +129,10 @@ def images_of(
         splits_N=splits_N,
         read=read,
         name_of=lambda position: f"image {position}",
-        channels=channels if channels == 3 else _most_channels(read, len(owners)),
+        channels=channels,
         own_size=own_size,
         fingerprint=fingerprint,
     )
-
-
-def _most_channels(read: Callable[[int], Any], count: int) -> int:
-    """Of some of the images: the first may be grey, and others in colour."""
-    found = 1
-    for position in spread_over(count):
-        with suppress(Exception):  # it is told when it is decoded
-            found = max(found, channels_of(read(position)))
-    return found
 
 
 def _part(value: Any, place: str) -> Part:
@@ -153,9 +148,9 @@ def _part(value: Any, place: str) -> Part:
 
 
 def _of_dataset(dataset: Any, place: str) -> Part:
-    """Labels are asked for apart from the images where it has them apart: `targets`, `labels`."""
-    apart: list[Any] = [getattr(dataset, name, ()) for name in ("targets", "labels")]
-    labels = next((e for e in apart if hasattr(e, "__len__") and len(e) == len(dataset)), None)
+    """Labels are read without the images from `targets` or `labels`, if the data set has these."""
+    all_labels: list[Any] = [getattr(dataset, name, ()) for name in ("targets", "labels")]
+    labels = next((e for e in all_labels if hasattr(e, "__len__") and len(e) == len(dataset)), None)
     if labels is None or getattr(dataset, "target_transform", None) is not None:
         labels = [_item(dataset, n, place)[1] for n in range(len(dataset))]
     plain = _plain_all(labels, place)
@@ -177,16 +172,13 @@ def _item(dataset: Any, number: int, place: str) -> tuple[Any, Any]:
 
 
 def _plain(label: Any) -> Any:
-    """A number of numpy's or torch's as Python's own."""
-    return label.item() if _is_scalar(label) else label
-
-
-def _is_scalar(label: Any) -> bool:
-    return hasattr(label, "item") and math.prod(getattr(label, "shape", ())) == 1
+    """A number of NumPy or torch as Python's."""
+    is_scalar = hasattr(label, "item") and math.prod(getattr(label, "shape", ())) == 1
+    return label.item() if is_scalar else label
 
 
 def _plain_all(labels: Any, place: str) -> list[Any]:
-    """Raises FaultsError where one is neither a number nor a name."""
+    """Raises FaultsError for a label that is neither a number nor a name."""
     plain = [_plain(label) for label in labels]
     for label in plain:
         if not isinstance(label, int | float | str | bytes) or label != label:
@@ -209,7 +201,7 @@ def _numbered(
 
 
 def _by_split(part: Part, splits: Any, place: str) -> dict[str, list[Part]]:
-    """`part` divided: by the name of a split for each image, or the positions of each split."""
+    """`part` divided by each image's split, or by each split's positions."""
     positions: dict[str, list[int]] = {name: [] for name in SPLITS}
     if isinstance(splits, Mapping):
         named = [(str(name), int(n)) for name, each in splits.items() for n in each]
@@ -222,12 +214,11 @@ def _by_split(part: Part, splits: Any, place: str) -> dict[str, list[Part]]:
         positions[split].append(number)
     if sorted(n for each in positions.values() for n in each) != list(range(len(part.labels))):
         raise fault("its splits must name each image once", place)
-    return {name: [_some(part, each)] for name, each in positions.items()}
+    return {
+        name: [Part(partial(_read_at, part, each), [part.labels[n] for n in each], part.classes)]
+        for name, each in positions.items()
+    }
 
 
-def _some(part: Part, positions: Sequence[int]) -> Part:
-    return Part(
-        lambda number: part.read(positions[number]),
-        [part.labels[number] for number in positions],
-        part.classes,
-    )
+def _read_at(part: Part, positions: Sequence[int], number: int) -> Any:
+    return part.read(positions[number])

@@ -25,29 +25,26 @@ _REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is r
 
 
 def open_image(path: Path | str | IO[bytes]) -> Image.Image:
-    """The image in a file, its header read. Raises what Pillow does.
+    """The image in a file, its header read. Raises what Pillow raises.
 
-    Within `bombs_refused`, of the images beyond Pillow's limit it opens only JPEGs that libjpeg
-    reads row by row, so that `square` reads them at a reduced size. Raises ValueError for others.
+    Within `bombs_refused`, only those images beyond Pillow's limit open that `square` can read at a
+    reduced size: JPEGs that libjpeg reads row by row. Raises ValueError for others.
     """
     from PIL import Image
 
     try:
         return Image.open(path)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        image = _baseline_jpeg(path)
-        if image is None:
-            raise ValueError(
-                f"{_too_large()}: convert it to a smaller or a baseline JPEG"
-            ) from error
-        return image
+        if image := _baseline_jpeg(path):
+            return image
+        raise ValueError(f"{_too_large()}: convert it to a smaller or a baseline JPEG") from error
 
 
 def _baseline_jpeg(path: Path | str | IO[bytes]) -> Image.Image | None:
-    """The image, without Pillow's check of its size; None for what is no such JPEG.
+    """The image, without Pillow's check of its size, or None for any other format.
 
-    libjpeg holds all of a picture in memory if it is progressive, or if its first scan (SOS, whose
-    header Pillow has just read) lacks some of its channels.
+    libjpeg holds a complete picture in memory if it is progressive, or if its first scan (SOS,
+    whose header Pillow has just read) lacks some of its channels.
     """
     from PIL.JpegImagePlugin import JpegImageFile
 
@@ -72,9 +69,9 @@ def _too_large() -> str:
 
 @contextmanager
 def bombs_refused() -> Iterator[None]:
-    """Let Pillow raise at its limit of pixels, where of itself it warns up to twice as many.
+    """Make Pillow raise at its limit of pixels; by itself it warns up to twice as many.
 
-    Warnings are the whole process's, so enter it before threads begin.
+    Warnings are global to the process, so enter it before threads begin.
     """
     from PIL import Image
 
@@ -84,7 +81,7 @@ def bombs_refused() -> Iterator[None]:
 
 
 def channels_of(image: Any) -> int:
-    """1 or 3, by the first of some images: a Pillow image, or an array. Raises ValueError."""
+    """1 or 3, of a Pillow image or an array. Raises ValueError."""
     if _is_pillow(image):
         return 1 if image.mode in _GRAY else 3
     return int(_as_array(image).shape[2])
@@ -98,10 +95,9 @@ def shorter_side(image: Any) -> int:
 
 
 def bits_used(image: Any) -> int | None:
-    """How many bits of a channel, 8 to 16, the image's brightest pixel uses.
+    """The bits of a channel, 8 to 16, that the brightest pixel uses; None for 8-bit images.
 
-    None for an array, and for an image of 8 bits. Of a colour of 16 bits Pillow keeps the upper 8.
-    Raises ValueError for more bits than 16.
+    Pillow keeps the upper 8 bits of colours of 16. Raises ValueError for more bits than 16.
     """
     import numpy as np
 
@@ -121,11 +117,10 @@ def bits_used(image: Any) -> int | None:
 def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> NDArray[np.uint8]:
     """(size, size, channels) of the centre of a Pillow image or an array of uint8.
 
-    The largest square in the middle, resized; what is transparent is white. A JPEG is decoded at a
-    fraction of its size where that is enough. bits: how many bits of a channel the images use where
-    they have more than 8, of which the upper 8 are taken; None accepts only an image that uses all
-    16. Raises ValueError, also for one in colour where one channel is asked for, and what Pillow
-    does.
+    The largest square in the middle, resized, on white. A JPEG is decoded at a fraction of its size
+    if that is enough. bits: the bits of a channel that deep images use, of which the upper 8 are
+    taken; None accepts only images that use all 16. Raises ValueError, also for colours if there is
+    one channel, and what Pillow raises.
     """
     import numpy as np
     from PIL import Image, ImageOps
@@ -135,7 +130,6 @@ def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> 
         if pixels.shape == (size, size, channels):
             return pixels
         image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
-    mode = _MODES[channels]
     if image.format == "JPEG":
         image.draft(None, (round(_REDUCING_GAP * size),) * 2)
         if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
@@ -143,13 +137,13 @@ def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> 
     used = bits_used(image)
     ImageOps.exif_transpose(image, in_place=True)
     image = _opaque(image if used is None else _eight_bits(image, used, bits))
-    if channels == 1 and channels_of(image) == 3:
-        _refuse_colour(image)
-    image = image.convert(mode)
-    width, height = image.size
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
+    if channels < channels_of(image) and np.ptp(image.convert("RGB"), axis=2).max() > _GRAYISH:
+        raise ValueError("it is in colour, and others are grey: convert all to one of these")
+    image = image.convert(_MODES[channels])
     if image.size != (size, size):
+        width, height = image.size
+        side = min(width, height)
+        left, top = (width - side) // 2, (height - side) // 2
         box = (left, top, left + side, top + side)
         bilinear = Image.Resampling.BILINEAR
         image = image.resize((size, size), bilinear, box=box, reducing_gap=_REDUCING_GAP)
@@ -157,12 +151,12 @@ def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> 
 
 
 def _is_pillow(image: Any) -> bool:
-    """A mode is a text: torch's tensors have a property of that name."""
+    """torch's tensors have a `mode` as well, but no string."""
     return isinstance(getattr(image, "mode", None), str)
 
 
 def _eight_bits(image: Image.Image, used: int, bits: int | None) -> Image.Image:
-    """The upper 8 of `bits`. Pillow itself would clip: most of the image would be white."""
+    """The upper 8 of `bits`. Pillow would clip: most of the image would be white."""
     import numpy as np
     from PIL import Image
 
@@ -186,10 +180,7 @@ def _eight_bits(image: Image.Image, used: int, bits: int | None) -> Image.Image:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """On white, as viewers show it: under what is transparent a file may hold any colour.
-
-    Pillow itself would show that: all of a black drawing on nothing is black.
-    """
+    """The image on white, as viewers show it; Pillow shows the colour under the transparency."""
     from PIL import Image
 
     if not image.has_transparency_data:
@@ -198,16 +189,8 @@ def _opaque(image: Image.Image) -> Image.Image:
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
 
 
-def _refuse_colour(image: Image.Image) -> None:
-    """Raise ValueError for what would lose its colours; those of a scan may be three equal ones."""
-    import numpy as np
-
-    if np.ptp(np.asarray(image.convert("RGB")), axis=2).max() > _GRAYISH:
-        raise ValueError("it is in colour, and others are grey: convert all to one of these")
-
-
 def _as_array(image: Any) -> NDArray[np.uint8]:
-    """(H, W, C) of what is no Pillow image."""
+    """(H, W, C) of an array. Raises ValueError."""
     import numpy as np
 
     pixels = np.asarray(image)

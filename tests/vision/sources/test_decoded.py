@@ -1,0 +1,276 @@
+"""Decoded sets: written once, described and loaded for any seed, sent from node to node."""
+
+import json
+import shutil
+from threading import Timer
+
+import numpy as np
+import photos
+import pytest
+from PIL import Image
+
+from tuner.errors import DataError, UnreadableImagesError
+from tuner.vision.catalog import DataChoice, decoded_set
+from tuner.vision.sources import _module, folder
+from tuner.vision.sources._decoded import FILES, DecodedSet, Decoding, decode, decoded_path
+
+
+@pytest.fixture
+def place(tmp_path):
+    return photos.write(tmp_path / "photos", each=6)
+
+
+def decoded(place, store, size=16, bits=None, skip=False):
+    images = folder.find(str(place), store)
+    return decode(images, Decoding(size, bits, skip), store=store, name="photos")
+
+
+def array(path, name):
+    return np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+
+
+def info_of(path):
+    return json.loads((path / "info.json").read_text())
+
+
+def test_decode_runs_once_until_files_change(place, tmp_path):
+    images = folder.find(str(place), tmp_path)
+    expected = decoded_path(images, Decoding(16), store=tmp_path, name="photos")
+    first = decoded(place, tmp_path)
+    assert first == expected
+    assert array(first, "images").shape == (18, 16, 16, 3)
+    assert array(first, "labels").tolist() == [0] * 6 + [1] * 6 + [2] * 6
+    assert info_of(first)["bits"] is None
+    stamp = (first / "images.npy").stat().st_mtime_ns
+    assert decoded(place, tmp_path) == first
+    assert (first / "images.npy").stat().st_mtime_ns == stamp
+    assert decoded(place, tmp_path, size=8) != first
+    Image.fromarray(photos.pixels(1, seed=99)).save(place / "rose" / "0003.jpg")
+    assert decoded(place, tmp_path) != first
+    assert not list(tmp_path.glob(".partial*"))
+
+
+def test_decode_keeps_pixels_and_writes_exact_moments(place, tmp_path):
+    path = decoded(place, tmp_path, size=40)
+    images, moments = array(path, "images").astype(np.int64), array(path, "moments")
+    with Image.open(place / "rose" / "0002.jpg") as image:
+        assert np.array_equal(images[8], np.asarray(image)[:, 4:44])
+    assert np.array_equal(moments[:, 0], images.sum((1, 2)))
+    assert np.array_equal(moments[:, 1], (images**2).sum((1, 2)))
+
+
+def test_decode_groups_copies(place, tmp_path):
+    for name in ("rose/7.jpg", "tulip/8.jpg"):
+        (place / name).write_bytes((place / "daisy" / "0001.jpg").read_bytes())
+    rows = array(decoded(place, tmp_path), "copies")
+    assert rows[:, 0].tolist() == [1, 12, 19]
+    assert set(rows[:, 1].tolist()) == {0}
+
+
+def test_decode_reports_all_unreadable_images(place, tmp_path):
+    jpeg = (place / "rose" / "0000.jpg").read_bytes()
+    (place / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
+    (place / "tulip" / "0001.jpg").write_bytes(b"no image")
+    with pytest.raises(UnreadableImagesError, match=r"2 of 18 images .*0000\.jpg \(.*truncated"):
+        decoded(place, tmp_path)
+    assert not list(tmp_path.glob("photos-*"))
+    assert not list(tmp_path.glob(".partial*"))
+
+
+@pytest.mark.filterwarnings("default")
+def test_decode_reports_a_decompression_bomb(place, tmp_path, monkeypatch):
+    Image.new("L", (60, 60)).save(place / "rose" / "bomb.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3000)  # Pillow itself only warns up to twice
+    with pytest.raises(UnreadableImagesError, match=r"bomb\.png \(.* decompression bomb"):
+        decoded(place, tmp_path)
+
+
+def deep(place, most):
+    """18 grey images of 16 bits, whose pixels go up to `most`."""
+    for number, path in enumerate(sorted(place.rglob("*.jpg"))):
+        pixels = np.linspace(0, most * (number + 1) / 18, 40 * 40).reshape(40, 40)
+        Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
+        path.unlink()
+    return place
+
+
+@pytest.mark.parametrize("bits", [12, 16])
+def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(bits, place, tmp_path):
+    most = (1 << bits) - 1
+    path = decoded(deep(place, most), tmp_path, size=40)
+    images = array(path, "images")
+    assert len(np.unique(images)) == 256
+    assert images.max((1, 2, 3)).tolist() == [most * (n + 1) // 18 >> bits - 8 for n in range(18)]
+    assert info_of(path)["bits"] == bits
+
+
+def test_decode_with_bits_keeps_that_scale(place, tmp_path):
+    path = decoded(deep(place, 4095), tmp_path, size=40, bits=14)
+    assert array(path, "images").max() == 255 // 4
+    assert info_of(path)["bits"] == 14
+
+
+def test_decode_skips_and_lists_unreadable_images(place, tmp_path):
+    expected = np.delete(array(decoded(place, tmp_path / "all"), "images"), [6, 13], axis=0)
+    names = ("rose/0000.jpg", "tulip/0001.jpg")
+    for name in names:
+        (place / name).write_bytes(b"no image")
+    path = decoded(place, tmp_path, skip=True)
+    assert np.array_equal(array(path, "images"), expected)
+    assert array(path, "labels").tolist() == [0] * 6 + [1] * 5 + [2] * 5
+    assert {len(array(path, name)) for name in ("splits", "moments")} == {16}
+    reason = "(cannot identify image file)"
+    assert info_of(path)["skipped"] == [f"{place / name} {reason}" for name in names]
+
+
+def test_decode_refuses_to_skip_a_complete_class(place, tmp_path):
+    for path in (place / "rose").iterdir():
+        path.write_bytes(b"no image")
+    with pytest.raises(UnreadableImagesError, match=r"without the 6 of 18 .*: rose"):
+        decoded(place, tmp_path, skip=True)
+
+
+def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
+    def images(seed):
+        arrays = [photos.pixels(n % 3, seed=seed, size=(9, 9)) for n in range(12)]
+        parts = _module.parts_of((np.stack(arrays), [n % 3 for n in range(12)]), "x")
+        return _module.images_of(parts, place="x", title="x")
+
+    first, again, other = (
+        decode(images(seed), Decoding(9), store=tmp_path, name="x") for seed in (0, 0, 1)
+    )
+    assert first == again != other
+    assert len(list(tmp_path.glob("x-*"))) == 2
+
+
+def test_decode_to_a_full_disk_raises_an_error(place, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tuner.vision.sources._decoded._write_header", full)
+    with pytest.raises(OSError, match="No space left"):
+        decoded(place, tmp_path)
+    assert not list(tmp_path.glob(".partial*"))
+
+
+def set_of(place, data_dir, size=16):
+    return decoded_set(DataChoice(f"folder:{place}", str(data_dir), size))
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    """37 images, of which two are equal."""
+    place = photos.write(tmp_path / "photos", each=12)
+    (place / "tulip" / "x.jpg").write_bytes((place / "tulip" / "0000.jpg").read_bytes())
+    return set_of(place, tmp_path)
+
+
+def test_info_describes_the_loaded_images(flowers, tmp_path):
+    info = flowers.info(tmp_path, split_seed=3)
+    arrays = info.load(tmp_path, split_seed=3)
+    sizes = {name: len(rows) for name, rows in arrays.splits.items()}
+    assert sizes == {"train": info.train, "validation": info.validation, "test": info.test}
+    assert sum(sizes.values()) == sum(info.class_counts) == 37
+    assert (info.channels, info.image_size, info.classes) == (3, 16, photos.CLASSES)
+    pixels = arrays.images_NHWC[arrays.splits["train"]] / 255
+    assert info.mean == pytest.approx(pixels.mean((0, 1, 2)))
+    assert info.std == pytest.approx(pixels.std((0, 1, 2)))
+    assert isinstance(arrays.images_NHWC, np.memmap)
+    assert not arrays.images_NHWC.flags.writeable
+
+
+def test_info_has_the_given_splits_and_the_baseline(flowers, tmp_path):
+    info = flowers.info(tmp_path, split_seed=0)
+    assert info.own_splits == ()
+    assert info.baseline == pytest.approx(1 / 3, abs=0.1)
+    place = tmp_path / "split"
+    for name, each in (("train", 8), ("val", 3), ("test", 3)):
+        photos.write(place / name, each=each)
+    (place / "val" / "rose" / "0000.jpg").unlink()
+    info = set_of(place, tmp_path).info(tmp_path, split_seed=0)
+    assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
+    shutil.rmtree(place / "val")
+    assert set_of(place, tmp_path).info(tmp_path, split_seed=0).own_splits == ("test",)
+
+
+def test_info_counts_copies_in_two_splits(flowers, tmp_path):
+    twins = {24, 36}  # tulip/0000.jpg and its copy
+    counts = set()
+    for seed in range(12):
+        info = flowers.info(tmp_path, split_seed=seed)
+        splits = info.load(tmp_path, split_seed=seed).splits
+        apart = not any(twins <= set(rows.tolist()) for rows in splits.values())
+        assert info.copies == apart
+        counts.add(info.copies)
+    assert counts == {0, 1}
+
+
+def test_info_names_classes_without_images_to_measure(flowers, tmp_path):
+    assert flowers.info(tmp_path, split_seed=0).unmeasured == ()
+    place = photos.write(tmp_path / "few", each=12)
+    for path in sorted((place / "rose").iterdir())[1:]:
+        path.unlink()
+    assert set_of(place, tmp_path).info(tmp_path, split_seed=0).unmeasured == ("rose",)
+
+
+def test_info_of_a_constant_channel_has_std_1(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "black" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (8, 8)).save(tmp_path / "black" / name / f"{number}.png")
+    black = set_of(tmp_path / "black", tmp_path, None)
+    assert black.info(tmp_path, split_seed=0).std == (1.0, 1.0, 1.0)
+
+
+def sent(flowers, folder):
+    return [each.data for each in flowers.contents(folder)]
+
+
+def test_write_gives_another_node_an_equal_set(flowers, tmp_path):
+    there = tmp_path / "there"
+    assert flowers.is_in(tmp_path)
+    assert flowers.is_missing(there)
+    with pytest.raises(DataError, match="cannot be downloaded"):
+        flowers.fetch(there)
+    flowers.write(there, lambda: sent(flowers, tmp_path), origin="a node")
+    assert flowers.is_in(there)
+    for name in FILES:
+        both = (flowers.path(folder) / name for folder in (tmp_path, there))
+        assert len({path.read_bytes() for path in both}) == 1
+
+
+def test_await_in_returns_when_the_set_arrives(flowers, tmp_path):
+    there = tmp_path / "there"
+    flowers.await_in(there, patience_s=0)
+    contents = sent(flowers, tmp_path)
+    arriving = Timer(0.2, lambda: flowers.write(there, lambda: contents, origin="a node"))
+    arriving.start()
+    flowers.await_in(there, patience_s=60)
+    assert flowers.is_in(there)
+    arriving.join()
+
+
+@pytest.mark.parametrize("cut", [lambda files: files[:-1], lambda files: [f[:-1] for f in files]])
+def test_write_of_an_incomplete_set_keeps_nothing(flowers, tmp_path, cut):
+    contents = cut(sent(flowers, tmp_path))
+    with pytest.raises(DataError, match="a node is not complete"):
+        flowers.write(tmp_path / "there", lambda: contents, origin="a node")
+    assert flowers.is_missing(tmp_path / "there")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "/etc"])
+def test_info_refuses_a_name_that_leads_elsewhere(name, tmp_path):
+    with pytest.raises(DataError, match="no decoded data set can be called"):
+        DecodedSet(name).info(tmp_path, split_seed=0)
+
+
+def test_info_of_a_missing_or_damaged_set_raises(flowers, tmp_path):
+    with pytest.raises(DataError, match=r"from .*other"):
+        DecodedSet("other").info(tmp_path, split_seed=0)
+    labels = flowers.path(tmp_path) / "labels.npy"
+    labels.write_bytes(labels.read_bytes()[:-8])
+    with pytest.raises(DataError, match="no decoded data set can be read"):
+        flowers.info(tmp_path, split_seed=0)
+    np.save(labels, np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="Python objects in dtype"):
+        flowers.info(tmp_path, split_seed=0)

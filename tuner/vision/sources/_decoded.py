@@ -1,0 +1,419 @@
+"""Images decoded once, to arrays of one size in a folder that every process of the node maps.
+
+    DATA_DIR/decoded/NAME-KEY/   images.npy, labels.npy, splits.npy, moments.npy, copies.npy
+                                 and info.json, which describes them
+
+Rows are written one after the other and never to a map: on a full disk that would end the process.
+"""
+
+# N images, H W pixels, C channels, P = H * W * C bytes of one image
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tuner.errors import DataError, UnreadableImagesError, translate_error
+from tuner.experiment.files import read_json
+from tuner.settings import FaultsError
+from tuner.spec import quotas
+from tuner.vision.datasets._archive import folder_made_once, mapped, partial_folder, progress_bar
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
+from tuner.vision.sources._images import (
+    SPLITS,
+    Images,
+    check_sizes,
+    complete_splits,
+    counts_of,
+)
+from tuner.vision.sources._pixels import DEEPEST, bits_used, bombs_refused, square
+from tuner.wording import some_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = 3  # part of every key: what another version has decoded is left alone
+INFO = "info.json"
+FILES = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy", INFO)
+STORE = "decoded"  # the folder of all decoded sets, in the data folder
+ORIGIN, LICENCE = "the images of whoever trained it", "not stated"
+CONSTANT = 1.0  # in place of a standard deviation of 0, by which nothing can be divided
+PATIENCE_S = 120.0  # for a decoded set to arrive on a node
+
+_AT_ONCE = 512  # images that are decoded before the next are begun
+_SHOWN = 5  # unreadable images that a message lists
+_KEY_LENGTH = 12
+_POLL_S = 0.1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How images are decoded: the settings `image_size`, `image_bits` and `skip_unreadable`."""
+
+    size: int
+    bits: int | None = None
+    skip_unreadable: bool = False
+
+
+def decode(images: Images, how: Decoding, *, store: Path, name: str) -> Path:
+    """The folder below `store` with `images` decoded; they are decoded now if it is missing.
+
+    name: the folder's name, before a key of the images and of `how`. One of all processes that
+    share the store decodes, and the others wait for it. Raises UnreadableImagesError for images
+    that cannot be read, and OSError of the disk.
+    """
+    folder = decoded_path(images, how, store=store, name=name)
+    if folder is not None:
+        folder_made_once(folder, lambda partial: _decode_to(partial, images, how))
+        return folder
+    # Only their pixels tell whether they have changed
+    store.mkdir(parents=True, exist_ok=True)
+    with partial_folder(store) as partial:
+        content = _decode_to(partial, images, how)
+        folder = store / f"{name}-{_key(content, how)}"
+        folder_made_once(folder, lambda new: [(partial / f).rename(new / f) for f in FILES])
+    return folder
+
+
+def decoded_path(images: Images, how: Decoding, *, store: Path, name: str) -> Path | None:
+    """The folder that `decode` makes, or None if only decoding can tell."""
+    if images.fingerprint is None:
+        return None
+    return store / f"{name}-{_key(images.fingerprint, how)}"
+
+
+def _key(made_from: str, how: Decoding) -> str:
+    text = json.dumps([FORMAT, made_from, *astuple(how)])
+    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
+
+
+def _decode_to(partial: Path, images: Images, how: Decoding) -> str:
+    """Write all FILES to the empty folder `partial`; returns the digest of their content.
+
+    All images have one scale. The bits that they use are known when all have been read, so images
+    of fewer than 16 bits are read twice, unless `how` sets the bits.
+    """
+    first = _Writing(images, how, partial)
+    content = first.run()
+    if first.bits in (how.bits, DEEPEST):
+        return content
+    return _Writing(images, replace(how, bits=first.bits), partial).run()
+
+
+@dataclass
+class _Writing:
+    """One decoding to the folder `partial`. used: the bits that its images use."""
+
+    images: Images
+    how: Decoding
+    partial: Path
+    used: set[int] = field(default_factory=set)
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def bits(self) -> int | None:
+        """Of a channel, for images of more than 8: as they are set, else as they are used."""
+        return self.how.bits or max(self.used, default=None)
+
+    def run(self) -> str:
+        """Write all FILES; returns the digest of their content."""
+        import numpy as np
+
+        images, size = self.images, self.how.size
+        moments = np.zeros((len(images.labels_N), 2, images.channels), np.int64)
+        digests: list[bytes] = []
+        kept: list[int] = []
+        with (self.partial / "images.npy").open("wb") as file, bombs_refused():
+            _write_header(file, (len(images.labels_N), size, size, images.channels))
+            for position, pixels in enumerate(self._pixels()):
+                if pixels is not None:
+                    file.write(pixels.tobytes())
+                    digests.append(hashlib.blake2b(pixels.tobytes(), digest_size=16).digest())
+                    moments[len(kept)] = _moments(pixels)
+                    kept.append(position)
+            file.seek(0)  # NumPy leaves room in a header for any number of rows
+            _write_header(file, (len(kept), size, size, images.channels))
+        labels_N, splits_N = images.labels_N[kept], images.splits_N[kept]
+        if self.unreadable:
+            self._check_unreadable(labels_N, splits_N)
+        np.save(self.partial / "labels.npy", labels_N)
+        np.save(self.partial / "splits.npy", splits_N)
+        np.save(self.partial / "moments.npy", moments[: len(kept)])
+        np.save(self.partial / "copies.npy", _copies(digests))
+        digest = hashlib.sha256(json.dumps([images.classes, size]).encode())
+        for part in (labels_N.tobytes(), splits_N.tobytes(), *digests):
+            digest.update(part)
+        info = {
+            "format": FORMAT,
+            "title": images.title,
+            "classes": images.classes,
+            "channels": images.channels,
+            "image_size": size,
+            "bits": self.bits,
+            "skipped": sorted(self.unreadable),
+            "content": digest.hexdigest(),
+        }
+        (self.partial / INFO).write_text(json.dumps(info) + "\n")
+        return digest.hexdigest()
+
+    def _check_unreadable(self, labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8]) -> None:
+        """Raise UnreadableImagesError unless they may be skipped, and enough images are left."""
+        title, classes = self.images.title, self.images.classes
+        count = f"{len(self.unreadable)} of {len(self.images.labels_N)} images"
+        if not self.how.skip_unreadable:
+            raise UnreadableImagesError(
+                f"{title}: {count} cannot be read: {some_of(sorted(self.unreadable), _SHOWN)}; "
+                "training.skip_unreadable=true trains without them"
+            )
+        what = f"{title}, without the {count} that cannot be read"
+        with translate_error(UnreadableImagesError, what, of=FaultsError):
+            check_sizes(classes, counts_of(labels_N, splits_N, classes), title)
+
+    def _pixels(self) -> Iterator[NDArray[np.uint8] | None]:
+        """Every image in order; None for each that cannot be read, which is noted."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        count = len(self.images.labels_N)
+        threads = ThreadPoolExecutor(max(1, int(quotas.usable_cpus())))
+        with threads if self.images.in_threads else nullcontext(), progress_bar() as bar:
+            task = bar.add_task(f"Decoding {count:,} images", total=count)
+            for start in range(0, count, _AT_ONCE):
+                part = range(start, min(start + _AT_ONCE, count))
+                apply: Any = threads.map if self.images.in_threads else map
+                yield from apply(self._read, part)
+                bar.advance(task, len(part))
+
+    def _read(self, position: int) -> NDArray[np.uint8] | None:
+        channels, bits = self.images.channels, self.how.bits
+        try:
+            image = self.images.read(position)
+            if bits is None and (used := bits_used(image)):
+                self.used.add(used)
+            return square(image, size=self.how.size, channels=channels, bits=bits or DEEPEST)
+        except Exception as error:  # Pillow's decoders raise any type
+            name = self.images.name_of(position)
+            reason = " ".join(str(error).replace(f" {name!r}", "").split()) or type(error).__name__
+            self.unreadable.append(f"{name} ({reason})")
+            return None
+
+
+def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
+    import numpy as np
+
+    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _moments(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The sums of an image's bytes and of their squares, of each channel: exact."""
+    import numpy as np
+
+    pixels_PC = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
+    return np.stack([pixels_PC.sum(0), (pixels_PC**2).sum(0)])
+
+
+def _copies(digests: list[bytes]) -> NDArray[np.int64]:
+    """(position, group) of each image that occurs more than once."""
+    import numpy as np
+
+    groups: dict[bytes, list[int]] = {}
+    for position, digest in enumerate(digests):
+        groups.setdefault(digest, []).append(position)
+    several = [group for group in groups.values() if len(group) > 1]
+    rows = [(position, number) for number, group in enumerate(several) for position in group]
+    return np.array(rows, np.int64).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedSet:
+    """The decoded set called `name`, in the data folder of any node.
+
+    It goes from node to node as an `Archive` does, but no node can download it.
+    """
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        """The name in messages."""
+        return self.name
+
+    def path(self, folder: Path) -> Path:
+        """Its path in the data folder `folder`. Raises DataError for an invalid name."""
+        if not _NAME.fullmatch(self.name):
+            raise DataError(f"no decoded data set can be called {self.name!r}")
+        return folder / STORE / self.name
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether it is in the data folder `folder`."""
+        return self.path(folder).is_dir()
+
+    def is_missing(self, folder: Path) -> bool:
+        """Whether it is not in the data folder `folder`."""
+        return not self.is_in(folder)
+
+    def await_in(self, folder: Path, *, patience_s: float = PATIENCE_S) -> None:
+        """Wait until it is in `folder`: a node that has just joined a cluster still receives it."""
+        deadline = time.monotonic() + patience_s
+        while self.is_missing(folder) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
+    def fetch(self, folder: Path) -> None:
+        """Raise DataError if it is missing: it cannot be downloaded."""
+        if self.is_missing(folder):
+            raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
+
+    def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
+        """The bytes of each of FILES, mapped. Raises OSError."""
+        return [mapped(self.path(folder) / name) for name in FILES]
+
+    def write(
+        self, folder: Path, contents: Callable[[], Iterable[memoryview]], *, origin: str
+    ) -> None:
+        """Write `contents()`, the bytes of each of FILES, unless the set is there already.
+
+        It appears only when it is complete. Raises DataError if it is incomplete, and OSError.
+        """
+
+        def fill(partial_folder: Path) -> None:
+            for name, content in zip(FILES, contents(), strict=False):
+                (partial_folder / name).write_bytes(content)
+            try:
+                _read(partial_folder)
+            except (OSError, ValueError) as error:
+                raise DataError(f"{origin} is not complete: {error}") from error
+
+        folder_made_once(self.path(folder), fill)
+
+    def info(self, folder: Path, *, split_seed: int) -> DatasetInfo:
+        """Its description. Raises DataError if it is missing from `folder`, or damaged."""
+        import numpy as np
+
+        contents = self._open(folder)
+        splits, labels_N = contents.splits(split_seed), contents.labels_N
+        validation_N = labels_N[splits["validation"]]
+        mean_C, std_C = contents.mean_and_std(splits["train"])
+        counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
+        given = {*contents.splits_N.tolist()}
+        return replace(
+            contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
+            mean=tuple(mean_C.tolist()),
+            std=tuple(std_C.tolist()),
+            class_counts=tuple(counts_K.tolist()),
+            copies=contents.copies_across(splits),
+            unmeasured=contents.absent_from(splits["validation"], splits["test"]),
+            baseline=float(np.bincount(validation_N).max() / len(validation_N)),
+            own_splits=tuple(
+                name for number, name in enumerate(SPLITS) if number and number in given
+            ),
+        )
+
+    def to_measure(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
+        """All images as the test split, without mean and std. Raises DataError."""
+        import numpy as np
+
+        contents = self._open(folder)
+        rows_N = np.arange(len(contents.labels_N))
+        arrays = ImageArrays(contents.images_NHWC, contents.labels_N, {"test": rows_N})
+        return contents.described(self._load, {"test": len(rows_N)}), arrays
+
+    def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
+        contents = self._open(folder)
+        return ImageArrays(contents.images_NHWC, contents.labels_N, contents.splits(split_seed))
+
+    def _open(self, folder: Path) -> _Contents:
+        path = self.path(folder)
+        try:
+            return _read(path)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"no decoded data set can be read from {path}: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class _Contents:
+    """The contents of FILES; the images are a read-only map."""
+
+    info: dict[str, Any]
+    images_NHWC: NDArray[np.uint8]
+    labels_N: NDArray[np.int64]
+    splits_N: NDArray[np.uint8]
+    moments: NDArray[np.int64]
+    copied: NDArray[np.int64]
+
+    def described(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
+        """The description without what depends on the split; `sizes` counts images of splits."""
+        return DatasetInfo(
+            load,
+            channels=self.info["channels"],
+            image_size=self.info["image_size"],
+            classes=tuple(self.info["classes"]),
+            **{name: sizes.get(name, 0) for name in SPLITS},
+            mean=(),
+            std=(),
+            files=True,
+            title=self.info["title"],
+            origin=ORIGIN,
+            licence=LICENCE,
+            content=self.info["content"],
+            bits=self.info["bits"],
+            skipped=tuple(self.info["skipped"]),
+        )
+
+    def splits(self, seed: int) -> dict[str, NDArray[np.int64]]:
+        return complete_splits(self.labels_N, self.splits_N, seed=seed)
+
+    def mean_and_std(
+        self, rows_N: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of the pixels of some images, scaled to [0, 1]; the std of equal pixels is CONSTANT."""
+        import numpy as np
+
+        pixels = len(rows_N) * self.images_NHWC.shape[1] * self.images_NHWC.shape[2]
+        mean_C, square_C = self.moments[rows_N].sum(0) / pixels
+        variance_C = np.maximum(square_C - mean_C**2, 0)
+        return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
+
+    def absent_from(self, *splits: NDArray[np.int64]) -> tuple[str, ...]:
+        """The classes that are missing from at least one of the splits."""
+        present = [{*self.labels_N[rows_N].tolist()} for rows_N in splits]
+        names = enumerate(self.info["classes"])
+        return tuple(name for number, name in names if any(number not in each for each in present))
+
+    def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
+        """How many images of validation and test are in an earlier split, too."""
+        import numpy as np
+
+        positions_N, groups_N = self.copied.T
+        seen: set[int] = set()
+        copies = 0
+        for rows_N in splits.values():
+            groups = groups_N[np.isin(positions_N, rows_N)].tolist()
+            copies += sum(group in seen for group in groups)
+            seen.update(groups)
+        return copies
+
+
+def _read(path: Path) -> _Contents:
+    """Raises OSError, ValueError, KeyError or TypeError if `path` is no decoded set."""
+    import numpy as np
+
+    info = read_json(path / INFO)
+    if not isinstance(info, dict) or info.get("format") != FORMAT:
+        raise ValueError(f"{INFO} is not of format {FORMAT}")
+    images_NHWC, labels_N, splits_N, moments, copied = (
+        np.load(path / name, mmap_mode="r", allow_pickle=False) for name in FILES if name != INFO
+    )
+    size, channels = info["image_size"], info["channels"]
+    if images_NHWC.shape != (len(labels_N), size, size, channels):
+        raise ValueError(f"images of shape {images_NHWC.shape} are not those of {INFO}")
+    labels_N, splits_N, copied = (np.array(array) for array in (labels_N, splits_N, copied))
+    return _Contents(info, images_NHWC, labels_N, splits_N, moments, copied)
