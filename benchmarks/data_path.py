@@ -39,7 +39,7 @@ from tuner.errors import DataError
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import DATASETS
+from tuner.vision.catalog import DATASETS, DataChoice
 from tuner.vision.datasets import cifar10
 from tuner.vision.datasets._dataset import ImageArrays, data_folder
 from tuner.vision.epochs import plan_epoch, shards
@@ -127,7 +127,7 @@ def load(folder: Path, *, split_seed: int):
 
 
 def ours_set():
-    return image_set(NAME, data_dir=None, split_seed=0, device=CPU)
+    return image_set(DataChoice(NAME), CPU)
 
 
 def loader(split, *, workers, augment):

@@ -286,13 +286,12 @@ def our_epoch(place: Path, data_dir: str) -> int:
 
     from tuner.vision.augment import Augmentation
     from tuner.vision.batches import Batcher, image_set
+    from tuner.vision.catalog import DataChoice
     from tuner.vision.epochs import plan_epoch, shards
 
     cpu = torch.device("cpu")
     augmentation = Augmentation(crop_padding=SIZE // 8, flip=True)
-    images = image_set(
-        f"folder:{place}", data_dir=data_dir, split_seed=0, device=cpu, image_size=SIZE
-    )
+    images = image_set(DataChoice(f"folder:{place}", data_dir, SIZE), cpu)
     batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
     rows_N = images.splits["train"]
     how = {"image_size": SIZE, "augmentation": augmentation, "device": cpu}

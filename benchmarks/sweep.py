@@ -170,10 +170,11 @@ def whole_batches(batch_size: int, seed: int):
 
     from tuner.vision.augment import Augmentation
     from tuner.vision.batches import Batcher, image_set
+    from tuner.vision.catalog import DataChoice
     from tuner.vision.epochs import plan_epoch
 
     cpu, plain = torch.device("cpu"), Augmentation(0, False, 0, False)
-    images = image_set(EXPERIMENT, data_dir=None, split_seed=0, device=cpu)
+    images = image_set(DataChoice(EXPERIMENT), cpu)
     batcher = Batcher(images, dtype=torch.float32, augmentation=plain)
     train_N, val_N = images.splits["train"], images.splits["validation"]
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, draw, draw_mixes, mix
 from tuner.vision.batches import Batcher, image_set
+from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import micro_shards, plan_epoch, shards
 
 AUGMENTATIONS = st.builds(
@@ -157,7 +158,7 @@ def test_mix_of_a_batch_equals_each_image_alone():
 
 
 def epoch_of(augmentation, *, epoch=0, seed=0):
-    data = image_set("tiny", data_dir=None, split_seed=0, device=CPU)
+    data = image_set(DataChoice("tiny"), CPU)
     rows_N = data.splits["train"]
     planned = plan_epoch(
         rows_N, seed=seed, epoch=epoch, image_size=32, augmentation=augmentation, device=CPU

@@ -9,7 +9,7 @@ from test_epochs import plan
 
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, free_bytes, home_of, image_set
-from tuner.vision.catalog import DATASETS
+from tuner.vision.catalog import DATASETS, DataChoice
 from tuner.vision.epochs import plan_epoch
 
 CPU = torch.device("cpu")
@@ -18,7 +18,7 @@ CUDA = torch.device("cuda")
 
 @pytest.fixture
 def images():
-    return image_set("tiny", data_dir=None, split_seed=0, device=CPU)
+    return image_set(DataChoice("tiny"), CPU)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -101,7 +101,7 @@ def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monke
 
 
 def tiny(*, split_seed=0):
-    return image_set("tiny", data_dir=None, split_seed=split_seed, device=CPU)
+    return image_set(DataChoice("tiny", split_seed=split_seed), CPU)
 
 
 def test_holds_the_images_as_rows_of_bytes():
@@ -137,7 +137,7 @@ def test_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
         return arrays
 
     monkeypatch.setitem(DATASETS, "read only", replace(tiny_images.INFO, load=load))
-    images = image_set("read only", data_dir=None, split_seed=0, device=CPU)
+    images = image_set(DataChoice("read only"), CPU)
     assert torch.equal(images.rows_NP, tiny().rows_NP)
     assert not recwarn.list
 

@@ -14,7 +14,7 @@ def test_one_rank_does_nothing():
     assert ranks.wrapped(model, model) is model is ranks.synchronised(model)
     assert ranks.reduced([1.0, 2.0]) == [1.0, 2.0]
     assert ranks.smallest(3) == 3
-    with ranks.without_exchange(model):
+    with ranks.alone(model):
         pass
 
 

@@ -1,18 +1,52 @@
 import itertools
+import random
 
+import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.vision.augment import Augmentation
-from tuner.vision.epochs import micro_shards, plan_epoch, shards, trained_images
+from tuner.vision.epochs import micro_shards, mixed, plan_epoch, seeded, shards, trained_images
 from tuner.vision.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
 
 
+def drawn():
+    return torch.rand(2).tolist(), random.random(), np.random.rand()
+
+
+def seed_all():
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+
+
+def test_seeded_sets_all_global_generators_and_restores_them():
+    seed_all()
+    with seeded(3):
+        first = drawn()
+    after = drawn()
+    with seeded(3):
+        assert drawn() == first
+    with seeded(2**40):
+        assert drawn() != first
+    seed_all()
+    assert drawn() == after
+    seed_all()
+    with pytest.raises(ValueError, match="inside"), seeded(3):
+        raise ValueError("inside")
+    assert drawn() == after
+
+
+def test_mixed_gives_a_seed_for_each_combination():
+    seeds = [mixed(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
+    assert len(set(seeds)) == 27
+    assert mixed(0, 1) == mixed(0, 1)
+
+
 @given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))
-def test_over_the_ranks_each_position_counts_exactly_once(count, batch_size, world_size):
+def test_shards_count_each_position_once_over_the_ranks(count, batch_size, world_size):
     ranks = [
         list(shards(count, batch_size=batch_size, rank=rank, world_size=world_size))
         for rank in range(world_size)
@@ -41,7 +75,7 @@ def plan(*, seed=0, epoch=0, augmentation=None, rows=range(100, 150)):
 
 
 @given(st.integers(1, 200), st.integers(1, 70), st.integers(1, 6), st.integers(1, 40))
-def test_parts_of_shards_hold_the_same_images_and_are_as_many_on_every_rank(
+def test_micro_shards_hold_all_images_in_equally_many_parts_on_every_rank(
     count, batch_size, world_size, size
 ):
     counted, numbers = [], []
@@ -60,13 +94,10 @@ def test_parts_of_shards_hold_the_same_images_and_are_as_many_on_every_rank(
     assert numbers == [numbers[0]] * world_size
 
 
-def test_an_epoch_is_a_permutation_of_the_split():
-    assert plan().order_N.sort().values.tolist() == list(range(100, 150))
-
-
-def test_seed_and_epoch_alone_decide():
+def test_plan_epoch_depends_on_seed_and_epoch_only():
     torch.manual_seed(1)
     first = plan(seed=3, epoch=4)
+    assert first.order_N.sort().values.tolist() == list(range(100, 150))
     torch.manual_seed(2)
     assert torch.equal(first.order_N, plan(seed=3, epoch=4).order_N)
     assert torch.equal(first.draws.row_N, plan(seed=3, epoch=4).draws.row_N)
@@ -76,7 +107,7 @@ def test_seed_and_epoch_alone_decide():
 
 
 @given(st.integers(1, 50), st.integers(1, 50))
-def test_a_last_batch_is_dropped_or_filled_with_the_first_images(count, batch_size):
+def test_trained_images_drops_or_fills_the_last_batch(count, batch_size):
     batch_size = min(batch_size, count)
     whats = ("short", "drop", "fill")
     settings = [ClassifierSettings(batch_size=batch_size, last_batch=what) for what in whats]
@@ -94,18 +125,11 @@ def test_a_last_batch_is_dropped_or_filled_with_the_first_images(count, batch_si
     assert unchanged.of(dropped) is unchanged
 
 
-def test_alternating_flips_mirror_each_image_in_every_second_epoch():
+def test_alternating_flip_mirrors_each_image_in_every_second_epoch():
     augmentation = Augmentation(flip=True, alternating_flip=True)
 
     def flipped(epoch, seed=0):
-        planned = plan_epoch(
-            torch.arange(200),
-            seed=seed,
-            epoch=epoch,
-            image_size=32,
-            augmentation=augmentation,
-            device=CPU,
-        )
+        planned = plan(seed=seed, epoch=epoch, augmentation=augmentation, rows=range(200))
         return set(planned.order_N[planned.draws.flip_N].tolist())
 
     first, second = flipped(0), flipped(1)

@@ -5,6 +5,7 @@ import torch
 
 from tuner.vision.batches import image_set
 from tuner.vision.blueprint import blueprint_of
+from tuner.vision.catalog import DataChoice
 from tuner.vision.evaluation import measure
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
@@ -45,7 +46,7 @@ def both(values):
     learner = ImageClassifier({}, {**values, "epochs": 1, "seed": 3})
     learner.step()
     device, settings = torch.device("cpu"), ClassifierSettings(**values)
-    images = image_set("digits", data_dir=None, split_seed=0, device=device)
+    images = image_set(DataChoice("digits"), device)
     plan = blueprint_of(settings, images.info)
     model = plan.initial()
     model.load_state_dict(learner.model.state_dict())

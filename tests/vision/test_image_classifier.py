@@ -17,7 +17,7 @@ from tuner.errors import SpecError
 from tuner.testing.learner_contract import StrictLearnerContract, same
 from tuner.trial.memory import MemoryWatch
 from tuner.vision.batches import image_set
-from tuner.vision.catalog import DATASETS, METRICS
+from tuner.vision.catalog import DATASETS, METRICS, DataChoice
 from tuner.vision.image_classifier import ImageClassifier
 
 AUGMENTED = {"crop_padding": 4, "flip": True, "cutout": 8}
@@ -64,7 +64,7 @@ def quick(report):
     return {name: report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")}
 
 
-def test_a_good_config_learns_digits():
+def test_image_classifier_learns_digits():
     learner = ImageClassifier({"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 5})
     reports = [learner.step() for _ in range(5)]
     assert reports[-1]["val_accuracy"] > 0.95
@@ -72,7 +72,7 @@ def test_a_good_config_learns_digits():
     assert learner.test()["test_accuracy"] > 0.95
 
 
-def test_reports_what_it_declares():
+def test_step_reports_the_declared_metrics():
     report = tiny(lr=0.1).step()
     assert tuple(report) == METRICS
     assert 0 <= report["val_accuracy"] <= 1
@@ -85,17 +85,13 @@ def test_reports_what_it_declares():
         {"norm": "group"},
         {"width": 5},
         {"dtype": "float64"},
-        {"optimizer": "adamw"},
-        {"optimizer": "sgdw"},
-        {"optimizer": "muon"},
+        *({"optimizer": name} for name in ("adamw", "sgdw", "muon")),
         {"norm_bias_lr": 4},
         {"lr": 0.2},
         {"momentum": 0.5},
         {"weight_decay": 0.1},
         {"label_smoothing": 0.2},
-        {"lr_schedule": "constant"},
-        {"lr_schedule": "one_cycle"},
-        {"lr_schedule": "triangular"},
+        *({"lr_schedule": name} for name in ("constant", "one_cycle", "triangular")),
         {"batch_size": 20},
         {"crop_padding": 2},
         {"flip": True},
@@ -107,11 +103,10 @@ def test_reports_what_it_declares():
     ],
     ids=lambda change: "-".join(map(str, *change.items())),
 )
-def test_every_setting_changes_the_result(change):
+def test_each_setting_changes_the_result(change):
     base = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
-    assert quick(ImageClassifier({}, base).step()) != quick(
-        ImageClassifier({}, {**base, **change}).step()
-    )
+    plain, changed = ImageClassifier({}, base), ImageClassifier({}, {**base, **change})
+    assert quick(plain.step()) != quick(changed.step())
 
 
 def test_test_time_flip_evaluates_both_mirror_images_alike():
@@ -125,24 +120,25 @@ def test_test_time_flip_evaluates_both_mirror_images_alike():
     assert learner.test() == pytest.approx(before, rel=1e-5)
 
 
-def test_a_config_comes_before_the_constants():
-    assert same(tiny(width=6).state_dict(), ImageClassifier({}, {**TINY, "width": 6}).state_dict())
-
-
-def test_metrics_are_those_of_a_plain_loop():
-    learner = tiny(norm="group", dtype="float64", batch_size=49, lr_schedule="constant")
+@pytest.mark.parametrize("class_weights", [None, [1.0 + label for label in range(10)]])
+def test_metrics_equal_those_of_a_plain_loop(class_weights):
+    one_batch = {"norm": "group", "dtype": "float64", "batch_size": 49, "lr_schedule": "constant"}
+    learner = tiny(**one_batch, class_weights=class_weights)
+    weights = class_weights and torch.tensor(class_weights).double()
     model = learner.model
-    data = image_set("tiny", data_dir=None, split_seed=0, device=torch.device("cpu"))
+    data = image_set(DataChoice("tiny"), torch.device("cpu"))
 
-    def measure(split):
+    def measure(split, weights=None):
         rows = data.splits[split]
         x = data.rows_NP[rows].view(-1, 32, 32, 3).permute(0, 3, 1, 2).double() / 255
         logits = model.eval()((x - 0.5) / 0.25)
         labels = data.labels_N[rows]
-        loss = torch.nn.functional.cross_entropy(logits, labels).item()
+        loss = torch.nn.functional.cross_entropy(logits, labels, weights).item()
         return loss, (logits.argmax(1) == labels).double().mean().item()
 
-    before = measure("train")[0]  # one batch: the training loss is the one before the update
+    before = measure("train", weights)[
+        0
+    ]  # one batch: the training loss is the one before the update
     report = learner.step()
     assert report["train_loss"] == pytest.approx(before, rel=1e-6)
     assert (report["val_loss"], report["val_accuracy"]) == pytest.approx(measure("validation"))
@@ -151,14 +147,14 @@ def test_metrics_are_those_of_a_plain_loop():
     assert tuple(learner.test().values()) == pytest.approx((*measure("test"), len(labels), share))
 
 
-def test_a_diverged_model_reports_what_is_not_finite():
+def test_step_of_a_diverged_model_reports_a_loss_that_is_not_finite():
     learner = tiny(lr=1e30, momentum=0.0)
     assert not math.isfinite([learner.step() for _ in range(2)][-1]["val_loss"])
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "one_cycle", "triangular", "step", "constant"])
 @pytest.mark.parametrize("more", [{}, {"warmup_epochs": 1}], ids=["", "warmed up"])
-def test_a_longer_trial_goes_on_at_the_rates_of_its_own_length(schedule, more):
+def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(schedule, more):
     settings = {"lr": 0.1, "lr_schedule": schedule, **more}
     learner = tiny(epochs=6, **settings)
     whole = [learner.step()["lr"] for _ in range(6)]
@@ -182,7 +178,7 @@ def test_trials_in_one_process_do_not_affect_each_other():
     assert got == expected
 
 
-def test_training_keeps_no_graph_of_an_earlier_batch():
+def test_step_frees_the_graphs_of_earlier_batches():
     learner = tiny(lr=0.1)
     graphs = []
 
@@ -201,13 +197,13 @@ def test_training_keeps_no_graph_of_an_earlier_batch():
     assert len(graphs) == 4
 
 
-def test_each_epoch_has_augmentation_of_its_own():
+def test_each_epoch_is_augmented_differently():
     learner = tiny(lr=1e-12, crop_padding=8, norm="group")
     first, second = (learner.step()["train_loss"] for _ in range(2))
     assert first != pytest.approx(second, abs=1e-5)
 
 
-def test_evaluation_leaves_the_model_and_keeps_no_graph():
+def test_test_leaves_the_model_unchanged():
     learner = tiny(lr=0.1)
     learner.step()
     before = learner.state_dict()
@@ -218,7 +214,7 @@ def test_evaluation_leaves_the_model_and_keeps_no_graph():
     assert all(p.grad is None for p in learner.model.parameters())
 
 
-def test_settings_that_cannot_work_are_refused_with_every_fault():
+def test_image_classifier_raises_every_fault_of_its_settings():
     with pytest.raises(SpecError) as caught:
         ImageClassifier({"lr": -1, "l1": 3}, {"dataset": "digit"})
     assert [fault.key for fault in caught.value.faults] == ["dataset", "lr", "l1"]
@@ -231,7 +227,7 @@ RANKED = {
     "adamw": {"batch_size": 16, "optimizer": "adamw", "lr": 1e-3, **AUGMENTED},
     "muon": {"batch_size": 16, "optimizer": "muon", "clip_grad_norm": 1},
 }
-EXACT = {**TINY, "model": "cnn", "width": 4, "norm": "group", "dtype": "float64", "lr": 0.05}
+EXACT = {**tiny_images.EXACT, "epochs": 3}
 BATCH_NORM = {"norm": "batch", "batch_size": 20}
 
 
@@ -274,9 +270,7 @@ def test_ranks_equal_one_process(ranks, name):
 @pytest.mark.parametrize("name", [*RANKED, "batch_norm"])
 def test_ranks_agree_bit_for_bit(ranks, name):
     first, *others = (rank[name] for rank in ranks)
-    assert all(
-        same(first, other) for other in others
-    )  # the timings too: each is the slowest rank's
+    assert all(same(first, other) for other in others)  # and each timing is the slowest rank's
 
 
 def memory_of(work):
@@ -299,22 +293,19 @@ def one_batch(monkeypatch):
     monkeypatch.setitem(DATASETS, "tiny", info)
 
 
-def build_step_drop():
-    ImageClassifier({"lr": 0.1}, DEEP).step()
-
-
 @pytest.mark.usefixtures("one_batch")
-def test_thirty_trials_in_one_process_leave_nothing():
-    for _ in range(5):  # what is made once, and the allocator's own ups and downs
-        build_step_drop()
-    with LiveBytes() as tensors:  # before the measure: torch imports 70 MiB for its first mode
-        build_step_drop()
+def test_thirty_trials_in_one_process_leave_no_memory():
+    def trials(count):
+        for _ in range(count):
+            ImageClassifier({"lr": 0.1}, DEEP).step()
         gc.collect()
+
+    trials(5)  # what is made once, and the allocator's own ups and downs
+    with LiveBytes() as tensors:  # before the measure: torch imports 70 MiB for its first mode
+        trials(1)
         assert tensors.live == 0
     before = memory_of(lambda: None)
-    for _ in range(29):
-        build_step_drop()
-    gc.collect()
+    trials(29)
     after = memory_of(lambda: None)
     # One trial's weights, gradients and momentum are 3 MiB, its activations 15.
     assert after["memory_mib"] - before["memory_mib"] < 20
@@ -322,7 +313,7 @@ def test_thirty_trials_in_one_process_leave_nothing():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-def test_thirty_trials_on_a_gpu_leave_nothing():
+def test_thirty_trials_on_a_gpu_leave_no_memory():
     device = torch.device("cuda")
 
     def run():

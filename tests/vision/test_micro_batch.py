@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import tiny_images
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from live_bytes import LiveBytes
 from tiny_images import INFO
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tuner.trial.failures import failure_of
 from tuner.vision import replica
@@ -20,20 +20,11 @@ from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.micro_batch import MicroBatch, next_smaller
 
 CPU = torch.device("cpu")
-EXACT = {
-    "model": "cnn",
-    "width": 8,
-    "norm": "group",
-    "dtype": "float64",
-    "dataset": "tiny",
-    "batch_size": 20,  # of 49 images: the last batch has 9
-    "epochs": 3,
-    "lr": 0.05,
-}
+EXACT = {**tiny_images.EXACT, "width": 8, "batch_size": 20, "epochs": 3}  # the last batch has 9
 
 
 @given(st.integers(1, 10**6))
-def test_halving_ends_at_one_and_falls_all_the_way(size):
+def test_next_smaller_halves_down_to_one(size):
     sizes = [size]
     while sizes[-1]:
         sizes.append(next_smaller(sizes[-1]))
@@ -56,22 +47,6 @@ def fits(limit, error=None):
 
 def micro_batch(size=100, **more):
     return MicroBatch(size, device=CPU, purpose="training", **more)
-
-
-def buffers_after(failing, **buffers):
-    """The model's buffers after an attempt that does `failing` to it and runs out of memory."""
-    model = torch.nn.Module()
-    for name, buffer in buffers.items():
-        model.register_buffer(name, buffer)
-    micro = micro_batch(2, buffers=lambda: dict(model.named_buffers()))
-
-    def attempt(size):
-        if size == 2:
-            failing(model)
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return {name: buffer.tolist() for name, buffer in model.named_buffers()}
-
-    return micro.run(attempt)
 
 
 def register(model):
@@ -106,7 +81,17 @@ def replace(model):
     ],
 )
 def test_failed_attempt_restores_buffers_of_their_shape(failing, buffers, after):
-    assert buffers_after(failing, **buffers) == after
+    model = torch.nn.Module()
+    for name, buffer in buffers.items():
+        model.register_buffer(name, buffer)
+
+    def attempt(size):
+        if size == 2:
+            failing(model)
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return {name: buffer.tolist() for name, buffer in model.named_buffers()}
+
+    assert micro_batch(2, buffers=lambda: dict(model.named_buffers())).run(attempt) == after
 
 
 def test_run_halves_until_it_fits_and_keeps_the_size(capsys):
@@ -146,7 +131,7 @@ def test_run_at_one_image_raises_the_error_itself():
 @pytest.mark.parametrize(
     "error", [ValueError("out of memory"), RuntimeError("CUDA error: device-side assert")]
 )
-def test_other_errors_propagate_at_once(error):
+def test_run_propagates_other_errors_at_once(error):
     attempt, tried = fits(0, error)
     with pytest.raises(type(error)) as caught:
         micro_batch().run(attempt)
@@ -154,7 +139,7 @@ def test_other_errors_propagate_at_once(error):
     assert tried == [100]
 
 
-def test_nothing_of_a_failed_try_is_alive_in_the_next():
+def test_run_frees_a_failed_attempt_before_the_next():
     with LiveBytes(budget=1 << 20) as memory:
         alive = []
 
@@ -167,9 +152,9 @@ def test_nothing_of_a_failed_try_is_alive_in_the_next():
     assert alive == [0, 0, 0]
 
 
-def test_buffers_and_random_state_are_put_back():
-    norm = torch.nn.BatchNorm1d(2)
-    drawn = []
+@pytest.mark.parametrize("rehearses", [False, True])
+def test_failed_attempts_and_rehearsals_restore_buffers_and_random_state(rehearses):
+    norm, drawn = torch.nn.BatchNorm1d(2), []
 
     def attempt(size):
         drawn.append(torch.rand(1).item())
@@ -179,12 +164,12 @@ def test_buffers_and_random_state_are_put_back():
         return size
 
     before = torch.get_rng_state()
-    micro_batch(8, buffers=lambda: dict(norm.named_buffers())).run(attempt)
-    assert drawn == [drawn[0]] * 3
-    assert norm.num_batches_tracked == 1
-    assert norm.running_mean.tolist() == pytest.approx([0.3, 0.3])
-    torch.set_rng_state(before)
-    assert torch.rand(1).item() == drawn[0]
+    micro = micro_batch(8, buffers=lambda: dict(norm.named_buffers()))
+    micro.rehearse(attempt, agree=int) if rehearses else micro.run(attempt)
+    assert (micro.size, drawn) == (2, [drawn[0]] * 3)
+    assert norm.num_batches_tracked == (0 if rehearses else 1)
+    assert norm.running_mean.tolist() == pytest.approx([0 if rehearses else 0.3] * 2)
+    assert torch.equal(torch.get_rng_state(), before) == rehearses
 
 
 def test_run_agrees_on_the_smallest_size_of_all_ranks():
@@ -199,24 +184,6 @@ def test_run_agrees_on_the_smallest_size_of_all_ranks():
 
     assert micro.run(attempt, agree=agree) == -16
     assert (tried, wanted) == ([64, 16], [64, 16])
-
-
-def test_a_rehearsal_finds_the_size_and_leaves_everything_else(capsys):
-    norm, drawn = torch.nn.BatchNorm1d(2), []
-
-    def attempt(size):
-        drawn.append(torch.rand(1).item())
-        norm(torch.full((size, 2), 3.0))
-        if size > 2:
-            raise torch.OutOfMemoryError
-
-    before = torch.get_rng_state()
-    micro = micro_batch(8, buffers=lambda: dict(norm.named_buffers()))
-    micro.rehearse(attempt, agree=lambda size: size)
-    assert micro.size == 2
-    assert norm.num_batches_tracked == 0
-    assert norm.running_mean.tolist() == [0, 0]
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_run_ends_where_another_rank_cannot_go_on():
@@ -253,48 +220,31 @@ def in_whole_batches():
     return [made.step() for _ in range(2)], made.state_dict()["model"]
 
 
-@pytest.mark.parametrize("share", [0.8, 0.5, 0.35])
-def test_a_step_in_parts_is_the_whole_step(share):
+def assert_equals_whole_batches(made, reports):
     expected, weights = in_whole_batches()
-    tight = learner(**RECIPE)
-    report, memory = step_within(tight, int(share * peak_of_a_step(**RECIPE)))
-    assert memory.refused
-    assert report["micro_batch_size"] < expected[0]["micro_batch_size"] == 20
-    reports = [report, tight.step()]
     for got, wanted in zip(reports, expected, strict=True):
         assert results(got) == pytest.approx(results(wanted), rel=1e-11)
     for key, value in weights.items():
-        assert (tight.state_dict()["model"][key] - value).abs().max() <= 1e-12, key
+        assert (made.state_dict()["model"][key] - value).abs().max() <= 1e-12, key
 
 
-@cache
-def gradients_of_an_epoch(micro):
-    made = learner()
-    made.load_state_dict({**made.state_dict(), "micro_batch_size": micro})
-    gradients = []
-
-    def keep(optimizer, args, kwargs):
-        # Of the initial weights each time, so that only rounding can differ.
-        gradients.append([p.grad.clone() for p in made.model.parameters()])
-        for parameter in made.model.parameters():
-            parameter.grad.zero_()
-
-    hook = register_optimizer_step_pre_hook(keep)
-    made.step()
-    hook.remove()
-    return gradients
+@pytest.mark.parametrize("share", [0.8, 0.35])
+def test_step_short_of_memory_equals_the_complete_step(share):
+    tight = learner(**RECIPE)
+    report, memory = step_within(tight, int(share * peak_of_a_step(**RECIPE)))
+    assert memory.refused
+    assert report["micro_batch_size"] < 20
+    assert_equals_whole_batches(tight, [report, tight.step()])
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 19])
-def test_gradients_of_parts_are_the_batchs(size):
-    parts, whole = gradients_of_an_epoch(size), gradients_of_an_epoch(20)
-    assert len(parts) == len(whole) == 3
-    for step, whole_step in zip(parts, whole, strict=True):
-        for a, b in zip(step, whole_step, strict=True):
-            assert (a - b).abs().max() <= 1e-12
+def test_step_in_micro_batches_of_any_size_equals_the_complete_step(size):
+    made = learner(**RECIPE)
+    made.load_state_dict({**made.state_dict(), "micro_batch_size": size})
+    assert_equals_whole_batches(made, [made.step(), made.step()])
 
 
-def test_batch_norms_statistics_count_no_failed_try():
+def test_failed_attempt_leaves_no_trace_in_batch_norm():
     made = ImageClassifier({"norm": "batch"}, EXACT)
     peak = step_within(ImageClassifier({"norm": "batch"}, EXACT), None)[1].peak
     report, memory = step_within(made, peak // 2)
@@ -306,7 +256,7 @@ def test_batch_norms_statistics_count_no_failed_try():
     assert all(torch.isfinite(b).all() for b in made.model.buffers())
 
 
-def test_the_size_is_saved_and_kept():
+def test_micro_batch_size_is_saved_and_kept():
     made = learner()
     report, _ = step_within(made, peak_of_a_step() // 2)
     size = report["micro_batch_size"]
@@ -314,7 +264,10 @@ def test_the_size_is_saved_and_kept():
     restored = learner()
     restored.load_state_dict(made.state_dict())
     assert restored.step()["micro_batch_size"] == size
-    assert restored.state_dict()["micro_batch_size"] == size
+    older = {name: v for name, v in made.state_dict().items() if name != "micro_batch_size"}
+    restored = learner()
+    restored.load_state_dict(older)
+    assert restored.step()["micro_batch_size"] == 20
 
 
 def test_step_on_a_gpu_after_loading_tries_the_whole_batch_again(monkeypatch):
@@ -328,19 +281,11 @@ def test_step_on_a_gpu_after_loading_tries_the_whole_batch_again(monkeypatch):
     assert report["micro_batch_size"] < 20
 
 
-def test_a_state_from_before_the_size_was_saved_loads():
-    state = learner().state_dict()
-    del state["micro_batch_size"]
-    restored = learner()
-    restored.load_state_dict(state)
-    assert restored.step()["micro_batch_size"] == 20
-
-
 def cudnn_not_initialized(message):
     return RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")
 
 
-def test_a_handle_that_cannot_be_made_is_tried_with_less_before_it_poisons():
+def test_failed_cudnn_handle_is_retried_with_less_before_it_poisons():
     report, memory = step_within(learner(), peak_of_a_step() // 2, cudnn_not_initialized)
     assert memory.refused
     assert report["micro_batch_size"] < 20
@@ -350,7 +295,7 @@ def test_a_handle_that_cannot_be_made_is_tried_with_less_before_it_poisons():
     assert (failure.kind, failure.poisoned) == ("oom", True)
 
 
-def test_evaluation_goes_on_in_parts_too(monkeypatch, capsys):
+def test_evaluation_short_of_memory_continues_in_parts(monkeypatch, capsys):
     monkeypatch.setattr("tuner.vision.replica.EVALUATION_BATCH", INFO.test)
     expected = learner().test()
     with LiveBytes() as memory:
@@ -397,7 +342,7 @@ def child(mib):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is held on Linux")
-def test_a_process_at_its_limit_goes_on_with_less():
+def test_step_at_the_memory_limit_of_the_process_continues():
     done = child(mib=50)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "out of memory in training at a micro-batch of 49" in done.stdout
@@ -407,7 +352,7 @@ def test_a_process_at_its_limit_goes_on_with_less():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-def test_a_real_cuda_out_of_memory_is_survived():
+def test_step_recovers_from_a_real_cuda_out_of_memory():
     """The limit is on what is reserved: segments that torch keeps, and cuBLAS' workspace."""
     device, large = torch.device("cuda"), {**EXACT, "width": 64, "batch_size": 49}
     ImageClassifier({}, large, device=device).step()  # what is made once and kept

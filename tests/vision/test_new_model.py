@@ -13,6 +13,7 @@ from tuner.vision import new_model as models
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import Blueprint, blueprint_of
+from tuner.vision.catalog import DataChoice
 from tuner.vision.collectives import Ranks
 from tuner.vision.new_model import (
     check_one_image,
@@ -170,7 +171,7 @@ CPU = torch.device("cpu")
 
 def made(**settings):
     of_trial = settings_of_trial({"dataset": "tiny", "batch_size": 16, **settings}, {}, split=1)
-    images = image_set("tiny", data_dir=None, split_seed=0, device=CPU)
+    images = image_set(DataChoice("tiny"), CPU)
     return new_model(
         of_trial,
         blueprint_of(of_trial, images.info),
@@ -197,7 +198,7 @@ def test_its_weights_follow_from_the_seed_alone_and_disturb_no_other_draw():
 @pytest.mark.parametrize("count", [2, 1000])
 def test_it_learns_from_the_first_images_of_the_training_split_as_they_are(count, monkeypatch):
     monkeypatch.setattr(models, "PREPARING", count)
-    images = image_set("tiny", data_dir=None, split_seed=0, device=CPU)
+    images = image_set(DataChoice("tiny"), CPU)
     plain = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
     wanted = made(model="speednet", width=8)
     wanted.whitening.learn(plain.batch(images.splits["train"][:count])[0])

@@ -1,24 +1,27 @@
+"""A split trial equals one that is not split, and each continues from the other's state."""
+
 import itertools
 from contextlib import nullcontext
 from functools import partial
 
 import pytest
 import real_ranks
+import tiny_images
 import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from test_image_classifier import quick
 from torch import nn
 
-from tuner.vision.blueprint import Blueprint
-from tuner.vision.pipeline import Pipeline, _Layers, cuts, layers_of, micro_batches
-
-CPU = torch.device("cpu")
-BATCHES = (12, 12, 9, 7, 12)  # equal parts: 4, 4, 3, 1, 4
+from tuner.testing.learner_contract import same
+from tuner.vision import precision as numbers
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.pipeline import _Layers, cuts, layers_of, micro_batches
+from tuner.vision.precision import Hardware
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9), st.integers(1, 5))
-def test_no_other_cut_has_a_cheaper_dearest_stage(costs, stages):
+def test_cuts_minimise_the_largest_cost(costs, stages):
     if stages > len(costs):
         with pytest.raises(ValueError, match="from 1 to the number of layers"):
             cuts(costs, stages)
@@ -36,97 +39,19 @@ def test_no_other_cut_has_a_cheaper_dearest_stage(costs, stages):
 
 
 @given(st.integers(1, 500), st.integers(1, 20))
-def test_parts_are_equal_and_as_many_as_can_be(count, most):
+def test_micro_batches_are_equal_and_as_many_as_possible(count, most):
     parts = micro_batches(count, most)
     assert count % parts == 0
     assert parts <= most
     assert not any(count % more == 0 for more in range(parts + 1, min(most, count) + 1))
 
 
-def test_a_model_without_layers_is_refused():
+def test_layers_of_another_module_than_a_sequential_raises():
     with pytest.raises(ValueError, match="cannot split Bilinear"):
         layers_of(nn.Bilinear(1, 1, 1))
 
 
-def model(dtype, norm="group"):
-    torch.manual_seed(0)
-    shape = {"in_channels": 3, "image_size": 16, "num_classes": 10}
-    return Blueprint(name="resnet20", settings={"norm": norm}, **shape).initial().to(dtype)
-
-
-def batches(dtype):
-    generator = torch.Generator().manual_seed(1)
-    for count in BATCHES:
-        x = torch.randn(count, 3, 16, 16, generator=generator).to(dtype)
-        yield x, torch.randint(10, (count,), generator=generator)
-
-
-def loss_sum(logits, labels):
-    return F.cross_entropy(logits, labels, reduction="sum")
-
-
-def alone(dtype):
-    whole, losses = model(dtype), []
-    optimizer = torch.optim.SGD(whole.parameters(), lr=0.002, momentum=0.9)
-    for x, labels in batches(dtype):
-        optimizer.zero_grad()
-        loss = loss_sum(whole(x), labels) / len(labels)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    logits = [whole(x) for x, _ in batches(dtype)]
-    return {"losses": losses, "logits": logits, "model": whole.state_dict()}
-
-
-def staged(rank, dtype):
-    whole = model(dtype)
-    pipeline = Pipeline(whole, loss_sum=loss_sum, micro_batches=4, device=CPU)
-    optimizer = torch.optim.SGD(whole.parameters(), lr=0.002, momentum=0.9)
-    losses = []
-    for x, labels in batches(dtype):
-        optimizer.zero_grad()
-        losses.append(pipeline.backward(x, labels).item() / len(labels))
-        optimizer.step()
-    logits = [pipeline.logits(x) for x, _ in batches(dtype)]
-    own = {
-        name: value
-        for name, value in whole.state_dict(keep_vars=True).items()
-        if pipeline.owns(value)
-    }
-    return {"losses": losses, "logits": logits, "own": own, "last": pipeline.last}
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    cases = {str(dtype): partial(staged, dtype=dtype) for dtype in (torch.float64, torch.float32)}
-    return real_ranks.run(cases, tmp_path_factory.mktemp("stages"))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "most"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str
-)
-def test_two_stages_equal_one_process(results, dtype, most):
-    expected = alone(dtype)
-    first, second = (rank[str(dtype)] for rank in results)
-    assert (first["losses"], first["logits"]) == ([0] * len(BATCHES), [None] * len(BATCHES))
-    assert second["losses"] == pytest.approx(expected["losses"], abs=most)
-    for got, wanted in zip(second["logits"], expected["logits"], strict=True):
-        assert (got - wanted).abs().max() <= most
-    assert first["own"].keys().isdisjoint(second["own"])
-    weights = first["own"] | second["own"]
-    assert weights.keys() == expected["model"].keys()
-    for name, value in expected["model"].items():
-        assert (weights[name] - value).abs().max() <= most, name
-
-
-def test_each_rank_trains_a_part(results):
-    ranks = [rank["torch.float64"] for rank in results]
-    first, second = (sum(value.numel() for value in rank["own"].values()) for rank in ranks)
-    assert min(first, second) > (first + second) / 5
-    assert [rank["last"] for rank in ranks] == [False, True]
-
-
-def test_a_stage_may_begin_in_place_and_sends_what_its_shape_says():
+def test_layers_may_begin_in_place_and_send_contiguous_tensors():
     stage = _Layers(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(2, 3, 3)), nullcontext)
     stage.to(memory_format=torch.channels_last)
     x = torch.randn(2, 2, 5, 5, requires_grad=True)
@@ -136,3 +61,119 @@ def test_a_stage_may_begin_in_place_and_sends_what_its_shape_says():
     (gradient,) = torch.autograd.grad(out.square().sum(), x)
     assert gradient.is_contiguous()
     assert torch.equal(x, before)
+
+
+EXACT = {
+    **tiny_images.EXACT,
+    "epochs": 3,
+    "crop_padding": 2,
+    "flip": True,
+    "test_time_flip": True,
+    "label_smoothing": 0.1,
+    "norm_bias_lr": 2,
+}
+OPTIMIZERS = ("sgd", "adamw", "muon")
+
+
+def reports_and_state(learner, steps):
+    reports = [learner.step() for _ in range(steps)]
+    return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
+
+
+def split(rank, **config):
+    return ImageClassifier(config, EXACT, rank=rank, world_size=2, split=2)
+
+
+def alone(optimizer, steps):
+    learner = ImageClassifier({"optimizer": optimizer}, EXACT)
+    return learner, reports_and_state(learner, steps)
+
+
+def case(rank, optimizer):
+    from_start = split(rank, optimizer=optimizer)
+    first = reports_and_state(from_start, 2)
+    resumed = split(rank, optimizer=optimizer)
+    resumed.load_state_dict(first["state"])
+    taken_over = split(rank, optimizer=optimizer)
+    taken_over.load_state_dict(alone(optimizer, 2)[1]["state"])
+    return {
+        "first": first,
+        "third": from_start.step(),
+        "resumed": resumed.step(),
+        "taken over": reports_and_state(taken_over, 1),
+        "micro": from_start.step()["micro_batch_size"],
+        "own": sum(tensor.numel() for tensor in from_start._part.tensors()),
+    }
+
+
+def half_precision(rank):
+    """What stages send one another is of the weights' type, whatever they compute in."""
+    numbers.hardware = lambda device: Hardware("cpu", bf16=True, fp16=True)
+    config = {"dtype": "float32", "precision": "bf16"}
+    return reports_and_state(split(rank, **config), 1)["reports"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    cases = {name: partial(case, optimizer=name) for name in OPTIMIZERS}
+    return real_ranks.run({**cases, "bf16": half_precision}, tmp_path_factory.mktemp("split"))
+
+
+def assert_close(state, wanted):
+    assert state.keys() == wanted.keys()
+    for key, value in wanted.items():
+        if isinstance(value, dict):
+            assert_close(state[key], value)
+        elif isinstance(value, torch.Tensor):
+            torch.testing.assert_close(state[key], value, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_two_stages_equal_one_process(results, optimizer):
+    learner, wanted = alone(optimizer, 2)
+    third = learner.step()
+    for rank in results:
+        got = rank[optimizer]
+        for ours, theirs in zip(got["first"]["reports"], wanted["reports"], strict=True):
+            assert quick(ours) == pytest.approx(quick(theirs), rel=1e-11)
+        assert got["first"]["test"] == pytest.approx(wanted["test"], rel=1e-11)
+        assert quick(got["third"]) == pytest.approx(quick(third), rel=1e-11)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_state_of_two_stages_is_that_of_one_process(results, optimizer):
+    first, second = (rank[optimizer]["first"]["state"] for rank in results)
+    assert same(first, second)
+    wanted = alone(optimizer, 2)[1]["state"]
+    del wanted["micro_batch_size"]
+    assert_close(first, wanted)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
+    learner, _ = alone(optimizer, 2)
+    third = quick(learner.step())
+    for rank in results:
+        got = rank[optimizer]
+        assert quick(got["resumed"]) == quick(got["third"])
+        assert quick(got["taken over"]["reports"][0]) == pytest.approx(third, rel=1e-11)
+        whole = ImageClassifier({"optimizer": optimizer}, EXACT)
+        whole.load_state_dict(got["first"]["state"])
+        assert quick(whole.step()) == pytest.approx(third, rel=1e-11)
+        assert_close(got["taken over"]["state"]["model"], learner.state_dict()["model"])
+
+
+def test_each_stage_trains_its_part_in_micro_batches(results):
+    assert [rank["sgd"]["micro"] for rank in results] == [2, 2]  # 16 images in 8 parts
+    parts = [rank["sgd"]["own"] for rank in results]
+    model = ImageClassifier({}, EXACT).model
+    assert sum(parts) == sum(t.numel() for t in (*model.parameters(), *model.buffers()))
+    assert min(parts) > 0
+
+
+def test_split_trial_in_half_precision_trains(results):
+    config = {"dtype": "float32", "precision": "float32"}
+    wanted = ImageClassifier(config, EXACT).step()
+    for rank in results:
+        assert quick(rank["bf16"][0]) == pytest.approx(quick(wanted), rel=0.05)
+        assert quick(rank["bf16"][0]) != quick(wanted)

@@ -41,10 +41,11 @@ def test_choose_by_setting_and_hardware(setting, has, autocast, tf32):
     chosen = choose(setting, has)
     assert (chosen.autocast, chosen.tf32) == (autocast, tf32)
     assert chosen.scaled == (autocast == torch.float16)
+    if has is A100 and setting != "auto":
+        assert chosen.name == setting
 
 
-def test_this_machine_can_be_asked():
-    assert hardware(CPU).kind == "cpu"
+def test_hardware_of_this_machine_computes_in_float32_by_default():
     assert choose(ClassifierSettings().precision, hardware(CPU)) == Precision("cpu")
 
 
@@ -68,30 +69,25 @@ def test_applied_restores_tf32_after_an_error(tf32):
     assert flags() == before
 
 
-def test_a_trial_trains_and_evaluates_with_its_tf32(runs_on):
+@pytest.mark.parametrize(
+    ("settings", "dtype", "tf32"),
+    [({"precision": "tf32"}, torch.float32, True), ({"dtype": "float64"}, torch.float64, False)],
+)
+def test_step_trains_and_evaluates_with_its_tf32(settings, dtype, tf32, runs_on):
     runs_on(A100)
     before = flags()
-    learner = ImageClassifier({"precision": "tf32"}, TINY)
+    learner = ImageClassifier(settings, TINY)
     seen = []
     learner.model.register_forward_hook(
-        lambda module, inputs, out: seen.append((module.training, *flags()))
+        lambda module, inputs, out: seen.append((module.training, out.dtype, *flags()))
     )
     learner.step()
-    assert set(seen) == {(True, True, True), (False, True, True)}
+    assert set(seen) == {(training, dtype, tf32, tf32) for training in (True, False)}
     assert flags() == before
 
 
-def test_float64_stays_float64_on_any_device(runs_on):
-    runs_on(A100)
-    learner = ImageClassifier({"dtype": "float64"}, TINY)
-    seen = []
-    learner.model.register_forward_hook(lambda m, i, out: seen.append((out.dtype, *flags())))
-    learner.step()
-    assert set(seen) == {(torch.float64, False, False)}
-
-
 @pytest.mark.parametrize("setting", ["bf16", "fp16"])
-def test_half_precision_computes_so_and_learns(setting, runs_on):
+def test_step_in_half_precision_learns(setting, runs_on):
     runs_on(ALL)
     learner = ImageClassifier({"precision": setting}, TINY)
     plain = ImageClassifier({}, TINY)
@@ -138,7 +134,7 @@ def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
     assert model["gain"].dtype == getattr(torch, dtype)
 
 
-def test_weights_stay_in_float32_where_half_precision_is_only_emulated(runs_on):
+def test_weights_stay_in_float32_if_half_precision_is_emulated(runs_on):
     runs_on(NONE)
     learner, plain = ImageClassifier({"dtype": "float16"}, TINY), ImageClassifier({}, TINY)
     assert quick(learner.step()) == quick(plain.step())
@@ -168,7 +164,7 @@ def test_gradients_in_half_precision_are_unscaled_and_clipped(half, runs_on):
     assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
 
 
-def test_scale_of_the_loss_is_saved(runs_on):
+def test_state_keeps_the_scale_of_the_loss(runs_on):
     runs_on(ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
     learner.step()
@@ -180,7 +176,7 @@ def test_scale_of_the_loss_is_saved(runs_on):
     assert restored.step()["train_loss"] == learner.step()["train_loss"]
 
 
-def test_gradients_that_overflow_skip_the_step(runs_on):
+def test_overflowing_gradients_skip_the_step(runs_on):
     runs_on(ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
     state = learner.state_dict()
@@ -199,7 +195,7 @@ def dtypes_of_a_test(learner):
     return computed
 
 
-def test_a_state_is_evaluated_in_what_it_was_trained_in(runs_on):
+def test_test_of_a_state_uses_the_precision_of_its_training(runs_on):
     """As where a search trained on CPUs, and its best trial is evaluated on a GPU."""
     runs_on(ALL)
     plain, half = (ImageClassifier({"precision": p}, TINY) for p in ("float32", "bf16"))
@@ -217,11 +213,6 @@ def test_a_state_is_evaluated_in_what_it_was_trained_in(runs_on):
     runs_on(NONE)
     plain.load_state_dict(half_state)
     assert dtypes_of_a_test(plain) == {torch.float32}
-
-
-@pytest.mark.parametrize("setting", ["float32", "tf32", "bf16", "fp16"])
-def test_a_precision_is_named_as_its_setting(setting):
-    assert choose(setting, A100).name == setting
 
 
 @pytest.mark.gpu

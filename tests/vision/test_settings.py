@@ -21,53 +21,45 @@ def place(tmp_path):
     return photos.write(tmp_path / "photos", each=10)
 
 
-def told(**values):
-    return [str(fault) for fault in check_settings(values)]
-
-
-def test_images_of_the_users_own_are_checked_by_what_is_listed(place):
+def test_check_settings_of_a_folder_uses_its_listing(place):
     own = {"dataset": f"folder:{place}", "image_size": 16, "model": "resnet18"}
-    assert told(**own, batch_size=22) == []
-    assert told(**own, batch_size=23) == [
-        f"batch_size: must be at most the number of training images of dataset 'folder:{place}', "
-        "22, got 23"
-    ]
+    assert keys(**own, batch_size=22) == []
+    (fault,) = check_settings({**own, "batch_size": 23})
+    assert (fault.key, fault.value) == ("batch_size", 23)
+    assert "the number of training images" in fault.rule
     assert keys(**{**own, "image_size": 8}, batch_size=4) == ["model"]
     assert keys(**own, cutout=17, crop_padding=9, batch_size=4) == ["crop_padding", "cutout"]
     assert keys(dataset=f"folder:{place}", image_size=3, batch_size=4) == ["image_size"]
 
 
-def test_unknown_dataset_lists_forms_and_the_nearest():
-    (fault,) = told(dataset="foldr")
-    assert fault.startswith(
-        "dataset: unknown dataset 'foldr' (did you mean 'folder'?); available: "
-    )
-    assert fault.endswith(", folder:PATH, hf:NAME, torchvision:NAME, my_module:load")
-    (fault,) = told(dataset="foldr:my photos")
-    assert fault.startswith("dataset: unknown dataset 'foldr:my photos' (did you mean 'folder'?)")
-    (fault,) = told(dataset="foldr:photos")
-    assert fault.startswith("dataset: cannot be imported (ModuleNotFoundError")
-    assert keys(dataset="folder:") == ["dataset"]
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("foldr", "unknown dataset 'foldr' (did you mean 'folder'?)"),
+        ("foldr", ", folder:PATH, hf:NAME, torchvision:NAME, my_module:load"),
+        ("foldr:my photos", "(did you mean 'folder'?)"),
+        ("foldr:photos", "cannot be imported (ModuleNotFoundError"),
+        ("folder:", "unknown dataset"),
+        ("cifar", "did you mean 'cifar10'?"),
+    ],
+)
+def test_unknown_dataset_lists_forms_and_the_nearest(name, part):
+    (fault,) = check_settings({"dataset": name})
+    assert fault.key == "dataset"
+    assert part in str(fault)
 
 
-def test_a_folder_that_is_not_there_matters_only_where_it_is_looked_for(tmp_path):
+def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
     gone = {"dataset": f"folder:{tmp_path / 'gone'}", "batch_size": 8}
-    assert "dataset: no folder" in told(**gone)[0]
+    assert keys(**gone) == ["dataset"]
     assert check_settings(gone, files=False) == []
-
-
-def test_the_size_of_images_is_of_the_users_own_alone():
-    rule = "image_size: is not used by dataset 'digits', whose images have 8 px, got 16"
-    assert told(image_size=16) == [rule]
-
-
-def test_defaults_have_no_fault():
-    assert check_settings({}) == []
 
 
 @pytest.mark.parametrize(
     "values",
     [
+        {},
+        {"crop_padding": 4, "cutout": 8, "test_time_shift": 4, "crop_fill": "reflect"},
         {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
         {"model": "resnet20", "norm": "group"},
         {"model": "resnet18", "dataset": "cifar10", "crop_padding": 4, "flip": True, "cutout": 8},
@@ -78,7 +70,7 @@ def test_defaults_have_no_fault():
         {"batch_size": 64.0, "epochs": 3, "seed": 5},
     ],
 )
-def test_sound_settings_have_no_fault(values):
+def test_check_settings_of_sound_values_finds_no_fault(values):
     assert check_settings(values) == []
 
 
@@ -96,7 +88,10 @@ def test_sound_settings_have_no_fault(values):
         ("epochs", 0),
         ("width", 0),
         ("crop_padding", 5),
+        ("crop_fill", "white"),
         ("cutout", 9),
+        ("test_time_shift", 5),
+        ("image_size", 16),
         ("seed", -1),
         ("split_seed", -1),
         ("dtype", "float8"),
@@ -113,23 +108,32 @@ def test_sound_settings_have_no_fault(values):
         ("l2", 4),
     ],
 )
-def test_each_bound_is_held(key, value):
+def test_check_settings_names_the_key_beyond_its_bound(key, value):
     assert keys(**{key: value}) == [key]
 
 
-def test_unknown_names_list_the_choices_and_the_nearest():
-    (fault,) = check_settings({"model": "ResNet-20"})
-    assert str(fault).startswith("model: unknown model 'ResNet-20' (did you mean 'resnet20'?)")
-    (fault,) = check_settings({"model": "resnet50"})
-    assert "(did you mean 'torchvision:resnet50' or 'timm:resnet50'?)" in str(fault)
-    elsewhere = {"my_module:MyNet", "torchvision:NAME", "timm:NAME"}
-    assert set(fault.choices) == {*MODELS, *elsewhere}
-    (fault,) = check_settings({"dataset": "cifar"})
-    assert "did you mean 'cifar10'?" in str(fault)
+def test_check_settings_of_a_fault_in_flip_omits_alternating_flip():
+    assert keys(alternating_flip=True, flip="x") == ["flip"]
+
+
+@pytest.mark.parametrize(
+    ("values", "near"),
+    [
+        ({"model": "ResNet-20"}, "did you mean 'resnet20'?"),
+        ({"model": "resnet50"}, "did you mean 'torchvision:resnet50' or 'timm:resnet50'?"),
+        ({"momentun": 0.9}, "did you mean 'momentum'?"),
+    ],
+)
+def test_unknown_name_suggests_the_nearest(values, near):
+    (fault,) = check_settings(values)
+    assert near in str(fault)
+    if "model" in values:
+        assert {*fault.choices} == {*MODELS, "my_module:MyNet", "torchvision:NAME", "timm:NAME"}
+
+
+def test_unknown_name_with_another_number_suggests_nothing():
     (fault,) = check_settings({"dataset": "cifar100"})
     assert "did you mean" not in str(fault)
-    (fault,) = check_settings({"momentun": 0.9})
-    assert "did you mean 'momentum'?" in str(fault)
 
 
 def test_check_settings_reports_all_faults_at_once():
@@ -137,16 +141,16 @@ def test_check_settings_reports_all_faults_at_once():
     assert sorted(faults) == ["cutout", "lr", "model", "nope", "norm"]
 
 
-def test_a_hyperparameter_that_the_model_does_not_use_is_a_fault():
+def test_check_settings_rejects_hyperparameters_of_other_models():
     (fault,) = check_settings({"l1": 64})
-    assert str(fault) == "l1: is not used by model 'cnn', which uses norm, width, got 64"
+    assert "model 'cnn', which uses norm, width" in fault.rule
     assert keys(model="net", dataset="cifar10", norm="batch", width=3) == ["norm", "width"]
     assert keys(model="resnet20", width=3) == ["width"]
 
 
-def test_a_model_must_take_the_images():
+def test_check_settings_rejects_a_model_for_other_images():
     (fault,) = check_settings({"model": "net"})
-    assert "takes 3x32x32 images and dataset 'digits' has 1x8x8" in str(fault)
+    assert "takes 3x32x32 images and dataset 'digits' has 1x8x8" in fault.rule
     taking = {n for n, info in MODELS.items() if info.takes(channels=1, image_size=8)}
     assert {"cnn", "resnet20"} <= taking
     assert not {"net", "resnet18", "speednet"} & taking
@@ -154,23 +158,20 @@ def test_a_model_must_take_the_images():
     assert keys(model="resnet18", dataset="digits") == ["model"]
 
 
-def test_model_settings_are_the_given_ones_or_the_models_defaults():
+def test_model_settings_fill_in_the_models_defaults():
     assert model_settings(ClassifierSettings()) == {"width": 16, "norm": "batch"}
-    assert model_settings(ClassifierSettings(width=3, norm="group")) == {
-        "width": 3,
-        "norm": "group",
-    }
+    group = ClassifierSettings(width=3, norm="group")
+    assert model_settings(group) == {"width": 3, "norm": "group"}
     net = ClassifierSettings(model="net", dataset="cifar10", l1=7)
     assert model_settings(net) == {"l1": 7, "l2": 84}
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
-def test_half_precision_is_of_float32(precision):
-    (fault,) = check_settings({"precision": precision, "dtype": "float64"})
-    assert str(fault).startswith("precision: applies to dtype 'float32', and dtype is 'float64'")
+def test_check_settings_rejects_a_precision_with_float64(precision):
+    assert keys(precision=precision, dtype="float64") == ["precision"]
 
 
-def test_a_check_costs_next_to_nothing():
+def test_check_settings_makes_few_calls():
     """Each config of a search is checked; what the first of them imports is not counted."""
     checked = partial(check_settings, {"lr": 0.1, "batch_size": 64, "width": 8})
     checked()
@@ -189,7 +190,7 @@ NAMES = st.sampled_from([*ClassifierSettings.model_fields, "other"])
 
 
 @given(st.dictionaries(NAMES, ANYTHING))
-def test_any_values_either_build_or_have_a_fault_that_names_a_given_key(values):
+def test_check_settings_of_any_values_names_a_given_key_or_builds(values):
     faults = check_settings(values)
     if not faults:
         ClassifierSettings.model_validate(values)
@@ -218,5 +219,4 @@ def test_model_that_cannot_be_split_lists_those_that_can():
     able = sorted(name for name, info in MODELS.items() if info.layers >= 13)
     assert {"resnet18", "resnet20"} <= set(able)
     assert not {"cnn", "net", "speednet"} & set(able)
-    listed = ", ".join(able)
-    assert str(fault) == f"model: cannot be split into stages, got 'speednet'; available: {listed}"
+    assert (fault.key, fault.choices) == ("model", tuple(able))

@@ -32,7 +32,7 @@ def saved(state, folder, name="weights.pt"):
 
 @pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"model": s}, lambda s: {"state_dict": s}])
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod."])
-def test_state_dicts_as_trainers_save_them(wrap, prefix, tmp_path):
+def test_load_weights_reads_state_dicts_of_trainers(wrap, prefix, tmp_path):
     state = model().state_dict()
     path = saved(wrap({prefix + name: value for name, value in state.items()}), tmp_path)
     loaded = load_weights(path)
@@ -40,7 +40,7 @@ def test_state_dicts_as_trainers_save_them(wrap, prefix, tmp_path):
     assert all(torch.equal(loaded[name], value) for name, value in state.items())
 
 
-def test_safetensors_and_exported_folders(tmp_path):
+def test_load_weights_reads_safetensors_and_exports(tmp_path):
     state = model().state_dict()
     save_file(state, tmp_path / "model.safetensors")
     assert load_weights(tmp_path).keys() == state.keys()
@@ -53,29 +53,29 @@ class Evil:
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("name", "state", "message"),
     [
-        ({"weight": Evil()}, "cannot be loaded"),
-        ([1, 2], "holds list, not a state dict"),
-        ({"epoch": 1}, "holds no tensors"),
+        ("evil.pt", {"weight": Evil()}, "cannot be loaded"),
+        ("list.pt", [1, 2], "holds list, not a state dict"),
+        ("empty.pt", {"epoch": 1}, "holds no tensors"),
+        ("gone.pt", None, "is no file"),
+        ("cut.pt", b"PK\x03\x04 cut off", "cannot be loaded"),
+        ("cut.safetensors", b"PK\x03\x04 cut off", "cannot be loaded"),
     ],
 )
-def test_files_that_hold_no_weights_are_refused_and_run_nothing(state, message, tmp_path, capsys):
+def test_load_weights_of_another_file_raises_and_runs_nothing(
+    name, state, message, tmp_path, capsys
+):
+    if isinstance(state, bytes):
+        (tmp_path / name).write_bytes(state)
+    elif state is not None:
+        saved(state, tmp_path, name)
     with pytest.raises(CheckpointError, match=message):
-        load_weights(saved(state, tmp_path))
+        load_weights(tmp_path / name)
     assert capsys.readouterr().out == ""
 
 
-def test_a_missing_and_a_damaged_file(tmp_path):
-    with pytest.raises(CheckpointError, match="is no file"):
-        load_weights(tmp_path / "none.pt")
-    for name in ("cut.pt", "cut.safetensors"):
-        (tmp_path / name).write_bytes(b"PK\x03\x04 cut off")
-        with pytest.raises(CheckpointError, match="cannot be loaded"):
-            load_weights(tmp_path / name)
-
-
-def test_a_new_head_where_shapes_differ():
+def test_start_from_of_other_classes_keeps_the_new_head():
     source, target = model(classes=100), model(classes=10)
     head = target[3].weight.clone()
     assert start_from(target, source.state_dict(), source="x") == ["3.weight", "3.bias"]
@@ -86,7 +86,7 @@ def test_a_new_head_where_shapes_differ():
 
 
 @pytest.mark.parametrize("channels", [1, 3, 6])
-def test_weights_for_colours_are_adapted_to_other_channels(channels):
+def test_for_channels_adapts_the_first_convolution(channels):
     """On images whose channels are all the same the first convolution gives what it gave."""
     colour, other = nn.Conv2d(3, 5, 3, bias=False), nn.Conv2d(channels, 5, 3, bias=False)
     adapted = for_channels({"0.weight": colour.weight}, nn.Sequential(other))
@@ -96,7 +96,7 @@ def test_weights_for_colours_are_adapted_to_other_channels(channels):
     assert torch.allclose(got, expected, atol=1e-5)
 
 
-def test_only_a_convolution_of_other_channels_is_adapted():
+def test_for_channels_leaves_other_layers():
     model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.Flatten(), nn.Linear(5, 2))
     given = {"0.weight": torch.zeros(5, 3, 3, 3), "2.weight": torch.zeros(9, 5)}
     assert for_channels(given, model) == given
@@ -104,36 +104,29 @@ def test_only_a_convolution_of_other_channels_is_adapted():
     assert for_channels(other_size, model) == other_size
 
 
-def test_a_headless_file_and_one_of_an_old_batch_norm():
+def test_start_from_without_head_or_counts_loads():
     state = model().state_dict()
     for name in ("3.weight", "3.bias", "1.num_batches_tracked"):
         del state[name]
     assert len(start_from(model(), state, source="x")) == 3
 
 
-def test_weights_of_another_model_are_refused():
-    with pytest.raises(
-        SpecError, match=r"not the head '3': 0\.weight, 0\.bias, 1\.weight, \.\.\., got"
-    ):
+def test_start_from_of_another_model_raises():
+    with pytest.raises(SpecError, match=r"not the head '3': 0\.weight, 0\.bias, 1\.weight, \.\."):
         start_from(model(), model(width=5).state_dict(), source="x")
 
 
-def test_patterns_name_layers_or_match_names():
+def test_matching_takes_layers_and_patterns():
     made = model()
     assert head_of(made) == "3"
     assert matching(made, ["0"]) == {"0.weight", "0.bias"}
     assert matching(made, ["*.bias"]) == {"0.bias", "1.bias", "3.bias"}
-    assert matching(made, ["[01].*", "3.bias"]) == {
-        "0.weight",
-        "0.bias",
-        "1.weight",
-        "1.bias",
-        "3.bias",
-    }
+    own = {f"{layer}.{kind}" for layer in "01" for kind in ("weight", "bias")}
+    assert matching(made, ["[01].*", "3.bias"]) == {*own, "3.bias"}
     assert matching(made, []) == frozenset()
 
 
-def test_patterns_that_cannot_work_are_refused_together():
+def test_matching_reports_all_useless_patterns():
     with pytest.raises(SpecError) as caught:
         matching(model(), ["features", "0", "nope.*"])
     assert [fault.value for fault in caught.value.faults] == ["features", "nope.*"]
@@ -142,15 +135,7 @@ def test_patterns_that_cannot_work_are_refused_together():
         matching(model(), ["*"])
 
 
-def test_what_is_frozen_may_train_again():
-    made = model()
-    freeze(made, {"0.weight"})
-    assert [p.requires_grad for p in made.parameters()] == [False] + [True] * 5
-    freeze(made, ())
-    assert all(p.requires_grad for p in made.parameters())
-
-
-def test_frozen_norms_rest():
+def test_rest_frozen_norms_needs_all_parameters_frozen():
     made = model().train()
     freeze(made, {"1.weight"})
     rest_frozen_norms(made)
@@ -171,7 +156,7 @@ def weights(learner):
     return {name: value.clone() for name, value in learner.model.state_dict().items()}
 
 
-def test_training_starts_from_what_was_trained(tmp_path, capsys):
+def test_start_from_begins_with_the_loss_of_its_source(tmp_path, capsys):
     path, source = source_file(tmp_path, norm="group")
     settings = {**TINY, "norm": "group", "lr": 1e-9}
     first = ImageClassifier({"start_from": path}, settings).step()
@@ -181,7 +166,7 @@ def test_training_starts_from_what_was_trained(tmp_path, capsys):
     assert fresh["val_loss"] != pytest.approx(source["val_loss"], abs=1e-2)
 
 
-def test_a_later_epoch_does_not_need_the_file(tmp_path):
+def test_start_from_file_is_needed_only_at_the_start(tmp_path):
     path, _ = source_file(tmp_path)
     learner = ImageClassifier({"start_from": path}, TINY)
     learner.step()
@@ -195,7 +180,7 @@ def test_a_later_epoch_does_not_need_the_file(tmp_path):
         ImageClassifier({"start_from": path}, TINY).step()
 
 
-def test_what_is_frozen_stays_until_its_epoch():
+def test_frozen_layers_change_only_after_unfreeze_epoch():
     learner = ImageClassifier({"freeze": ["features"], "unfreeze_epoch": 2}, TINY)
     before = weights(learner)
     for _ in range(2):
@@ -207,7 +192,7 @@ def test_what_is_frozen_stays_until_its_epoch():
     assert not any(torch.equal(held[n], w) for n, w in weights(learner).items())
 
 
-def test_it_continues_alike_on_both_sides_of_the_unfreezing():
+def test_load_state_dict_continues_before_and_after_unfreezing():
     settings = {"freeze": "features", "unfreeze_epoch": 2, "optimizer": "adamw", "lr": 1e-3}
     learner = ImageClassifier(settings, TINY)
     for _ in range(3):
@@ -216,14 +201,6 @@ def test_it_continues_alike_on_both_sides_of_the_unfreezing():
         restored = ImageClassifier(settings, TINY)
         restored.load_state_dict(state)
         assert restored.step()["train_loss"] == expected["train_loss"]
-
-
-def test_unfreeze_epoch_matters():
-    late, soon = (
-        ImageClassifier({"freeze": "features", "unfreeze_epoch": epoch}, TINY) for epoch in (3, 1)
-    )
-    assert late.step()["val_loss"] == soon.step()["val_loss"]
-    assert late.step()["val_loss"] != soon.step()["val_loss"]
 
 
 @pytest.mark.parametrize(
@@ -236,5 +213,5 @@ def test_unfreeze_epoch_matters():
         ({"start_from": "/nowhere/at/all.pt"}, "start_from"),
     ],
 )
-def test_settings_that_cannot_work(values, key):
+def test_check_settings_names_faults_of_start_and_freeze(values, key):
     assert [fault.key for fault in check_settings(values)] == [key]

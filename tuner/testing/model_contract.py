@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.epochs import seeded
 from tuner.vision.models._own import argument_faults
 from tuner.vision.new_model import fault_of_logits
-from tuner.vision.randomness import seeded
 
 
 class ModelContract:

@@ -2,12 +2,11 @@
 
 mixup: Zhang et al. 2018, "mixup: Beyond Empirical Risk Minimization". CutMix: Yun et al. 2019,
 "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features". As there,
-an image's share is drawn from Beta(alpha, alpha), but for each image and not for each batch, so
-that no batch size, micro-batch or number of ranks changes it.
+an image's share is drawn from Beta(alpha, alpha), but for each image instead of each batch, so
+that it is independent of batch sizes and ranks.
 """
 
-# N images, H W pixels, C channels, P = H * W * C bytes of one image
-# N images, C channels, H W pixels, K classes
+# N images, C channels, H W pixels, K classes, P = H * W * C bytes of one image
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """What is done to training images; `crop_padding` and `cutout` in px, 0 for neither.
+    """The settings of these names; `crop_padding` and `cutout` in px, 0 for none.
 
-    crop_fill: what the padding is, "black" or the image's own pixels, "reflect".
-    alternating_flip: `flip` mirrors an image in every second epoch, not in each by chance. mixup,
-    cutmix: alpha of the Beta distribution of the shares of two images, 0 for none; see `mixing`.
+    crop_fill: "black", or "reflect" for the image's own pixels. alternating_flip: `flip` mirrors an
+    image in every second epoch, instead of at random. mixup, cutmix: alpha of the Beta distribution
+    of the shares of two images, 0 for none.
     """
 
     crop_padding: int = 0
@@ -43,7 +42,7 @@ class Augmentation:
 
     @classmethod
     def of(cls, settings: ClassifierSettings) -> Augmentation:
-        """What `settings` name; their names are the same."""
+        """The augmentation that `settings` name."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     @property
@@ -54,10 +53,10 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Decisions:
-    """Tensors with an entry for each image: of what is done to it."""
+    """Random decisions: tensors with an entry for each image."""
 
     def at(self, rows: slice) -> Self:
-        """The decisions of some of the images."""
+        """The decisions for some of the images."""
         return self.each(lambda values_N: values_N[rows])
 
     def to(self, device: torch.device) -> Self:
@@ -65,16 +64,15 @@ class Decisions:
         return self.each(lambda values_N: values_N.to(device))
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The decisions, each of whose tensors is changed alike."""
+        """The decisions with `change` applied to each tensor."""
         return type(self)(*(change(getattr(self, field.name)) for field in fields(self)))
 
 
 @dataclass(frozen=True)
 class Draws(Decisions):
-    """The random decisions, one of each an image.
+    """top_N, left_N: the crop's position in the padded image, 0 to 2 * crop_padding px.
 
-    `top_N` and `left_N` place the crop in the padded image, from 0 to 2 * crop_padding px;
-    `row_N` and `column_N` are the centre of the cut square, from 0 to H - 1 and W - 1.
+    row_N, column_N: the centre of the cut square, 0 to H - 1 and W - 1.
     """
 
     flip_N: Tensor
@@ -89,7 +87,7 @@ def draw(
 ) -> Draws:
     """The decisions for `count` images of `image_size` px, on the CPU.
 
-    All are drawn whether used or not: switching one augmentation on leaves the others as they are.
+    All are drawn, used or not: switching one augmentation on leaves the others as they are.
     """
     offsets = 2 * augmentation.crop_padding + 1
 
@@ -105,7 +103,7 @@ def crop_and_flip(
 ) -> Tensor:
     """Crop, then mirror, each image by its draws; rows of uint8 in, rows of uint8 out.
 
-    Padding is black, as in torchvision's RandomCrop on images, or the image's reflection.
+    Padding is black, as in torchvision's RandomCrop, or the image's reflection.
     """
     padding = augmentation.crop_padding
     if not (padding or augmentation.flip):
@@ -131,7 +129,7 @@ def crop_and_flip(
 
 
 def _reflected(position: Tensor, last: int) -> Tensor:
-    """Positions beyond 0 and `last` mirrored at these, which are not repeated.
+    """Positions beyond 0 and `last`, mirrored at these.
 
     >>> _reflected(torch.tensor([-2, -1, 0, 3, 4, 5]), 3).tolist()
     [2, 1, 0, 3, 2, 1]
@@ -164,9 +162,9 @@ Batch = tuple[Tensor, Tensor]
 class Mixes(Decisions):
     """How each image is mixed with its partner.
 
-    The partner takes the rows from `top_N` to before `bottom_N` of the columns from `left_N` to
-    before `right_N`; anywhere else a pixel is `blend_N` of the image's own and the rest of the
-    partner's. `share_N` is the image's share of all pixels, and so of the label. In float64.
+    The partner's pixels fill the rows top_N <= row < bottom_N of the columns left_N <= column <
+    right_N; elsewhere a pixel is `blend_N` of the image's and the remainder of the partner's.
+    `share_N` is the image's share of all pixels, and so of the label. In float64.
     """
 
     share_N: Tensor
@@ -182,7 +180,7 @@ def draw_mixes(
 ) -> Mixes:
     """The mixes of `count` images of `image_size` px, on the CPU.
 
-    Of mixup and CutMix, where both are on, each image meets either with probability 1/2.
+    With mixup and CutMix, each is applied to an image with probability 1/2.
     """
     mixup, cutmix = augmentation.mixup, augmentation.cutmix
     is_cut_N = rng.random(count) < (0.5 if mixup and cutmix else float(cutmix > 0))
@@ -191,7 +189,7 @@ def draw_mixes(
     side_N = np.rint(image_size * np.sqrt(1 - kept_N)).astype(np.int64) * is_cut_N
 
     def bounds() -> tuple[np.ndarray, np.ndarray]:
-        """Along one axis: a square may lie partly outside, as in the paper."""
+        """Along one axis; a square may be partly outside, as in the paper."""
         first_N = rng.integers(image_size, size=count) - side_N // 2
         return first_N.clip(0), (first_N + side_N).clip(0, image_size)
 
@@ -203,10 +201,7 @@ def draw_mixes(
 
 
 def mix(own: Batch, partners: Batch, mixes: Mixes, *, classes: int) -> Batch:
-    """(x_NCHW, shares_NK) of images and labels and those of their partners.
-
-    The shares of the classes are of the images' dtype and add up to 1 for each image.
-    """
+    """(x_NCHW, shares_NK) of images mixed with their partners; the shares of an image sum to 1."""
     (x_NCHW, labels_N), (partner_NCHW, partner_labels_N) = own, partners
     span = torch.arange(x_NCHW.shape[-1], device=x_NCHW.device)
 

@@ -21,15 +21,15 @@ from tuner.vision.recipe import RecipeSettings
 
 
 class WeightAverage:
-    """The moving averages of the tensors of a model, its parameters and buffers.
+    """The moving averages of the parameters and buffers of a model.
 
-    An update moves each by 1 - decay of its distance to the present value. In the n-th, n = 0 being
-    the first, the decay is at most (1 + n) / (10 + n), as in TensorFlow's ExponentialMovingAverage:
-    otherwise the initial weights would weigh on the average for the first 1 / (1 - decay) updates.
-    Whole numbers, such as BatchNorm's count of batches, are copied.
+    average = decay * average + (1 - decay) * present. In update n = 0, 1, ... the decay is at most
+    (1 + n) / (10 + n), as in TensorFlow's ExponentialMovingAverage: otherwise the initial weights
+    would dominate the first 1 / (1 - decay) updates. Integers, such as BatchNorm's count of
+    batches, are copied.
 
-    tensors: gives the present ones, always in one order, since a forward pass can put other buffers
-    in their place. decay: 0 for no average, which costs nothing.
+    tensors: returns the present tensors, always in one order, since a forward pass can replace
+    buffers. decay: 0 for no average, which costs nothing.
     """
 
     def __init__(self, tensors: Callable[[], Sequence[Tensor]], *, decay: float) -> None:
@@ -39,14 +39,14 @@ class WeightAverage:
 
     @torch.no_grad()
     def begin(self) -> None:
-        """Start anew, from the present values."""
+        """Restart from the present values."""
         self.updates = 0
         for average, tensor in zip(self._averages, self._tensors(), strict=True):
             average.copy_(tensor)
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the present values."""
+        """Add the present values to the averages."""
         if not self.decay:
             return
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
@@ -62,30 +62,27 @@ class WeightAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within it the model has the averages; what is loaded into it then replaces them."""
+        """Within it the model has the averages; values loaded into it then replace them."""
         tensors = self._tensors()
         trained = [tensor.data for tensor in tensors]
-        _give(tensors, self._averages)
+        # Only the data changes: the optimizer and the ranks hold the tensors themselves
+        for tensor, average in zip(tensors, self._averages, strict=True):
+            tensor.data = average
         try:
             yield
         finally:
-            _give(tensors, trained)
-
-
-def _give(tensors: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    # The tensors stay the same objects, by which the optimizer and the ranks know them
-    for tensor, value in zip(tensors, values, strict=True):
-        tensor.data = value
+            for tensor, data in zip(tensors, trained, strict=True):
+                tensor.data = data
 
 
 class Lookahead:
-    """Every few steps the slow weights move towards the present ones, which go on from there.
+    """Every few steps the slow weights move towards the present ones, which continue from there.
 
     slow = keep * slow + (1 - keep) * present, for BatchNorm's statistics, too, with
-    keep = lookahead_decay * (steps done / total) ** lookahead_power. So it is after the last step
-    of an epoch, too: what is evaluated are the slow weights, and nothing else need be saved.
+    keep = lookahead_decay * (steps done / total) ** lookahead_power. It also happens after the last
+    step of an epoch, so that only the slow weights are evaluated and saved.
 
-    tensors: gives the parameters and buffers, always in one order. total: steps of the training.
+    tensors: returns the parameters and buffers, always in one order. total: steps of the training.
     """
 
     def __init__(
@@ -107,17 +104,14 @@ class Lookahead:
         """After `done` steps of the training; `last`: of an epoch."""
         self._since += 1
         if self._steps and (last or self._since % self._steps == 0):
-            self._look(done)
+            present = self._floats()
+            with torch.no_grad():
+                get_ema_multi_avg_fn(self.keep(done))(self._slow, present, done)
+                copy_all(present, self._slow)
 
     def keep(self, done: int) -> float:
-        """The share that the slow weights keep after so many steps."""
+        """The share that the slow weights keep after `done` steps."""
         return self._decay * math.pow(min(done / self._total, 1), self._power)
-
-    @torch.no_grad()
-    def _look(self, done: int) -> None:
-        present = self._floats()
-        get_ema_multi_avg_fn(self.keep(done))(self._slow, present, done)
-        copy_all(present, self._slow)
 
     def _floats(self) -> list[Tensor]:
         return [t for t in self._tensors() if t.is_floating_point() or t.is_complex()]

@@ -1,4 +1,4 @@
-"""A data set in memory, and batches of it as float images."""
+"""A data set in memory, and its batches as float images."""
 
 # N images, H W pixels, C channels, P = H * W * C bytes of one image
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, mix
-from tuner.vision.catalog import DataChoice, dataset_info, pinned
+from tuner.vision.catalog import DataChoice, DataSettings, dataset_info, pinned
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
 from tuner.vision.epochs import Epoch, plan_epoch
 
@@ -28,7 +28,7 @@ LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 class ImageSet:
     """A data set for a device. Images are rows of bytes, so that a batch is one copy of rows.
 
-    The rows and the labels lie on the device, or, where it has no room, on the host.
+    The rows and the labels are on the device, or on the host if the device has no room.
     """
 
     info: DatasetInfo
@@ -37,29 +37,20 @@ class ImageSet:
     splits: dict[str, Tensor]
 
     def baseline(self, split: str) -> dict[str, float]:
-        """`images`, how many a split has, and `baseline`, the share of its largest class."""
+        """The number of `images` in a split, and its `baseline`, the share of the largest class."""
         rows_N = self.splits[split].to(self.labels_N.device)
         largest = int(torch.bincount(self.labels_N[rows_N]).max())
         return {"images": len(rows_N), "baseline": largest / len(rows_N)}
 
 
-def image_set(
-    name: str,
-    *,
-    data_dir: str | None,
-    split_seed: int,
-    device: torch.device,
-    image_size: int | None = None,
-    image_bits: int | None = None,
-    skip_unreadable: bool = False,
-) -> ImageSet:
-    """The data set `name` for `device`. A worker loads it once for all of its trials.
+def image_set(settings: DataSettings, device: torch.device) -> ImageSet:
+    """The data set that `settings` choose, loaded once for all trials of a process.
 
-    One of the user's own is decoded first, if need be, as the settings of these names say. Raises
-    DataError where the data cannot be had.
+    A user's images are decoded first if need be. Raises DataError if the data is not available.
     """
-    chosen = pinned(DataChoice(name, data_dir, image_size, split_seed, image_bits, skip_unreadable))
-    return _image_set(chosen.dataset, data_folder(data_dir), split_seed, device)
+    chosen = pinned(settings)
+    folder = data_folder(settings.data_dir)
+    return _image_set(chosen.dataset, folder, settings.split_seed, device)
 
 
 @lru_cache(maxsize=2)
@@ -90,7 +81,7 @@ def free_bytes(device: torch.device) -> int:
 def home_of(
     size: int, device: torch.device, *, free: Callable[[torch.device], int] = free_bytes
 ) -> torch.device:
-    """Where `size` bytes of images lie: on `device`, unless the model would not fit beside it."""
+    """The device for `size` bytes of images: `device`, or the host to leave room for a model."""
     if device.type == "cuda" and size > LARGEST_SHARE * free(device):
         return torch.device("cpu")
     return device
@@ -107,8 +98,8 @@ def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
 class Batcher:
     """Batches of an image set as normalised float images and labels, on `device`.
 
-    device: where the images lie, unless set. Images of the host go there through pinned memory,
-    while the device still computes.
+    device: default the images' own. Images on the host go there through pinned memory, while the
+    device still computes.
     """
 
     def __init__(
@@ -126,7 +117,7 @@ class Batcher:
         self.normalise_by(images.info.mean, images.info.std)
 
     def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Take pixels from 0 to 1 to (pixel - mean) / std from now on, of each channel."""
+        """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
         size = self._images.info.image_size
         scale_P, shift_P = affine(mean, std, pixels=size**2)
         self._scale_P = scale_P.to(self._device, self._dtype)
@@ -147,14 +138,14 @@ class Batcher:
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented.
 
-        Where images are mixed, shares_NK of the classes take the place of the labels.
+        If images are mixed, shares_NK of the classes replace the labels.
         """
-        own = self._augmented(epoch, positions)
+        batch = self._augmented(epoch, positions)
         if epoch.partners is None or epoch.mixes is None:
-            return own
+            return batch
         partners = self._augmented(epoch.partners, positions)
         classes = self._images.info.num_classes
-        return mix(own, partners, epoch.mixes.at(positions), classes=classes)
+        return mix(batch, partners, epoch.mixes.at(positions), classes=classes)
 
     def at_once(self, epoch: Epoch, *, part_size: int = AT_ONCE) -> Epoch:
         """The same epoch with its images augmented, `part_size` of them at a time."""
@@ -189,12 +180,12 @@ class Batcher:
         return x_NCHW, labels_N
 
     def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        """(x_NCHW, labels_N) of the images `rows_N`, as they are."""
+        """(x_NCHW, labels_N) of the images `rows_N`, not augmented."""
         rows_NP, labels_N = self._select(rows_N)
         return self._normalise(rows_NP), labels_N
 
     def first(self, count: int) -> Tensor:
-        """x_NCHW of the first `count` images of the training split, as they are."""
+        """x_NCHW of the first `count` images of the training split, not augmented."""
         rows_N = self._images.splits["train"][:count].to(self._images.rows_NP.device)
         return self.batch(rows_N)[0]
 

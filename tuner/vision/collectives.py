@@ -1,4 +1,4 @@
-"""What the ranks of a data-parallel Learner do together; with one rank, nothing."""
+"""Communication among the ranks of a data-parallel Learner; none with one rank."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tuner.trial.torch_compat import data_parallel
 from tuner.vision.norms import shared_over_ranks
 
-SHARING_NORMS = (
-    "cuda",
-)  # where BatchNorm covers the images of all ranks: torch has it there alone
+SHARING_NORMS = ("cuda",)  # devices on which torch has BatchNorm over the images of all ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +39,27 @@ class Ranks:
         return {"batch_size": batch_size, "rank": self.rank, "world_size": self.world_size}
 
     def synchronised(self, model: nn.Module) -> nn.Module:
-        """`model` with BatchNorm over the whole batch, where the device has it."""
+        """`model` with BatchNorm over the complete batch, if the device has it."""
         if self.several and self.device.type in SHARING_NORMS:
             return shared_over_ranks(model)
         return model
 
     def wrapped(self, model: nn.Module, module: nn.Module) -> nn.Module:
-        """What a training step calls: `module`, which computes `model`, averaging gradients."""
+        """`module`, which computes `model`, with gradients averaged over the ranks."""
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
         self._share({**dict(model.named_parameters()), **dict(model.named_buffers())})
         return data_parallel(module, self.device)
 
-    def without_exchange(self, network: nn.Module) -> AbstractContextManager[None]:
-        """Within it a backward pass of `network` adds to this rank's own gradients alone."""
-        if isinstance(network, DistributedDataParallel):
-            context: AbstractContextManager[None] = network.no_sync()
-            return context
-        return nullcontext()
+    def alone(self, network: nn.Module) -> AbstractContextManager[None]:
+        """Within it a backward pass of `network` adds to this rank's gradients only."""
+        return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
 
     def complete(self, parameters: Sequence[Tensor]) -> None:
         """End a step's exchange, in which a rank may have left out some of `parameters`.
 
-        DistributedDataParallel waits for a gradient of each of them: a rank gives 0. One that no
-        rank has used has no gradient afterwards, as in one process.
+        DistributedDataParallel waits for a gradient of each of them: a rank gives 0. A parameter
+        that no rank has used has no gradient afterwards, as in one process.
         """
         unused = [parameter for parameter in parameters if parameter.grad is None]
         if unused:
@@ -79,10 +74,9 @@ class Ranks:
                 parameter.grad = parameter.grad if is_used else None
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Give every rank the mean of the ranks' gradients; a rank without one adds 0.
+        """Give every rank the mean of the ranks' gradients; a missing gradient counts as 0.
 
-        A parameter that no rank has used has no gradient afterwards, as in one process. The
-        parameters are the same on all ranks.
+        A parameter that no rank has used has no gradient afterwards, as in one process.
         """
         by_type: dict[torch.dtype, list[Tensor]] = {}
         for parameter in parameters:
@@ -103,7 +97,7 @@ class Ranks:
         return int(self.reduced([value], dist.ReduceOp.MIN)[0]) if self.several else value
 
     def share_buffers(self, model: nn.Module) -> None:
-        """Give every rank rank 0's buffers, so that all evaluate one model."""
+        """Give every rank the buffers of rank 0, so that all evaluate one model."""
         if self.several:
             self._share(dict(model.named_buffers()))
 
@@ -111,8 +105,8 @@ class Ranks:
     def _share(self, tensors: dict[str, Tensor]) -> None:
         """Give every rank the values of rank 0's dense tensors of the same name, shape and type.
 
-        They travel as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
-        types, and reads the memory of a tensor that is not dense beyond its end.
+        They are sent as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
+        types, and reads a tensor that is not dense beyond its end.
         """
         views = {n: distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
         sizes = [[(n, v.shape, v.dtype, v.numel() * v.itemsize) for n, v in views.items()]]
@@ -140,7 +134,7 @@ class Ranks:
 
 
 def distinct(tensor: Tensor) -> Tensor:
-    """A view of each element of an expanded tensor once."""
+    """A view of an expanded tensor with each element once."""
     for dim in range(tensor.ndim):
         if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:
             tensor = tensor.narrow(dim, 0, 1)

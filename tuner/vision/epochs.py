@@ -1,14 +1,16 @@
-"""An epoch: the order of its images, what is drawn for each, and each rank's share of its batches.
+"""An epoch: its randomness, the order of its images, and each rank's share of its batches.
 
 All randomness of an epoch is a function of (seed, epoch): nothing needs saving but the epoch, and
-the same images meet the same augmentation on any number of ranks.
+an image is augmented alike on any number of ranks.
 """
 
 # N images, C channels, H W pixels
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -18,21 +20,47 @@ import torch
 from torch import Tensor
 
 from tuner.vision.augment import Augmentation, Draws, Mixes, draw, draw_mixes
-from tuner.vision.randomness import mixed
 
 if TYPE_CHECKING:
     from tuner.vision.settings import ClassifierSettings
 
-_FLIPS, _MIXES = 1, 2  # tell the streams of the first flips and of mixing from those of the epochs
+_FLIPS, _MIXES = 1, 2  # the streams of the first flips and of mixing, beside those of the epochs
+
+
+def mixed(*numbers: int) -> int:
+    """A seed from several numbers, such that similar ones lead to unrelated streams."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Within it all global generators begin at `seed`; afterwards they are where they were.
+
+    For a network that draws by itself: Dropout uses torch's generator, others Python's or NumPy's.
+    device: whose generator is meant beside the CPU's.
+    """
+    on_cuda = device is not None and device.type == "cuda"
+    python, arrays = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[device] if on_cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if on_cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(arrays)
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One rank's share of one global batch: positions in the epoch's order.
+    """One rank's share of a global batch: positions in the epoch's order.
 
-    It holds `count` images, of `global_count` over all ranks. A rank left without images in a
-    short last batch gets the batch's first with a count of 0: it must take part in the reduction
-    of gradients, where it adds nothing.
+    It holds `count` images, of `global_count` over all ranks. A rank without images in a short last
+    batch gets the batch's first with a count of 0, to take part in the reduction of gradients.
     """
 
     positions: slice
@@ -47,25 +75,25 @@ def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -
     """
     for start in range(0, count, batch_size):
         stop = min(start + batch_size, count)
-        own = len(range(start + rank, stop, world_size))
-        positions = slice(start + rank, stop, world_size) if own else slice(start, start + 1)
-        yield Shard(positions, own, stop - start)
+        images = len(range(start + rank, stop, world_size))
+        positions = slice(start + rank, stop, world_size) if images else slice(start, start + 1)
+        yield Shard(positions, images, stop - start)
 
 
 def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]:
     """`shard` in consecutive parts of at most `size` images, equally many on every rank."""
     first, step = shard.positions.start, shard.positions.step or 1
-    own = range(first, shard.positions.stop, step)[: shard.count]
+    images = range(first, shard.positions.stop, step)[: shard.count]
     parts = []
     for start in range(0, ceil(shard.global_count / world_size), size):
-        part = own[start : start + size]
+        part = images[start : start + size]
         positions = slice(part.start, part.stop, step) if part else slice(first, first + 1)
         parts.append(Shard(positions, len(part), shard.global_count))
     return parts
 
 
 def trained_images(count: int, settings: ClassifierSettings) -> int:
-    """How many of `count` images an epoch trains on, those that fill its last batch included."""
+    """The number of images an epoch trains on, including those that fill its last batch."""
     size = settings.batch_size
     batches = count // size if settings.last_batch == "drop" else ceil(count / size)
     return count if settings.last_batch == "short" else batches * size
@@ -73,11 +101,12 @@ def trained_images(count: int, settings: ClassifierSettings) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """One epoch over a split: the order of its images, and what is drawn for each.
+    """One epoch over a split: the order of its images, and the random decisions for each.
 
-    The order lies where the images do, the draws on the device that trains. Where images are mixed,
-    `partners` is the same epoch one position on: each image's partner is the next, the last one's
-    the first. augmented: (x_NCHW, labels_N) of all positions, where they were computed at once.
+    The order is on the images' device, the draws are on the device that trains. If images are
+    mixed, `partners` is the same epoch one position on, so that each image's partner is the next,
+    and the last image's the first. augmented: (x_NCHW, labels_N) of all positions, if they were
+    computed at once.
     """
 
     order_N: Tensor
@@ -86,13 +115,8 @@ class Epoch:
     mixes: Mixes | None = None
     augmented: tuple[Tensor, Tensor] | None = None
 
-    def with_mixes(self, mixes: Mixes) -> Epoch:
-        """This epoch with its images mixed."""
-        next_draws = self.draws.each(lambda values_N: values_N.roll(-1))
-        return replace(self, partners=Epoch(self.order_N.roll(-1), next_draws), mixes=mixes)
-
     def of(self, count: int) -> Epoch:
-        """This epoch with `count` positions: after the last one it begins again."""
+        """This epoch with `count` positions: after the last position it begins again."""
         if count <= len(self.order_N):
             return self
         position_N = torch.arange(count) % len(self.order_N)
@@ -120,7 +144,7 @@ def plan_epoch(
 ) -> Epoch:
     """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws.
 
-    home: where the images lie, `device` unless set.
+    home: the images' device, default `device`.
     """
     generator = torch.Generator().manual_seed(mixed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
@@ -138,4 +162,5 @@ def plan_epoch(
         augmentation=augmentation,
         rng=np.random.default_rng([seed, epoch, _MIXES]),
     )
-    return planned.with_mixes(mixes.to(device))
+    partners = Epoch(planned.order_N.roll(-1), planned.draws.each(lambda each_N: each_N.roll(-1)))
+    return replace(planned, partners=partners, mixes=mixes.to(device))

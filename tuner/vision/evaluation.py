@@ -1,4 +1,4 @@
-"""What is measured of a model: of a trial's while it trains, and of an exported one."""
+"""The metrics of a model: a trial's while it trains, or an exported one."""
 
 # N images
 
@@ -14,11 +14,10 @@ from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, ImageSet
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
-from tuner.vision.epochs import shards
-from tuner.vision.loss import CrossEntropy, training_loss
+from tuner.vision.epochs import seeded, shards
+from tuner.vision.loss import training_loss
 from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
-from tuner.vision.randomness import seeded
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import ClassifierSettings
 
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
 
 
 @torch.inference_mode()
-def evaluate(
-    part: Replica | Stage, rows_N: Tensor, *, loss: CrossEntropy, ranks: Ranks, precision: Precision
-) -> dict[str, float]:
+def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> dict[str, float]:
     """The metrics of the images `rows_N` by their names; each image counts once, on one rank."""
     part.eval()
+    loss, ranks = part.setup.loss, part.setup.ranks
     sums = loss.nothing(ranks.device)
     with precision.applied(), precision.forward():
         for shard in shards(len(rows_N), **part.share(part.evaluation_batch)):
@@ -47,10 +45,10 @@ def measure(
     images: ImageSet,
     device: torch.device,
 ) -> dict[str, float]:
-    """What `ImageClassifier.test` returns, of a model of `plan` that is trained.
+    """`ImageClassifier.test` of a trained model of `plan`.
 
-    Its images are normalised by the mean and std of `images.info`. What `settings` say of training
-    has no effect.
+    The images are normalised by the mean and std of `images.info`. Settings of the training have no
+    effect.
     """
     settings = settings.model_copy(update={"class_weights": None, "compile": False})
     precision, ranks = precision_for(settings, device), Ranks(0, 1, device)
@@ -64,5 +62,5 @@ def measure(
     part = Replica(Setup(model, settings, ranks, batcher, loss, precision), scaler)
     rows_N = images.splits["test"].to(images.rows_NP.device)
     with seeded(settings.seed, device):
-        measured = evaluate(part, rows_N, loss=loss, ranks=ranks, precision=precision)
+        measured = evaluate(part, rows_N, precision=precision)
     return {f"test_{name}": value for name, value in measured.items()} | images.baseline("test")

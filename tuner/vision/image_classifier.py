@@ -31,7 +31,7 @@ from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import METRICS, await_copy
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
-from tuner.vision.epochs import shards, trained_images
+from tuner.vision.epochs import mixed, seeded, shards, trained_images
 from tuner.vision.evaluation import evaluate
 from tuner.vision.loss import training_loss
 from tuner.vision.new_model import new_model
@@ -44,7 +44,6 @@ from tuner.vision.optimizer import (
     next_lr,
 )
 from tuner.vision.precision import precision_for, trained_in, weights_in
-from tuner.vision.randomness import mixed, seeded
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
 from tuner.vision.transfer import begin, freeze, matching
@@ -59,12 +58,11 @@ _TRAINING, _EVALUATION = range(2)  # streams of what a model draws by itself
 class ImageClassifier:
     """Trains the model, data set and recipe that its settings name; a `Learner`.
 
-    Everything random follows from the setting `seed`, the epoch and the rank, what a network draws
-    by itself (as Dropout does) included, so trials in one process do not affect each other. On a
-    CPU a run that was saved and loaded continues bit for bit. On several ranks gradients equal one
-    process's, except that BatchNorm on CPU ranks sees only each rank's share of a batch: use
-    norm="group" there. split: the number of stages of the model, one on each rank; 1 where every
-    rank has all of it.
+    All randomness, a network's Dropout included, follows from the setting `seed`, the epoch and the
+    rank, so trials in one process do not affect each other. On a CPU a run that was saved and
+    loaded continues bit for bit. On several ranks gradients equal one process's, except that
+    BatchNorm on CPU ranks sees only each rank's share of a batch: use norm="group" there.
+    split: the number of stages of the model, one on each rank; 1 if every rank has all of it.
     """
 
     metrics: tuple[str, ...] = METRICS
@@ -80,22 +78,14 @@ class ImageClassifier:
         world_size: int = 1,
         split: int = 1,
     ) -> None:
-        """Raises SpecError for settings that cannot work, DataError for data that is not there."""
+        """Raises SpecError for settings that cannot work, and DataError for missing data."""
         await_copy(constants)
         settings = settings_of_trial(constants, config, split=split)
         assert split in (1, world_size)
         self._device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
-        self._data = image_set(
-            settings.dataset,
-            data_dir=settings.data_dir,
-            split_seed=settings.split_seed,
-            device=self._device,
-            image_size=settings.image_size,
-            image_bits=settings.image_bits,
-            skip_unreadable=settings.skip_unreadable,
-        )
+        self._data = image_set(settings, self._device)
         self._precision = precision_for(settings, self._device, split=split)
         self._dtype = weights_in(settings, self._precision)
         self._trained_in = self._precision
@@ -116,13 +106,20 @@ class ImageClassifier:
             images=self._images,
             split=split,
         )
-        self._model = self._ranks.synchronised(model)
+        self._model = model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
         freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
         self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
-        self._part = self._built_part(split)
+        setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
+        self._part: Replica | Stage
+        if split > 1:
+            from tuner.vision.pipeline import Stage  # its imports take a second
+
+            self._part = Stage(setup)
+        else:
+            self._part = Replica(setup, self._scaler)
         self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
         self._batches = ceil(self._images / settings.batch_size)
         self._steps = settings.epochs * self._batches
@@ -135,16 +132,16 @@ class ImageClassifier:
 
     @property
     def model(self) -> nn.Module:
-        """The model that trains, to look at or to hang hooks on."""
+        """The model that trains, for inspection and hooks."""
         return self._model
 
     def step(self) -> dict[str, float]:
         """Train one epoch and validate.
 
-        train_loss is the mean over the epoch of what was minimised (with label smoothing), lr
-        that of the epoch's last batch, micro_batch_size the images that a rank computes at once,
-        images_per_s the training throughput over all ranks, epoch_s the seconds of training and
-        validation. Steps beyond `epochs` keep the last lr. The setting `metrics` adds others.
+        train_loss is the mean over the epoch of the minimised loss (with label smoothing), lr that
+        of the last batch, micro_batch_size the images that a rank computes at once, images_per_s
+        the training throughput over all ranks, epoch_s the seconds of training and validation.
+        Epochs beyond `epochs` keep the last lr. The setting `metrics` adds others.
         """
         started = time.perf_counter()
         if self._epoch == 0 and (begun := begin(self._model, self._settings, self._info)):
@@ -172,7 +169,7 @@ class ImageClassifier:
     def test(self) -> dict[str, float]:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split.
 
-        `images` is how many that has, and `baseline` the share of its largest class.
+        `images` is its size, and `baseline` the share of its largest class.
         """
         if skipped := self._data.info.skipped:
             message = f"warning: without {some_of(skipped)}, which cannot be read"
@@ -185,9 +182,8 @@ class ImageClassifier:
     def state_dict(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
 
-        With `ema_decay` the model is the averaged one, of which the metrics are, and "raw_model" is
-        the one that trains. No state of a random number generator: an epoch's randomness follows
-        from its number.
+        With `ema_decay` "model" is the average, which is evaluated, and "raw_model" the one that
+        trains. No random state: an epoch's randomness follows from its number.
         """
         with self._optimizing():
             trained = self._part.state(self._optimizer)
@@ -205,18 +201,22 @@ class ImageClassifier:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to `state`; raises RuntimeError where it is another model's.
+        """Go back to `state`; raises RuntimeError if it is another model's.
 
-        `epochs` may be others than when it was saved: then the schedule is that of these.
-        Until the next step it evaluates in the precision that the state was trained in. Raises
-        DataError where it was trained on other images than there are now.
+        The setting `epochs` may have changed: the schedule follows it. Until the next step it
+        evaluates in the precision that the state was trained in. Raises DataError if the images
+        have changed.
         """
-        said = state.get(DATA)
-        if said is not None:
-            check_same(said, self._data.info)
-            self._batcher.normalise_by(said["mean"], said["std"])
-        self._load_weights(state)
-        # Both hold on to what they load, and an optimizer then updates it in place
+        data = state.get(DATA)
+        if data is not None:
+            check_same(data, self._data.info)
+            self._batcher.normalise_by(data["mean"], data["std"])
+        if self._settings.ema_decay:
+            self._model.load_state_dict(state.get("raw_model", state["model"]))
+            self._average.updates = state.get("ema_updates", 0)
+        with self._average.applied():
+            self._model.load_state_dict(state["model"])
+        # Both keep the tensors that they load, and an optimizer then updates them in place
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._epoch = state["epoch"]
@@ -228,30 +228,12 @@ class ImageClassifier:
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
 
-    def _load_weights(self, state: dict[str, Any]) -> None:
-        if self._settings.ema_decay:
-            self._model.load_state_dict(state.get("raw_model", state["model"]))
-            self._average.updates = state.get("ema_updates", 0)
-        with self._average.applied():
-            self._model.load_state_dict(state["model"])
-
-    def _built_part(self, split: int) -> Replica | Stage:
-        settings = self._settings
-        setup = Setup(
-            self._model, settings, self._ranks, self._batcher, self._loss, self._precision
-        )
-        if split > 1:
-            from tuner.vision.pipeline import Stage  # what it imports takes a second
-
-            return Stage(setup)
-        return Replica(setup, self._scaler)
-
     def _optimizing(self) -> AbstractContextManager[None]:
-        """For whatever the optimizer does."""
+        """The context of all calls of the optimizer."""
         return nullcontext() if self._settings.compile else without_compiler()
 
     def _randomness(self, purpose: int) -> AbstractContextManager[None]:
-        """For an epoch's forward passes: what the model draws follows from seed, epoch and rank."""
+        """The context of an epoch's forward passes: seeded by seed, epoch and rank."""
         seed = mixed(self._settings.seed, self._epoch, self._ranks.rank, purpose)
         return seeded(seed, self._device)
 
@@ -289,15 +271,9 @@ class ImageClassifier:
             nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
 
     def _averaged(self, split: str) -> dict[str, float]:
-        """The metrics of a split, of the averaged weights where there are such."""
+        """The metrics of a split, of the averaged weights if there are any."""
         if self._settings.ema_decay:
-            self._part.eval()  # so that ranks share the statistics of those that train, too
+            self._part.eval()  # so that ranks share the statistics of the raw weights, too
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         with self._average.applied(), self._randomness(_EVALUATION):
-            return evaluate(
-                self._part,
-                rows_N,
-                loss=self._loss,
-                ranks=self._ranks,
-                precision=self._trained_in,
-            )
+            return evaluate(self._part, rows_N, precision=self._trained_in)

@@ -1,10 +1,9 @@
 """The training loss, and the metrics of an evaluation.
 
 The metrics follow from counts that add up over batches and ranks: a confusion matrix and the images
-whose class is among the five likeliest. They have the names of scikit-learn.
+whose class is among the five likeliest. They have scikit-learn's names.
 """
 
-# N batch, K classes
 # N batch, C channels, H W pixels, K classes
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from tuner.vision.settings import ClassifierSettings
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of so many classes."""
+    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of `classes` classes."""
 
     names: tuple[str, ...] = ()
     classes: int = 0
 
     @property
     def size(self) -> int:
-        """How many counts there are."""
+        """The number of counts."""
         return 1 + self.classes**2 if self.names else 0
 
     def counts(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """What is to be summed over all images, in float64; empty where no metric is named."""
+        """Counts to be summed over all images, in float64; empty without metrics."""
         if not self.names:
             return logits_NK.new_zeros(0, dtype=torch.float64)
         likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
@@ -55,27 +54,21 @@ class Measures:
         return {name: known[name] for name in self.names}
 
 
-NONE = Measures()
-
-
 def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, *, classes: int) -> Tensor:
-    """matrix_KK in float64: how many images of class i (row) were taken for class j (column)."""
+    """matrix_KK in float64: the number of images of class i (row) predicted as j (column)."""
     ones_N = torch.ones(len(labels_N), dtype=torch.float64, device=labels_N.device)
     counts = torch.zeros(classes * classes, dtype=torch.float64, device=labels_N.device)
     return counts.index_add_(0, labels_N * classes + predicted_N, ones_N).view(classes, classes)
 
 
 def balanced_accuracy(matrix_KK: Tensor) -> float:
-    """The mean over the classes that occur of the share that was recognised: the mean recall."""
+    """The mean recall over the classes that occur."""
     sizes_K = matrix_KK.sum(1)
     return float((matrix_KK.diagonal() / sizes_K)[sizes_K > 0].mean())
 
 
 def macro_f1(matrix_KK: Tensor) -> float:
-    """The mean of each class's F1, 2 TP / (2 TP + FP + FN).
-
-    It is over the classes that occur among the labels or the predictions.
-    """
+    """The mean F1, 2 TP / (2 TP + FP + FN), over the classes in the labels or predictions."""
     both_K = matrix_KK.sum(0) + matrix_KK.sum(1)  # 2 TP + FP + FN
     return float((2 * matrix_KK.diagonal() / both_K)[both_K > 0].mean())
 
@@ -84,21 +77,21 @@ def macro_f1(matrix_KK: Tensor) -> float:
 class CrossEntropy:
     """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
 
-    smoothing and weights_K are of the labels and the classes, in training alone. test_time_flip: an
-    evaluation averages the logits of an image and its mirror image. test_time_shift: so many px, by
-    which it shifts the image up and left, and down and right; both together weigh as much as the
-    image itself. measures: what an evaluation counts beside.
+    smoothing, weights_K: of the labels and the classes, in training only. test_time_flip: evaluate
+    the mean of the logits of an image and its mirror image. test_time_shift: px by which an
+    evaluation shifts the image up and left, and down and right; both together weigh as much as the
+    image itself. measures: further metrics of an evaluation.
     """
 
     dtype: torch.dtype
     smoothing: float = 0.0
     test_time_flip: bool = False
     weights_K: Tensor | None = None
-    measures: Measures = NONE
+    measures: Measures = Measures()
     test_time_shift: int = 0
 
     def training(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
-        """The sum of what is minimised, for labels_N or each class's share of an image, as NK."""
+        """The sum of the minimised loss; targets: labels_N, or shares_NK of the classes."""
         return F.cross_entropy(
             logits_NK.to(self.dtype),
             targets,
@@ -109,50 +102,45 @@ class CrossEntropy:
 
     def views(self, x_NCHW: Tensor) -> list[Tensor]:
         """The variants of these images that an evaluation averages over."""
-        places = [x_NCHW, *(shifted(x_NCHW, self.test_time_shift) if self.test_time_shift else ())]
-        if not self.test_time_flip:
-            return places
-        return [view for place in places for view in (place, place.flip(3))]
+        by, size = self.test_time_shift, x_NCHW.shape[-1]
+        views = [x_NCHW]
+        if by:
+            padded = F.pad(x_NCHW, (by,) * 4, mode="reflect")
+            views += [padded[:, :, at : at + size, at : at + size] for at in (2 * by, 0)]
+        if self.test_time_flip:
+            return [both for view in views for both in (view, view.flip(3))]
+        return views
 
     def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
         """(sum of the loss, number right, counts of `measures`) by the logits_NK of each view.
 
         In float64, like `nothing`.
         """
-        logits_NK = self._mean(torch.stack(list(views)))
+        views_VNK = torch.stack(list(views))
+        if self.test_time_shift:
+            shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
+            logits_NK = (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
+        else:
+            logits_NK = views_VNK.mean(0)
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
         right = (logits_NK.argmax(1) == labels_N).sum()
-        own = torch.stack([loss.double(), right.double()])
-        return torch.cat([own, self.measures.counts(logits_NK, labels_N)])
-
-    def _mean(self, views_VNK: Tensor) -> Tensor:
-        if not self.test_time_shift:
-            return views_VNK.mean(0)
-        places_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
-        return (places_3NK[0] + places_3NK[1:].mean(0)) / 2
+        sums = torch.stack([loss.double(), right.double()])
+        return torch.cat([sums, self.measures.counts(logits_NK, labels_N)])
 
     def nothing(self, device: torch.device) -> Tensor:
-        """What `evaluated` returns of no images."""
+        """The result of `evaluated` for no images."""
         return torch.zeros(2 + self.measures.size, dtype=torch.float64, device=device)
 
     def metrics(self, sums: Sequence[float], *, count: int) -> dict[str, float]:
         """The mean loss, the accuracy and the `measures`, by the sums over `count` images."""
         loss, right, *counts = sums
-        own = {"loss": loss / count, "accuracy": right / count}
-        return own | self.measures.metrics(counts)
-
-
-def shifted(x_NCHW: Tensor, by: int) -> list[Tensor]:
-    """The images `by` px up and left, and as far down and right, filled by their reflection."""
-    size = x_NCHW.shape[-1]
-    padded = F.pad(x_NCHW, (by,) * 4, mode="reflect")
-    return [padded[:, :, start : start + size, start : start + size] for start in (2 * by, 0)]
+        return {"loss": loss / count, "accuracy": right / count, **self.measures.metrics(counts)}
 
 
 def training_loss(
     settings: ClassifierSettings, images: ImageSet, device: torch.device
 ) -> CrossEntropy:
-    """What `settings` minimise and measure on a device."""
+    """The loss and the metrics of `settings` on a device."""
     dtype = torch.float64 if settings.dtype == "float64" else torch.float32
     classes = images.info.num_classes
     weights_K = None
@@ -173,9 +161,9 @@ def training_loss(
 def class_weights(setting: str | Sequence[float], labels_N: Tensor, *, classes: int) -> Tensor:
     """weights_K of the classes in the loss, in float64.
 
-    "balanced" weighs a class by the inverse of its share of `labels_N`, those of training: n / (K
-    n_k) for n_k of n images. Others are scaled, as these are, such that their mean over the images
-    is 1, so that `lr` keeps its meaning.
+    "balanced" weighs a class by the inverse of its share of the training labels `labels_N`:
+    n / (K n_k) for n_k of n images. All weights have mean 1 over the images, so that `lr` keeps its
+    meaning.
     """
     counts_K = torch.bincount(labels_N, minlength=classes).double()
     if isinstance(setting, str):

@@ -1,8 +1,7 @@
-"""Out of memory survived: the same optimizer step in smaller parts.
+"""Recovery from out of memory: the same optimizer step in smaller parts.
 
-A step is tried at the present micro-batch. Where memory runs out, what the attempt changed is put
-back, the micro-batch is halved, and the step is tried again with gradients accumulated, so that
-the batch size keeps its meaning. The smaller size stays for the steps that follow.
+If memory runs out, the buffers and the random state are restored, the micro-batch is halved, and
+the step is tried again with gradients accumulated. The smaller size stays for later steps.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Buffers = Callable[[], Mapping[str, Tensor]]
 
 
 def next_smaller(size: int) -> int:
-    """Half of `size`, rounded up; 0 below 1, where nothing is left to halve.
+    """Half of `size`, rounded up; 0 for a size of 1.
 
     >>> next_smaller(5), next_smaller(2), next_smaller(1)
     (3, 1, 0)
@@ -32,17 +31,12 @@ def next_smaller(size: int) -> int:
     return (size + 1) // 2 if size > 1 else 0
 
 
-def alone(wanted: int) -> int:
-    """What one process agrees on with itself."""
-    return wanted
-
-
 class MicroBatch:
-    """The present micro-batch, and the attempts that it takes to find it.
+    """The present micro-batch.
 
-    size: images that one rank computes at once, at least 1. `buffers` gives what a forward pass
-    writes to (BatchNorm's statistics): an attempt that fails leaves them, and torch's random
-    state, as they were. purpose: what a message calls the work.
+    size: images that one rank computes at once, at least 1. buffers: returns the tensors that a
+    forward pass writes to (BatchNorm's statistics); a failed attempt leaves them, and torch's
+    random state, as they were. purpose: the name of the work in messages.
     """
 
     def __init__(
@@ -52,13 +46,12 @@ class MicroBatch:
         self._purpose = purpose
         self._before = _Snapshot(buffers, device)
 
-    def run(self, attempt: Callable[[int], T], *, agree: Callable[[int], int] = alone) -> T:
-        """What `attempt(size)` returns at the first size that fits in memory.
+    def run(self, attempt: Callable[[int], T], *, agree: Callable[[int], int] = int) -> T:
+        """The result of `attempt(size)` at the first size that fits in memory.
 
-        `attempt` must drop what an earlier one accumulated. `agree` gets the size that this rank
-        wants next, the present one where all went well, and returns the smallest that any rank
-        wants. At a micro-batch of 1 the error propagates as it is; on the other ranks a
-        torch.OutOfMemoryError that says so.
+        `attempt` must discard gradients of earlier attempts. `agree` maps the size that this rank
+        wants next, the present one after a success, to the smallest that any rank wants. At a
+        micro-batch of 1 the error propagates; other ranks raise torch.OutOfMemoryError.
         """
         while True:
             self._before.update()
@@ -70,7 +63,7 @@ class MicroBatch:
                 raise error or torch.OutOfMemoryError(
                     "out of memory on another rank at a micro-batch of 1"
                 )
-            # Only here, outside of any except block, is nothing left that holds activations
+            # Only here, outside of any except block, nothing holds activations any more
             del result, error
             self._before.restore()
             release()
@@ -81,25 +74,25 @@ class MicroBatch:
             self.size = agreed
 
     def rehearse(self, attempt: Callable[[int], object], *, agree: Callable[[int], int]) -> None:
-        """Find the size as `run` does, but leave everything as it was."""
+        """Find the size as `run` does, then restore the buffers and the random state."""
         self.run(attempt, agree=agree)
         self._before.restore()
 
 
 def _try(attempt: Callable[[int], T], size: int) -> tuple[tuple[T, ...], BaseException | None]:
-    """The result of the attempt, alone in a tuple; () and perhaps the error if memory ran out."""
+    """((result,), None), or ((), the error or None) if memory ran out."""
     try:
         return (attempt(size),), None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        # An error holds its traceback, and that every activation, so that it must not outlive
-        # this function where the step is tried again
+        # An error holds its traceback, and with it every activation: before another attempt it
+        # must not outlive this function
         return (), None if next_smaller(size) else error
 
 
 class _Snapshot:
-    """A copy of what a step changes before the optimizer does: buffers and the random state."""
+    """A copy of the buffers and the random state before a step."""
 
     def __init__(self, buffers: Buffers, device: torch.device) -> None:
         self._buffers, self._device = buffers, device
@@ -109,8 +102,11 @@ class _Snapshot:
 
     @torch.no_grad()
     def update(self) -> None:
-        live = self._buffers()
-        if live is self._live or _same(live, self._live):
+        live, before = self._buffers(), self._live
+        # A forward pass can replace buffers
+        if live is before or (
+            list(live) == list(before) and all(map(is_, live.values(), before.values()))
+        ):
             for copies, present in self._groups:
                 copy_all(copies, present)
         else:
@@ -121,7 +117,7 @@ class _Snapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """A buffer that the attempt registered, or gave another shape or type, stays as it is."""
+        """A buffer that the attempt registered, or gave another shape or type, stays."""
         live = {name: distinct(buffer) for name, buffer in self._buffers().items()}
         for name, copy in self._copies.items():
             present = live.get(name, copy)
@@ -142,8 +138,3 @@ class _Snapshot:
             ([self._copies[name] for name in names], [present[name] for name in names])
             for names in by_type.values()
         ]
-
-
-def _same(some: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
-    """Whether they are the same objects: a forward pass can put others in their place."""
-    return list(some) == list(others) and all(map(is_, some.values(), others.values()))

@@ -1,4 +1,4 @@
-"""A model as a trial begins with it: drawn with the trial's seed, and ready for its images.
+"""The initial model of a trial: drawn with the trial's seed, and ready for its images.
 
 A custom network is tried on blank images first, so that its faults are reported before it trains.
 """
@@ -7,8 +7,8 @@ A custom network is tried on blank images first, so that its faults are reported
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -21,64 +21,65 @@ from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
+from tuner.vision.epochs import seeded
 from tuner.vision.norms import set_norm_momentum
 from tuner.vision.precision import Precision, cast_weights, weights_in
-from tuner.vision.randomness import seeded
 from tuner.vision.settings import ClassifierSettings
 from tuner.wording import amount_of, some_of
 
-_ROUNDING = 1e-5  # by which a sum of probabilities in float32 is off; in half precision by more
+PREPARING = 1000  # training images from which a model may learn before it trains
 FEW = 2  # images, so that BatchNorm has values to normalise
 
+_ROUNDING = 1e-5  # error of a sum of probabilities in float32; more in half precision
+
 Context = Callable[[], AbstractContextManager[None]]
-Refusal = tuple[str, Exception | None]  # the rule, and what was raised
 
 
 def fit_in(model: nn.Module, plan: Blueprint, *, context: Context) -> None:
-    """Lay out the memory of `model` with the channels last, as the images come, if it can do so.
+    """Lay out the memory of `model` with the channels last, as the images have them, if possible.
 
-    A network that flattens with `view` cannot: it is given its images with the channels first.
-    Called where the model is on its device and in its dtype; context: what it computes in. Raises
+    It is not for a network that flattens with `view`: that gets its images with the channels first.
+    Called on the final device and in the final dtype; context: of its forward pass. Raises
     SpecError for a network that does not map x_NCHW to logits_NK, in training or in evaluation.
     """
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    refusal = _refusal(model, plan, context)
-    if refusal is not None:
+    rule, error = _refusal(model, plan, context)
+    if rule:
         model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         model.register_forward_pre_hook(_channels_first)
-        refusal = _refusal(model, plan, context)
-    if refusal is not None:
-        raise plan.refused(refusal[0]) from refusal[1]
+        rule, error = _refusal(model, plan, context)
+    if rule:
+        raise plan.refused(rule) from error
 
 
 def without_gradient(model: nn.Module, plan: Blueprint, *, context: Context) -> list[str]:
-    """The names of the parameters that would train but that the logits do not depend on.
+    """The names of the trainable parameters that the logits do not depend on.
 
-    Called after `fit_in`, with its context. Raises SpecError where the logits depend on tensors
-    that would train and are no parameters of the model, as those of layers in a plain list: neither
-    the optimizer nor a checkpoint would have them.
+    Called after `fit_in`, with its context. Raises SpecError if the logits depend on trainable
+    tensors that are no parameters of the model, such as layers in a plain list: neither the
+    optimizer nor a checkpoint would have them.
     """
     with context():
         blank = _blank(plan, model, FEW)
         output, _ = _outputs(model, blank, training=True, gradients=True)
     nodes = _graph(output) if isinstance(output, Tensor) else []
     if not nodes or any(isinstance(node, BackwardCFunction) for node in nodes):
-        return []  # a function of Python's own need not show what it depends on
+        return []  # a Python function need not show what it depends on
     leaves = [getattr(node, "variable", None) for node in nodes]
-    reached = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    own = {id(parameter) for parameter in model.parameters()}
-    if strays := [leaf for leaf in reached if id(leaf) not in own]:
+    reached = {id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}
+    parameters = {id(parameter) for parameter in model.parameters()}
+    if strays := [leaf for number, leaf in reached.items() if number not in parameters]:
         raise plan.refused(
             f"uses {amount_of(len(strays), 'tensor')} that would be neither trained nor saved, as "
             f"they are no parameters of it (the first is {_shape(strays[0])}): keep layers in "
             "attributes, nn.ModuleList or nn.ModuleDict, not in a list or a dict"
         )
-    found = {id(leaf) for leaf in reached}
-    return [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in found]
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    return [name for name, p in trained if id(p) not in reached]
 
 
 def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
-    """Raise SpecError for a network that cannot train on a single image, as this size leaves one.
+    """Raise SpecError for a network that cannot train on the single image that this size leaves.
 
     BatchNorm cannot once the images have shrunk to one pixel, or are flattened.
     """
@@ -90,7 +91,7 @@ def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> No
 
 
 def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
-    """Why what a network returns for `count` images is not their logits; None where it is."""
+    """Why a network's output for `count` images is not their logits, or None."""
     wanted = f"must return {count} x {num_classes} logits for {count} images"
     if not isinstance(output, Tensor):
         return f"{wanted}, not a {type(output).__name__}: auxiliary outputs must be switched off"
@@ -98,25 +99,23 @@ def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
         return f"{wanted}, not {_shape(output)}"
     if not output.is_floating_point():
         return f"{wanted}, not values of {output.dtype}"
-    if are_probabilities(output):
+    if (output >= 0).all() and ((output.sum(1) - 1).abs() < _ROUNDING).all():
         return f"{wanted}, not probabilities, from which the loss would be wrong: omit the softmax"
     return None
 
 
-def are_probabilities(output_NK: Tensor) -> bool:
-    """Whether these are what a softmax returns, and almost certainly no logits."""
-    return bool((output_NK >= 0).all() and ((output_NK.sum(1) - 1).abs() < _ROUNDING).all())
-
-
-def _refusal(model: nn.Module, plan: Blueprint, context: Context) -> Refusal | None:
+def _refusal(
+    model: nn.Module, plan: Blueprint, context: Context
+) -> tuple[str | None, Exception | None]:
+    """The rule that a network breaks, and the exception that it raises."""
     for training in (True, False):
-        with context():  # a new one each time: autocast keeps what it has made of the weights
+        with context():  # a new context each time: autocast caches the weights
             output, error = _outputs(model, _blank(plan, model, FEW), training=training)
         if error is not None:
             return f"cannot take images of {plan.shape} ({message_of(error)})", error
         if fault := fault_of_logits(output, FEW, plan.num_classes):
             return fault, None
-    return None
+    return None, None
 
 
 def _blank(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
@@ -129,50 +128,40 @@ def _blank(plan: Blueprint, model: nn.Module, count: int) -> Tensor:
 def _outputs(
     model: nn.Module, x_NCHW: Tensor, *, training: bool, gradients: bool = False
 ) -> tuple[object, Exception | None]:
-    """(what `model` returns, what it raises); its buffers, its mode and its gradients stay."""
+    """(output, exception) of `model`; its buffers, its mode and its gradients stay."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    with seeded(0, x_NCHW.device), _mode(model, training), torch.set_grad_enabled(gradients):
+    modes = {module: module.training for module in model.modules()}
+    with seeded(0, x_NCHW.device), torch.set_grad_enabled(gradients):
         try:
-            return functional_call(model, buffers, (x_NCHW,)), None
-        except Exception as error:  # whatever it raises
+            return functional_call(model.train(training), buffers, (x_NCHW,)), None
+        except Exception as error:  # a custom network may raise any type
             if is_out_of_memory(error):
                 raise
             return None, error
+        finally:
+            for module, is_training in modes.items():
+                module.training = is_training
 
 
 def _graph(output: Tensor) -> list[Any]:
     """Every node of the graph that a backward pass from `output` goes through."""
-    found: dict[Any, None] = {}
+    nodes: dict[Any, None] = {}
     ahead = [output.grad_fn]
     while ahead:
         node = ahead.pop()
-        if node is not None and node not in found:
-            found[node] = None
+        if node is not None and node not in nodes:
+            nodes[node] = None
             ahead += [following for following, _ in node.next_functions]
-    return list(found)
+    return list(nodes)
 
 
 def _shape(tensor: Tensor) -> str:
     return " x ".join(map(str, tensor.shape)) or "a single number"
 
 
-@contextmanager
-def _mode(model: nn.Module, training: bool) -> Iterator[None]:
-    before = {module: module.training for module in model.modules()}
-    model.train(training)
-    try:
-        yield
-    finally:
-        for module, value in before.items():
-            module.training = value
-
-
 def _channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    # `contiguous` would leave the strides of what has but one channel
+    # `contiguous` would leave the strides of images with one channel
     return (inputs[0].clone(memory_format=torch.contiguous_format), *inputs[1:])
-
-
-PREPARING = 1000  # training images that a model may learn something from before it trains
 
 
 def new_model(
@@ -185,10 +174,9 @@ def new_model(
     images: int,
     split: int,
 ) -> nn.Module:
-    """The model of `plan` on the device of `ranks`; on the host where it is `split` into stages.
+    """The model of `plan` on the device of `ranks`; on the host if it is `split` into stages.
 
-    images: how many an epoch trains on. Raises SpecError for a network from elsewhere that cannot
-    train on them.
+    images: of an epoch. Raises SpecError for a foreign network that cannot train on them.
     """
     with seeded(settings.seed):
         model = cast_weights(plan.initial(), weights_in(settings, precision))
@@ -209,9 +197,9 @@ def new_model(
 
 
 def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
-    """Store the weights as images are, with their channels last, if the network can use them so.
+    """Store the weights with their channels last, as images are, if the network can use them so.
 
-    Raises SpecError for a network from elsewhere that does not take the images of `plan`.
+    Raises SpecError for a foreign network that does not take the images of `plan`.
     """
     if plan.info.foreign:
         fit_in(model, plan, context=precision.forward)

@@ -16,14 +16,14 @@ NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
 def set_norm_momentum(model: nn.Module, momentum: float | None) -> None:
-    """Let a batch have this share in the statistics of BatchNorm; None: as the layers have it."""
+    """Set the share of a batch in the statistics of BatchNorm, unless None."""
     for module in model.modules():
         if momentum is not None and isinstance(module, BATCH_NORMS):
             module.momentum = momentum
 
 
 def norm_scales(model: nn.Module, *, train: bool) -> frozenset[str]:
-    """The names of the scales of norm layers that do not train: none if they `train`."""
+    """The names of the scales of norm layers that do not train; none if they `train`."""
     return frozenset(
         f"{name}.weight"
         for name, module in model.named_modules()
@@ -34,9 +34,8 @@ def norm_scales(model: nn.Module, *, train: bool) -> frozenset[str]:
 class SharedBatchNorm(nn.SyncBatchNorm):
     """torch's SyncBatchNorm, in which a rank may take part without any images.
 
-    counted: whether the statistics are of this rank's images, too. Where not, the rank still
-    exchanges what the others wait for, and its images are normalised by themselves: whatever comes
-    of them weighs nothing.
+    counted: whether the statistics include this rank's images. If not, the rank still takes part in
+    the exchange, and its images, which have no weight in the loss, are normalised by themselves.
     """
 
     counted = True
@@ -44,7 +43,7 @@ class SharedBatchNorm(nn.SyncBatchNorm):
     def forward(self, x: Tensor) -> Tensor:
         if self.counted or not self.training:
             return super().forward(x)
-        # In the type of the statistics, in which the ranks that have images exchange them
+        # In the dtype in which ranks with images exchange the statistics
         exact = torch.promote_types(x.dtype, torch.float32)
         none = super().forward(x[:0].to(exact))
         own = F.group_norm(x.to(exact), 1, self.weight, self.bias, self.eps)
@@ -56,7 +55,7 @@ def shared_over_ranks(model: nn.Module) -> nn.Module:
     model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     for module in model.modules():
         if type(module) is nn.SyncBatchNorm:
-            module.__class__ = SharedBatchNorm  # torch's conversion makes no layers of a subclass
+            module.__class__ = SharedBatchNorm  # torch's conversion cannot make a subclass
     return model
 
 
@@ -67,7 +66,7 @@ def shared_norms(model: nn.Module) -> list[SharedBatchNorm]:
 
 @contextmanager
 def resting(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
-    """Within it they use the statistics that they have, keep them, and wait for no rank."""
+    """Within it the layers use and keep their statistics, and wait for no rank."""
     active = [norm for norm in norms if norm.training]
     for norm in active:
         norm.eval()
@@ -80,7 +79,7 @@ def resting(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
 
 @contextmanager
 def uncounted(norms: Sequence[SharedBatchNorm]) -> Iterator[None]:
-    """Within it their statistics leave out the images of this rank, on which it computes anyway."""
+    """Within it the statistics leave out this rank's images."""
     for norm in norms:
         norm.counted = False
     try:

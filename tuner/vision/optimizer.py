@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,14 +24,12 @@ from tuner.vision.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STE
 from tuner.vision.settings import ClassifierSettings
 
 Group = dict[str, Any]
+_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # of triangular: first rate, position of the peak, last rate
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def hidden_weights(model: nn.Module) -> frozenset[str]:
-    """The names of the weights of convolutions and linear layers but the first and last layer.
-
-    The first layer may be one whose weight does not train.
-    """
+    """The names of the weights of all convolutions and linear layers but the first and the last."""
     weighted = [
         (name, layer)
         for name, layer in model.named_modules()
@@ -42,39 +40,26 @@ def hidden_weights(model: nn.Module) -> frozenset[str]:
 
 
 class MuonBesideSGD(Optimizer):
-    """torch's Muon, which takes matrices alone, for filters, and SGD for the other parameters.
+    """torch's Muon, which takes only matrices, for filters, and SGD for the other parameters.
 
-    Each filter is a row of its matrix. Groups of the other parameters come first, and what either
-    optimizer remembers is in one `state`, under the parameter it belongs to.
-
-    sgd, muon: make the two optimizers of their groups.
+    Each filter is a row of its matrix. SGD's groups come first; both optimizers share one `state`,
+    by parameter.
     """
 
-    def __init__(
-        self,
-        others: Sequence[Group],
-        filters: Sequence[Group],
-        *,
-        sgd: Callable[..., Optimizer],
-        muon: Callable[..., Optimizer],
-    ) -> None:
-        self._sgd = sgd(list(others))
-        self._muon = muon([{**group, "params": _matrices(group)} for group in filters])
-        own = [{**self._muon.defaults, **group} for group in filters]
-        super().__init__([*self._sgd.param_groups, *own], {})
+    def __init__(self, sgd: Optimizer, muon: Optimizer, filters: Sequence[Group]) -> None:
+        self._sgd, self._muon = sgd, muon
+        groups = [{**muon.defaults, **group} for group in filters]
+        super().__init__([*sgd.param_groups, *groups], {})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update every parameter that has a gradient."""
         others = len(self._sgd.param_groups)
-        # Loading a state puts other groups and another state in place of those that there were
+        # Loading a state replaces the groups and the state
         self._sgd.state, self._sgd.param_groups = self.state, self.param_groups[:others]
         self._sgd.step()
-        self._step_filters(self.param_groups[others:])
-
-    def _step_filters(self, groups: Sequence[Group]) -> None:
         pairs: list[tuple[nn.Parameter, nn.Parameter]] = []
-        for own, group in zip(self._muon.param_groups, groups, strict=True):
+        for own, group in zip(self._muon.param_groups, self.param_groups[others:], strict=True):
             own.update({name: value for name, value in group.items() if name != "params"})
             pairs += zip(own["params"], group["params"], strict=True)
         trained = [(matrix, weight) for matrix, weight in pairs if weight.grad is not None]
@@ -89,29 +74,21 @@ class MuonBesideSGD(Optimizer):
             matrix.grad = None
 
 
-def _matrices(group: Group) -> list[nn.Parameter]:
-    return [nn.Parameter(weight.detach().flatten(1)) for weight in group["params"]]
-
-
-_FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # rate at the start, place of the peak, rate at the end
-
-
 def build_optimizer(
     settings: ClassifierSettings, model: nn.Module, *, frozen: Collection[str] = ()
 ) -> Optimizer:
     """SGD with Nesterov momentum, SGD with decoupled weight decay, AdamW, or Muon.
 
-    AdamW has `momentum` as its beta1, so that each setting means something with every optimizer.
-    "sgdw" divides the decay by `lr`: changing one leaves the other's effect as it is (after
-    Loshchilov & Hutter 2019, section 3). "muon" does the same, and is "sgdw" for all but the
-    weights of hidden layers. `frozen` names parameters that may train later. To be built and used
-    within `torch_compat.without_compiler`, unless `settings.compile`. Raises SpecError where
-    "muon" has nothing to train.
+    AdamW has `momentum` as its beta1. "sgdw" divides the decay by `lr`, so that either setting
+    leaves the other's effect as it is (after Loshchilov & Hutter 2019, section 3). "muon" does the
+    same, and is "sgdw" for all but the weights of hidden layers. `frozen` names parameters that may
+    train later. To be built and used within `torch_compat.without_compiler`, unless
+    `settings.compile`. Raises SpecError if "muon" has nothing to train.
     """
     momentum, weight_decay = settings.momentum, settings.weight_decay
-    as_set = _as_it_is if settings.compile else eager
     others, filters = _groups(settings, model, frozen)
-    own: dict[str, Any] = {"momentum": momentum, "nesterov": momentum > 0}
+    nesterov = settings.optimizer != "adamw" and momentum > 0
+    own: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov}
     kind: Any = SGD
     if settings.optimizer == "adamw":
         kind, own = AdamW, {"betas": (momentum, 0.999)}
@@ -119,33 +96,33 @@ def build_optimizer(
         for group in others + filters:
             group.setdefault("weight_decay", _scale(settings) * weight_decay / group["lr"])
     fused = fused_steps(model.parameters())
-    make = partial(as_set(kind), lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
-
-    def first(groups: Sequence[Group]) -> Optimizer:
-        optimizer: Optimizer = make(groups)
-        if own.get("nesterov"):
-            optimizer.register_step_pre_hook(_begin_momentum)
-        return optimizer
-
-    if settings.optimizer != "muon":
-        return first(others)
+    kinds = [kind, torch.optim.Muon] if settings.optimizer == "muon" else [kind]
+    first, *muon = kinds if settings.compile else map(eager, kinds)
+    sgd: Optimizer = first(others, lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
+    if nesterov:
+        sgd.register_step_pre_hook(_begin_momentum)
+    if not muon:
+        return sgd
     if not filters:
         rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
         raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
-    given = settings.muon_momentum
-    muon = partial(as_set(torch.optim.Muon), momentum=MUON_MOMENTUM if given is None else given)
-    return MuonBesideSGD(others, filters, sgd=first, muon=muon)
-
-
-def _as_it_is(kind: Any) -> Any:
-    return kind
+    set_to = settings.muon_momentum
+    matrices = [
+        {
+            **group,
+            "params": [nn.Parameter(weight.detach().flatten(1)) for weight in group["params"]],
+        }
+        for group in filters
+    ]
+    momentum = MUON_MOMENTUM if set_to is None else set_to
+    return MuonBesideSGD(sgd, muon[0](matrices, momentum=momentum), filters)
 
 
 def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Let SGD have a momentum of 0 for what has its first gradient; the step is the same.
+    """Give SGD a momentum of 0 for parameters with their first gradient; the step is the same.
 
-    torch 2.13's fused SGD raises TypeError where only some of a group have a momentum, and leaves
-    it as the memory was where `GradScaler` skips the first step.
+    torch 2.13's fused SGD raises TypeError if only some of a group have a momentum, and leaves it
+    uninitialised if `GradScaler` skips the first step.
     """
     for group in optimizer.param_groups:
         for parameter in group["params"]:
@@ -153,21 +130,12 @@ def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
                 optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
 
-class _Kind(NamedTuple):
-    """What the parameters of a group have in common."""
-
-    of_muon: bool
-    fast: bool
-    undecayed: bool
-    frozen: bool
-
-
 def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
-    """Parameters that share a learning rate, a decay and the epoch from which they train.
+    """Groups of parameters with one learning rate, one decay and one epoch from which they train.
 
-    Those that Muon trains come second.
+    Muon's groups come second.
     """
     biases = {
         f"{name}.bias"
@@ -176,36 +144,35 @@ def _groups(
     }
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
     hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
-    groups: dict[_Kind, list[nn.Parameter]] = {}
+    groups: dict[tuple[bool, bool, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        fast = settings.norm_bias_lr != 1 and name in biases
-        kind = _Kind(name in hidden, fast, name in undecayed, name in frozen)
+        is_fast = settings.norm_bias_lr != 1 and name in biases
+        kind = name in hidden, is_fast, name in undecayed, name in frozen
         groups.setdefault(kind, []).append(parameter)
     both: tuple[list[Group], list[Group]] = [], []
-    for kind in sorted(groups):  # the slow ones first: their rate is the one that is reported
-        rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if kind.fast else 1)
-        if kind.of_muon:
+    for kind in sorted(groups):  # the slow group first: its rate is reported
+        is_hidden, is_fast, is_undecayed, _ = kind
+        rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if is_fast else 1)
+        if is_hidden:
             rate = settings.muon_lr or MUON_LR
-        decay = {"weight_decay": 0.0} if kind.undecayed else {}
-        both[kind.of_muon].append({"params": groups[kind], "lr": rate, **decay})
+        decay = {"weight_decay": 0.0} if is_undecayed else {}
+        both[is_hidden].append({"params": groups[kind], "lr": rate, **decay})
     return both
 
 
 def _scale(settings: ClassifierSettings) -> float:
-    """What lr and weight_decay are multiplied by.
+    """The factor of lr and weight_decay.
 
     Nesterov momentum m adds up constant gradients to 1 / (1 - m) times one of them, and a rate for
     sums over images grows with the batch.
     """
-    if not settings.decoupled:
-        return 1
-    return (1 - settings.momentum) * settings.batch_size / IMAGES
+    return (1 - settings.momentum) * settings.batch_size / IMAGES if settings.decoupled else 1
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
-    """The names of the parameters of norm layers, of all biases, and of other vectors.
+    """The names of norm layers' parameters, biases and other vectors.
 
-    These are what He et al. 2019, "Bag of Tricks", section 3.1, does not decay.
+    He et al. 2019, "Bag of Tricks", section 3.1, does not decay these.
     """
     of_norms = {
         f"{name}.{own}"
@@ -225,50 +192,45 @@ def build_lr_schedule(
 ) -> LRScheduler:
     """The schedule over `steps` optimizer steps, stepped once each; its largest rate is `lr`.
 
-    The warm-up of the settings comes before the others, and is how long these two rise that do so
-    anyway, one_cycle and triangular.
+    The warm-up comes before the schedule; one_cycle and triangular rise for as long as it lasts.
     """
     warmup = warmup_steps(settings, steps=steps)
     if settings.lr_schedule == "cosine" and not warmup:
         return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
-        # Its own default cycles the momentum, which would make the setting mean nothing.
+        # By default it cycles the momentum, which would make the setting mean nothing
         largest = [group["lr"] for group in optimizer.param_groups]
         total = max(steps, 2)
         rise = max(warmup, 2) / total if warmup else 0.3  # it cannot rise in a single step
         return OneCycleLR(
             optimizer, max_lr=largest, total_steps=total, pct_start=rise, cycle_momentum=False
         )
-    factor = _factor(settings, steps=steps, warmup=warmup)
-    if warmup and settings.lr_schedule != "triangular":
+    factor: Callable[[int], float] = _constant
+    if settings.lr_schedule == "cosine":
+        factor = partial(_cosine, start=warmup, end=steps)
+    elif settings.lr_schedule == "step":
+        epochs = settings.lr_steps or [share * settings.epochs for share in STEPS]
+        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
+        factor = partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
+    elif settings.lr_schedule == "triangular":
+        peak = warmup / max(steps - 1, 1) or _PEAK
+        return LambdaLR(optimizer, partial(_triangular, steps=steps, peak=peak))
+    if warmup:
         factor = partial(_warmed_up, warmup=warmup, then=factor)
     return LambdaLR(optimizer, factor)
 
 
 def warmup_steps(settings: ClassifierSettings, *, steps: int) -> int:
-    """How many of `steps` are warm-up: at least 1 where there is any."""
+    """The number of `steps` that are warm-up, at least 1 if there is any."""
     if not settings.warmup_epochs:
         return 0
     return max(1, round(settings.warmup_epochs * steps / settings.epochs))
 
 
-def _factor(settings: ClassifierSettings, *, steps: int, warmup: int) -> Callable[[int], float]:
-    """The rate at a step after the warm-up, as a share of the largest."""
-    if settings.lr_schedule == "cosine":
-        return partial(_cosine, start=warmup, end=steps)
-    if settings.lr_schedule == "step":
-        epochs = settings.lr_steps or [share * settings.epochs for share in STEPS]
-        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
-        return partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
-    if settings.lr_schedule == "triangular":
-        return partial(_triangular, steps=steps, peak=warmup / max(steps - 1, 1) or _PEAK)
-    return _constant
-
-
 def next_lr(schedule: LRScheduler, *, steps: int) -> float:
-    """Move on to the next optimizer step's rate; returns the rate of the step just done.
+    """Go to the next optimizer step's rate; returns the rate of the last step.
 
-    After `steps` steps, where the schedules end, it stays at the last one's.
+    After `steps` steps, the end of the schedule, the rate stays.
     """
     used = float(schedule.get_last_lr()[0])
     if schedule.last_epoch < steps - 1:
@@ -277,21 +239,20 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
 
 
 def lr_schedule_state(schedule: LRScheduler, *, steps: int) -> dict[str, Any]:
-    """What `load_lr_schedule` needs of a schedule over `steps` steps, which are part of it."""
+    """The state of a schedule over `steps` steps, for `load_lr_schedule`."""
     return {**schedule.state_dict(), "steps": steps}
 
 
 def load_lr_schedule(
     schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
 ) -> None:
-    """Go on where `state` was, after `done` steps, in a schedule over `steps` steps.
+    """Continue from `state`, after `done` steps, in a schedule over `steps` steps.
 
-    Where that of the state had another length, the schedule is stretched: the next rate is the one
-    that a trial of the new length has at that step. torch alone would keep to the old length, and
-    train at rates next to 0.
+    A schedule of another length is stretched: the next rate is that of a trial of the new length at
+    this step. torch alone would keep the old length, and train at rates next to 0.
     """
     saved = dict(state)
-    # Before its length was part of a state, torch's own named it in its way, the others not at all
+    # States of earlier versions have only the lengths of torch's schedules, under its names
     length = saved.pop("steps", saved.get("T_max", saved.get("total_steps", steps)))
     if length == steps:
         schedule.load_state_dict(saved)
@@ -316,7 +277,7 @@ def _cosine(step: int, *, start: int, end: int) -> float:
 
 
 def _stepped(step: int, *, falls: Sequence[int], by: float) -> float:
-    """`by` to the power of how many of `falls` are over: He et al. 2016, section 4.2."""
+    """`by` to the power of the number of past `falls`: He et al. 2016, section 4.2."""
     return by ** sum(fall <= step for fall in falls)
 
 

@@ -1,7 +1,7 @@
 """A model that does not fit one device, in stages over several ranks: GPipe (Huang et al. 2019).
 
-Every rank builds the whole model on the host, from the same seed, and moves its own stage to its
-device. Gradients are those of the whole batch: each micro-batch adds its part of one sum.
+Every rank builds the complete model on the host, from the same seed, and moves its stage to its
+device. Gradients are those of the complete batch: each micro-batch adds its part of one sum.
 """
 
 # N batch, C channels, H W pixels, K classes
@@ -9,8 +9,9 @@ device. Gradients are those of the whole batch: each micro-batch adds its part o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -23,27 +24,23 @@ from tuner.trial.state import host_copy
 from tuner.vision.epochs import Epoch, Shard
 from tuner.vision.replica import Setup, gradients_of
 
-PARTS_PER_STAGE = 4  # micro-batches under way: with more, stages idle less, but parts are smaller
+PARTS_PER_STAGE = 4  # micro-batches at once: with more, stages idle less, but parts are smaller
 
-Loss = Callable[[Tensor, Tensor], Tensor]
 Context = Callable[[], AbstractContextManager[None]]
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The layers whose composition is `model`, an nn.Sequential; those within it are taken apart.
-
-    Raises ValueError for any other model.
-    """
+    """The layers of `model`, an nn.Sequential, flattened. Raises ValueError for any other model."""
     if not isinstance(model, nn.Sequential):
         raise ValueError(f"cannot split {type(model).__name__}: it is no nn.Sequential")
     nested = (layers_of(part) if isinstance(part, nn.Sequential) else [part] for part in model)
-    return [layer for layers in nested for layer in layers]
+    return [*chain.from_iterable(nested)]
 
 
 def cuts(costs: Sequence[float], stages: int) -> list[range]:
-    """Positions in `costs` as `stages` consecutive ranges, none empty, the dearest one cheapest.
+    """`stages` consecutive ranges of positions in `costs`, none empty, of the least maximal cost.
 
-    Raises ValueError where there are fewer layers than stages.
+    Raises ValueError for fewer layers than stages.
 
     >>> cuts([1, 1, 1, 5], 2)
     [range(0, 3), range(3, 4)]
@@ -54,7 +51,7 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
 
     @cache
     def best(end: int, stages: int) -> tuple[float, list[range]]:
-        """The cost of the dearest of so many stages over the first `end` layers, and the stages."""
+        """(cost of the dearest stage, stages) over the first `end` layers."""
         if stages == 1:
             return sum(costs[:end]), [range(end)]
         cost, start = min(
@@ -75,107 +72,27 @@ def micro_batches(count: int, most: int) -> int:
     return next(parts for parts in range(min(count, most), 0, -1) if count % parts == 0)
 
 
-class Pipeline:
-    """This rank's stage of `model`, rank r being stage r of the process group.
-
-    loss_sum: the sum of the loss over a batch, of (logits_NK, targets). micro_batches: parts of
-    a batch that are under way at once; a batch that has no such number of equal parts has fewer.
-    forward: the context in which layers compute; stages exchange activations in the model's type.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        loss_sum: Loss,
-        micro_batches: int,
-        device: torch.device,
-        forward: Context = nullcontext,
-    ) -> None:
-        self._loss_sum, self._most, self._device = loss_sum, micro_batches, device
-        self._rank, self._stages = dist.get_rank(), dist.get_world_size()
-        layers = layers_of(model)
-        costs = [1 + sum(p.numel() for p in layer.parameters()) for layer in layers]
-        self._owner: dict[int, int] = {}  # of each tensor's id: the rank that trains it
-        for rank, positions in enumerate(cuts(costs, self._stages)):
-            part = nn.Sequential(*(layers[position] for position in positions))
-            self._owner |= dict.fromkeys(map(id, _tensors(part)), rank)
-            if rank == self._rank:
-                self._layers = _Layers(part.to(device), forward)
-        # Moving a module can replace its tensors
-        self._owner |= dict.fromkeys(map(id, _tensors(self._layers)), self._rank)
-        self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
-
-    @property
-    def last(self) -> bool:
-        """Whether this rank computes the logits and the loss."""
-        return self._rank == self._stages - 1
-
-    def owns(self, tensor: Tensor) -> bool:
-        """Whether this rank trains a parameter, or keeps a buffer, of the model."""
-        return self._owner[id(tensor)] == self._rank
-
-    def backward(self, x_NCHW: Tensor, targets: Tensor) -> Tensor:
-        """Add the gradients of the mean loss over the batch; the sum of the loss, 0 but on `last`.
-
-        Called with the batch on every rank; the first stage reads its images, the last its targets.
-        """
-        means: list[Tensor] = []
-        wanted: dict[str, Any] = {"target": targets, "losses": means} if self.last else {}
-        schedule = self._schedule(len(targets), training=True)
-        schedule.step(*self._input(x_NCHW), return_outputs=False, **wanted)
-        total = torch.zeros((), dtype=torch.float64, device=self._device)
-        for mean in means:
-            total += mean.detach()
-        return total * len(targets)
-
-    def logits(self, x_NCHW: Tensor) -> Tensor | None:
-        """logits_NK of the batch on the `last` rank; None on the others."""
-        schedule = self._schedule(len(x_NCHW), training=False)
-        logits_NK: Tensor | None = schedule.step(*self._input(x_NCHW))
-        return logits_NK
-
-    def _input(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
-        return (x_NCHW,) if self._rank == 0 else ()
-
-    def _schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
-        # A schedule fixes the shapes that it sends, so every size of batch needs its own
-        key = count, training
-        if key not in self._schedules:
-
-            def mean(logits_NK: Tensor, targets: Tensor) -> Tensor:
-                return self._loss_sum(logits_NK, targets) / count
-
-            stage = PipelineStage(self._layers, self._rank, self._stages, self._device)
-            self._schedules[key] = ScheduleGPipe(
-                stage,
-                micro_batches(count, self._most),
-                loss_fn=mean if training else None,
-                scale_grads=False,
-            )
-        return self._schedules[key]
-
-
 class Stage:
-    """One rank's part in a trial that is split, as a `Replica` is in one that is not.
+    """One rank's part in a trial that is split: rank r computes stage r of the model.
 
-    Every rank reads the whole batch. A step that runs out of memory cannot be taken back, since
-    the other stages have gone on.
+    Every rank reads the complete batch; the first stage uses its images, the last its targets. A
+    step that runs out of memory cannot be repeated, since the other stages have gone on.
     """
 
     def __init__(self, setup: Setup) -> None:
         self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
-        self._loss = setup.loss
-        parts = PARTS_PER_STAGE * self._ranks.world_size
-        self._pipeline = Pipeline(
-            self._model,
-            loss_sum=self._loss.training,
-            micro_batches=parts,
-            device=self._ranks.device,
-            forward=setup.precision.forward,
-        )
-        size = setup.settings.batch_size
-        self.micro_batch_size = size // micro_batches(size, parts)
+        self.setup, self._loss = setup, setup.loss
+        rank, stages, size = self._ranks.rank, self._ranks.world_size, setup.settings.batch_size
+        self._most = PARTS_PER_STAGE * stages
+        self._is_last = rank == stages - 1
+        layers = layers_of(self._model)
+        costs = [1 + sum(p.numel() for p in layer.parameters()) for layer in layers]
+        positions = cuts(costs, stages)[rank]
+        part = nn.Sequential(*(layers[position] for position in positions))
+        self._layers = _Layers(part.to(self._ranks.device), setup.precision.forward)
+        self._owned = set(map(id, _tensors(self._layers)))
+        self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
+        self.micro_batch_size = size // micro_batches(size, self._most)
         self.evaluation_batch = setup.evaluation_batch
 
     def share(self, batch_size: int) -> dict[str, int]:
@@ -183,7 +100,7 @@ class Stage:
         return {"batch_size": batch_size}
 
     def train(self, optimizer: Optimizer) -> None:
-        """Prepare for an epoch; `optimizer` is a Replica's matter."""
+        """Prepare for an epoch."""
         self._model.train()
 
     def eval(self) -> None:
@@ -191,22 +108,30 @@ class Stage:
         self._model.eval()
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
-        """Leave the gradients of the mean loss of a batch; the sum of the loss, on one rank."""
+        """Leave the gradients of the mean loss of a batch; the sum of the loss on the last rank."""
         self._model.zero_grad()
-        return self._pipeline.backward(*self._batcher.training_batch(epoch, shard.positions))
+        x_NCHW, targets = self._batcher.training_batch(epoch, shard.positions)
+        means: list[Tensor] = []
+        wanted: dict[str, Any] = {"target": targets, "losses": means} if self._is_last else {}
+        schedule = self._schedule(len(targets), training=True)
+        schedule.step(*self._input(x_NCHW), return_outputs=False, **wanted)
+        total = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
+        for mean in means:
+            total += mean.detach()
+        return total * len(targets)
 
     def measure(self, rows_N: Tensor) -> Tensor:
-        """`CrossEntropy.evaluated` of the images `rows_N`, on one rank; zeros elsewhere."""
+        """`CrossEntropy.evaluated` of the images `rows_N` on the last rank; zeros elsewhere."""
         x_NCHW, labels_N = self._batcher.batch(rows_N)
-        views = [self._pipeline.logits(view) for view in self._loss.views(x_NCHW)]
-        logits = [logits_NK for logits_NK in views if logits_NK is not None]
-        if not logits:
+        schedule = self._schedule(len(rows_N), training=False)
+        views = [schedule.step(*self._input(view)) for view in self._loss.views(x_NCHW)]
+        if not self._is_last:
             return self._loss.nothing(self._ranks.device)
-        return self._loss.evaluated(logits, labels_N)
+        return self._loss.evaluated(views, labels_N)
 
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""
-        return [tensor for tensor in _tensors(self._model) if self._pipeline.owns(tensor)]
+        return [tensor for tensor in _tensors(self._model) if id(tensor) in self._owned]
 
     def gradient_norm(self) -> Tensor:
         """The norm of the gradients of all stages, as one vector."""
@@ -217,14 +142,14 @@ class Stage:
     def weights(self) -> dict[str, Any]:
         """Copies, on the CPU and on every rank, of all stages' parameters and buffers by name."""
         tensors = self._model.state_dict(keep_vars=True)
-        copies = _gathered({n: t for n, t in tensors.items() if self._pipeline.owns(t)})
+        copies = _gathered({n: t for n, t in tensors.items() if id(t) in self._owned})
         return {name: copies[name] for name in tensors}
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """All that trains, on the CPU and the same on every rank, as one process would save it."""
+        """The training state, on the CPU and on every rank, as one process would save it."""
         state = optimizer.state_dict()
         numbered = enumerate(p for group in optimizer.param_groups for p in group["params"])
-        own = {number for number, parameter in numbered if self._pipeline.owns(parameter)}
+        own = {number for number, parameter in numbered if id(parameter) in self._owned}
         moments = _gathered({n: state["state"][n] for n in own if n in state["state"]})
         return {
             "model": self.weights(),
@@ -234,9 +159,29 @@ class Stage:
     def load(self, state: dict[str, Any]) -> None:
         """Nothing in a state belongs to a stage alone."""
 
+    def _input(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
+        return (x_NCHW,) if self._ranks.rank == 0 else ()
+
+    def _schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
+        # A schedule fixes the shapes that it sends, so every size of batch needs its own
+        key = count, training
+        if key not in self._schedules:
+
+            def mean(logits_NK: Tensor, targets: Tensor) -> Tensor:
+                return self._loss.training(logits_NK, targets) / count
+
+            rank, stages, device = self._ranks.rank, self._ranks.world_size, self._ranks.device
+            self._schedules[key] = ScheduleGPipe(
+                PipelineStage(self._layers, rank, stages, device),
+                micro_batches(count, self._most),
+                loss_fn=mean if training else None,
+                scale_grads=False,
+            )
+        return self._schedules[key]
+
 
 class _Layers(nn.Module):
-    """The layers of one stage: what they send on, and back, lies in memory as its shape says."""
+    """The layers of one stage; their output, and its gradient, are contiguous in memory."""
 
     def __init__(self, part: nn.Module, forward: Context) -> None:
         super().__init__()

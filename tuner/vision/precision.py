@@ -1,4 +1,4 @@
-"""Which numbers a trial computes with, by its `precision` setting and what the hardware has."""
+"""The precision in which a trial computes, by its settings and the hardware."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tuner.vision.recipe import HALF
 from tuner.vision.settings import ClassifierSettings
 
 _IN_STATE = "precision"
-# What weights of a dtype are computed in, whatever the setting `precision`
+# The precision for weights of a dtype, in place of the setting `precision`
 _OF_WEIGHTS = {"float64": "float32", "float16": "fp16", "bfloat16": "bf16"}
 _HALF = (torch.float16, torch.bfloat16)
-_EXACT = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm)  # what autocast computes beside half weights
+_EXACT = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm)  # layers that stay in float32
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """`kind` is the device's type; `bf16` and `fp16`: whether it computes in them natively."""
+    """kind: the device's type. bf16, fp16: whether it computes in them natively."""
 
     kind: str
     bf16: bool
@@ -33,7 +33,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """`autocast` is what most operators compute in, whatever the weights are in; None: in that.
+    """autocast: the dtype of most operators, default the weights'.
 
     tf32: whether CUDA may round the inputs of float32 products to 10 bits of mantissa.
     """
@@ -49,24 +49,24 @@ class Precision:
 
     @property
     def name(self) -> str:
-        """The setting that means this on hardware that has it."""
+        """The setting of this precision."""
         if self.autocast is not None:
             return "bf16" if self.autocast == torch.bfloat16 else "fp16"
         return "tf32" if self.tf32 else "float32"
 
     def described(self) -> dict[str, str]:
-        """What a state says of it: nothing of float32."""
+        """The entries of a state; none for float32."""
         return {_IN_STATE: self.name} if self.name != "float32" else {}
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """For all computing of the trial; the process's own settings come back after it."""
+        """The context of all computations of the trial; the process's settings are restored."""
         convolutions = fastest_convolutions() if self.kind == "cuda" else nullcontext()
         with tf32(self.tf32), convolutions:
             yield
 
     def forward(self) -> AbstractContextManager[None]:
-        """For a forward pass and its loss."""
+        """The context of a forward pass and its loss."""
         context: AbstractContextManager[None] = torch.autocast(
             self.kind, self.autocast, enabled=self.autocast is not None
         )
@@ -74,7 +74,7 @@ class Precision:
 
 
 def hardware(device: torch.device) -> Hardware:
-    """What `device` of this machine has."""
+    """The precisions of `device`."""
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))
@@ -85,16 +85,16 @@ def hardware(device: torch.device) -> Hardware:
 def precision_for(
     settings: ClassifierSettings, device: torch.device, *, split: int = 1
 ) -> Precision:
-    """What a trial of these settings computes in, as one of `split` stages."""
+    """The precision of a trial of these settings, as one of `split` stages."""
     setting = _OF_WEIGHTS.get(settings.dtype, settings.precision)
     precision = choose(setting, hardware(device))
-    if split > 1 and precision.scaled:  # each stage would detect overflows of its own
+    if split > 1 and precision.scaled:  # each stage would detect only its own overflows
         return choose("float32", hardware(device))
     return precision
 
 
 def weights_in(settings: ClassifierSettings, precision: Precision) -> torch.dtype:
-    """What the weights are in; float32 where the device only emulates the half precision set."""
+    """The dtype of the weights; float32 if the device only emulates the chosen half precision."""
     if settings.dtype in HALF and precision.autocast is None:
         return torch.float32
     dtype: torch.dtype = getattr(torch, settings.dtype)
@@ -102,9 +102,9 @@ def weights_in(settings: ClassifierSettings, precision: Precision) -> torch.dtyp
 
 
 def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """`model` in `dtype`; where that is half precision, norm layers stay in float32.
+    """`model` in `dtype`; with half precision, norm layers stay in float32.
 
-    Complex tensors have the same precision, at least complex64: torch would drop imaginary parts.
+    Complex tensors get the same precision, at least complex64: torch would drop imaginary parts.
     """
     for tensor in [*model.parameters(), *model.buffers()]:
         if tensor.is_complex():
@@ -118,19 +118,16 @@ def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def at_least_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights, those in half precision in float32, which loses nothing.
-
-    So whoever opens a checkpoint or an export need not compute in half precision.
-    """
+    """The weights, with float32 in place of half precision, which readers may lack."""
     return {name: w.float() if w.dtype in _HALF else w for name, w in weights.items()}
 
 
 def trained_in(
     state: Mapping[str, Any], device: torch.device, *, weights: torch.dtype = torch.float32
 ) -> Precision:
-    """What a state was trained in, where the device has it; else what `choose` falls back to.
+    """The precision of a state's training, if the device has it; else the fallback of `choose`.
 
-    weights: in half precision they are computed in that, whatever the state says.
+    weights: a half precision overrides the state's.
     """
     if weights in _HALF:
         return choose("fp16" if weights == torch.float16 else "bf16", hardware(device))
@@ -138,10 +135,10 @@ def trained_in(
 
 
 def choose(setting: str, has: Hardware) -> Precision:
-    """What `setting` means on a device; "auto" is the fastest that trains as well.
+    """The precision of a setting on a device; "auto" is the fastest that trains as well.
 
-    On a CPU "auto" is float32, so that a search gives the same on every machine. What the device
-    could only emulate, slower than float32, falls back to float32.
+    On a CPU "auto" is float32, so that a search gives the same on every machine. A precision that
+    the device could only emulate, slower than float32, falls back to float32.
     """
     cuda = has.kind == "cuda"
     if setting == "auto" and cuda:

@@ -1,4 +1,4 @@
-"""Pieces of training recipes, each off unless it is named, and every fault that they can have.
+"""Pieces of training recipes, each off by default, and every fault that they can have.
 
 Nothing here imports torch, so that a spec is checked in milliseconds.
 """
@@ -30,7 +30,7 @@ MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 
 def _numbers(raw: object) -> tuple[float, ...] | None:
-    """The numbers of a list, none below 0; None where `raw` is no such list."""
+    """The numbers of a list without negative ones, or None."""
     if not isinstance(raw, list | tuple) or not raw:
         return None
     sound = all(isinstance(n, int | float) and not isinstance(n, bool) for n in raw)
@@ -61,7 +61,37 @@ def _metrics(raw: object) -> object:
 
 
 class RecipeSettings(Settings):
-    """What a recipe may have beside the optimizer, its rate and its decay."""
+    """A recipe's settings beside the optimizer, its rate and its decay; augmentation first."""
+
+    crop_padding: int = Field(
+        0, ge=0, description="px that are added on each side before a random crop"
+    )
+    crop_fill: Literal["black", "reflect"] = Field(
+        "black", description="what crop_padding adds: black pixels, or the image's own, mirrored"
+    )
+    flip: bool = Field(False, description="whether to mirror each image with probability 1/2")
+    alternating_flip: bool = Field(
+        False, description="with flip: mirror each image in every second epoch instead"
+    )
+    cutout: int = Field(
+        0,
+        ge=0,
+        description="side in px of a square of each image that is set to the mean; 0 for none",
+    )
+    augment_at_once: bool = Field(
+        False,
+        description="whether to augment all images of an epoch before it: fewer and larger "
+        "operations, more memory",
+    )
+    test_time_flip: bool = Field(
+        False,
+        description="whether to evaluate the mean of the logits of an image and its mirror image",
+    )
+    test_time_shift: int = Field(
+        0,
+        ge=0,
+        description="evaluate images shifted by so many px, too, which weigh half; 0 for none",
+    )
 
     warmup_epochs: float = Field(
         0.0,
@@ -165,11 +195,18 @@ class RecipeSettings(Settings):
 
 
 def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:
-    """What does not fit the optimizer, the weights' `dtype`, or the torch that is installed."""
-    if dtype in HALF:
-        yield from _half_faults(settings, dtype=dtype, optimizer=optimizer)
+    """Settings that do not fit the optimizer, the weights' `dtype`, or the installed torch."""
+    if dtype in HALF and optimizer == "adamw":
+        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
+    if dtype in HALF and settings.ema_decay:
+        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
     if optimizer == "muon":
-        yield from _muon_faults()
+        from packaging.version import Version
+
+        installed = version("torch")
+        if Version(installed) < Version(MUON_SINCE):
+            rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
+            yield Fault("optimizer", rule, "muon")
     else:
         for key in ("muon_lr", "muon_momentum"):
             value = getattr(settings, key)
@@ -177,31 +214,13 @@ def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) ->
                 rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
                 yield Fault(key, rule, value)
     if settings.decoupled and optimizer not in DECOUPLED:
-        rule = (
-            f"needs optimizer {' or '.join(map(repr, DECOUPLED))}, and optimizer is {optimizer!r}"
-        )
+        fitting = " or ".join(map(repr, DECOUPLED))
+        rule = f"needs optimizer {fitting}, and optimizer is {optimizer!r}"
         yield Fault("decoupled", rule, settings.decoupled)
 
 
-def _muon_faults() -> Iterator[Fault]:
-    from packaging.version import Version
-
-    installed = version("torch")
-    if Version(installed) < Version(MUON_SINCE):
-        rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
-        yield Fault("optimizer", rule, "muon")
-
-
-def _half_faults(settings: RecipeSettings, *, dtype: str, optimizer: str) -> Iterator[Fault]:
-    """What needs weights of more digits than half precision has."""
-    if optimizer == "adamw":
-        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
-    if settings.ema_decay:
-        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
-
-
 def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:
-    """What does not fit the schedule of the rate, or its length in epochs."""
+    """Settings that do not fit the schedule of the rate, or its length in epochs."""
     warmup, steps = settings.warmup_epochs, settings.lr_steps
     if warmup >= epochs:
         yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", warmup)
@@ -214,7 +233,7 @@ def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) 
 
 
 def image_faults(settings: RecipeSettings, info: DatasetInfo, *, name: str) -> Iterator[Fault]:
-    """What does not fit the images and classes of the data set `name`."""
+    """Settings that do not fit the images and classes of the data set `name`."""
     weights = settings.class_weights
     if isinstance(weights, tuple) and len(weights) != info.num_classes:
         rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"

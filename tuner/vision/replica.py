@@ -7,8 +7,8 @@ Ranks that hold replicas divide each batch among them and average their gradient
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -25,21 +25,21 @@ from tuner.vision.catalog import model_info
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import Epoch, Shard, micro_shards
 from tuner.vision.loss import CrossEntropy
-from tuner.vision.micro_batch import Buffers, MicroBatch
+from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.norms import resting, shared_norms, uncounted
 from tuner.vision.precision import Precision, at_least_float32
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import rest_frozen_norms
 
-OVERLAPPING = ("cuda",)  # where ranks exchange gradients while they still compute
-FOUND_ANEW = ("cuda",)  # where a trial that is resumed begins with the whole batch again
+OVERLAPPING = ("cuda",)  # devices whose ranks exchange gradients while they still compute
+FOUND_ANEW = ("cuda",)  # devices where a resumed trial begins with the complete batch again
 EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more only takes memory
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a rank computes with: the model, whole or in stages, and what feeds and measures it."""
+    """The model that a rank computes, with its data, its loss and its precision."""
 
     model: nn.Module
     settings: ClassifierSettings
@@ -50,15 +50,15 @@ class Setup:
 
     @property
     def evaluation_batch(self) -> int:
-        """Images that this rank evaluates at once, where its memory allows."""
+        """Images that this rank evaluates at once, if its memory allows."""
         on_cuda = self.ranks.device.type == "cuda"
         return CUDA_EVALUATION_BATCH if on_cuda else EVALUATION_BATCH
 
 
 class _Rehearsed(NamedTuple):
-    """What every rank is known to have the memory for.
+    """A step that fits the memory of every rank.
 
-    held: tensors of the optimizer's state while it was tried. images: of the global batch.
+    size: the micro-batch. held: tensors of the optimizer's state then. images: of the global batch.
     """
 
     size: int
@@ -75,35 +75,37 @@ _NOTHING = _Rehearsed(0, 0, 0)
 class Replica:
     """Computes this rank's share of each batch, in parts as small as its memory demands.
 
-    Once ranks exchange anything, none can repeat the step because it is out of memory: the others
-    would wait for it, or take the answer to one question for that to another. On the host they
-    exchange nothing before the gradients, so each step is tried first and agreed on next. On CUDA
-    BatchNorm layers exchange their statistics, and DistributedDataParallel gradients while others
-    are computed. There they rehearse a step in which nothing is exchanged, agree on a size that
-    fits all of them, and only then take it; again where the optimizer has come to hold more.
+    Once ranks exchange anything, none can repeat a step that ran out of memory: the others would
+    wait for it. On the host they exchange nothing before the gradients, so they try each step first
+    and agree on its size next. On CUDA BatchNorm exchanges statistics within a step, and
+    DistributedDataParallel gradients. There the ranks rehearse a step without any exchange, agree
+    on a size that fits all, and only then take it; again when the optimizer holds more tensors.
 
     evaluation_batch: images of a split that all ranks evaluate at once.
     """
 
     def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
+        self.setup, self._scaler = setup, scaler
         self._model, self._ranks, self._batcher = setup.model, setup.ranks, setup.batcher
-        self._loss, self._precision, self._scaler = setup.loss, setup.precision, scaler
+        self._loss, self._precision = setup.loss, setup.precision
         self._settings = setup.settings
         self._norms = shared_norms(self._model)
         self._rehearses = self._ranks.several and self._ranks.device.type in OVERLAPPING
         self._optimizer: Optimizer | None = None
-        self._is_foreign = model_info(setup.settings.model).foreign  # steps may use some parameters
+        # A step of a foreign model may leave out parameters, and put other buffers in place
+        self._is_foreign = model_info(setup.settings.model).foreign
         self._wrap()
         world_size, device = self._ranks.world_size, self._ranks.device
+        fixed = dict(self._model.named_buffers())
         self._micro = MicroBatch(
             ceil(setup.settings.batch_size / world_size),
             device=device,
-            buffers=self._buffers(),
+            buffers=lambda: dict(self._model.named_buffers()) if self._is_foreign else fixed,
             purpose="training",
         )
-        own = setup.evaluation_batch
-        self._evaluation_micro = MicroBatch(own, device=device, purpose="evaluation")
-        self.evaluation_batch = own * world_size
+        size = setup.evaluation_batch
+        self._evaluation_micro = MicroBatch(size, device=device, purpose="evaluation")
+        self.evaluation_batch = size * world_size
 
     @property
     def micro_batch_size(self) -> int:
@@ -115,10 +117,7 @@ class Replica:
         return self._ranks.share(batch_size)
 
     def train(self, optimizer: Optimizer) -> None:
-        """Prepare for an epoch, in which other parameters may train than in the one before.
-
-        optimizer: what steps after each `backward`.
-        """
+        """Prepare for an epoch; other parameters may train than before. `optimizer` steps later."""
         self._optimizer = optimizer
         if self._training() != self._wrapped:
             self._wrap()
@@ -158,7 +157,7 @@ class Replica:
         return self._evaluation_micro.run(partial(self._measure, rows_N))
 
     def tensors(self) -> list[Tensor]:
-        """The parameters and buffers of the model that are this rank's: all of them."""
+        """The parameters and buffers of the model."""
         return [*self._model.parameters(), *self._model.buffers()]
 
     def gradient_norm(self) -> Tensor:
@@ -170,7 +169,7 @@ class Replica:
         return at_least_float32(host_copy(dict(self._model.state_dict())))
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """Copies, on the CPU, of what trains."""
+        """Copies, on the CPU, of the training state."""
         return {
             "model": self.weights(),
             "optimizer": host_copy(optimizer.state_dict()),
@@ -178,21 +177,12 @@ class Replica:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with the micro-batch of a state, if it has one.
-
-        A GPU may have more room by now, and says so where it has not: there it is found anew.
-        """
+        """Continue with the micro-batch of a state, except on a GPU, which may have more room."""
         if self._ranks.device.type not in FOUND_ANEW:
             self._micro.size = state.get("micro_batch_size", self._micro.size)
 
-    def _buffers(self) -> Buffers:
-        if self._is_foreign:  # it may put others in their place
-            return lambda: dict(self._model.named_buffers())
-        fixed = dict(self._model.named_buffers())
-        return lambda: fixed
-
     def _rehearse(self, epoch: Epoch, shard: Shard) -> None:
-        """Find the micro-batch that every rank has the memory for, and leave all else as it was."""
+        """Find the micro-batch that fits every rank, and leave everything else as it was."""
         with resting(self._norms):
             attempt = partial(self._accumulate, epoch, shard, network=self._model)
             self._micro.rehearse(attempt, agree=self._ranks.smallest)
@@ -218,16 +208,6 @@ class Replica:
         self._wrapped = self._training()
         self._rehearsed = _NOTHING  # more gradients, more memory
 
-    @contextmanager
-    def _passing(self, part: Shard, *, exchange: bool) -> Iterator[None]:
-        """For the forward and backward pass of a part."""
-        with ExitStack() as stack:
-            if not exchange:
-                stack.enter_context(self._ranks.without_exchange(self._network))
-            if not part.count:
-                stack.enter_context(uncounted(self._norms))
-            yield
-
     def _accumulate(
         self,
         epoch: Epoch,
@@ -239,19 +219,21 @@ class Replica:
     ) -> Tensor:
         """Gradients of a global batch, `size` images at a time; the sum of this rank's loss.
 
-        overlap: exchange them with the other ranks meanwhile. network: computes instead of that of
-        all ranks.
+        overlap: exchange gradients with the other ranks meanwhile. network: default the one that
+        does so.
         """
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
         self._model.zero_grad()
         parts = micro_shards(shard, size=size, world_size=self._ranks.world_size)
         for number, part in enumerate(parts, 1):
             x_NCHW, targets = self._batcher.training_batch(epoch, part.positions)
-            with self._passing(part, exchange=overlap and number == len(parts)):
+            is_exchanged = overlap and number == len(parts)
+            exchange = nullcontext() if is_exchanged else self._ranks.alone(self._network)
+            with exchange, nullcontext() if part.count else uncounted(self._norms):
                 with self._precision.forward():
                     loss = self._loss.training((network or self._network)(x_NCHW), targets)
                 # Averaging over the ranks divides by the world size; the weight makes that the
-                # mean over the global batch, also with unequal shares. No images: weight 0.
+                # mean over the global batch, also with unequal shares. No images: weight 0
                 weight = self._ranks.world_size / part.global_count if part.count else 0.0
                 self._scaler.scale(loss * weight).backward()
             if part.count:
@@ -268,5 +250,5 @@ class Replica:
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """The gradients that there are."""
+    """The gradients of the parameters that have any."""
     return [parameter.grad for parameter in parameters if parameter.grad is not None]

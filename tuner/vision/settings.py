@@ -17,7 +17,6 @@ from tuner.spec.space.spaces import merged
 from tuner.vision import catalog
 from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.image_settings import ImageSettings, augmentation_faults, size_limits
 from tuner.vision.models._model import Arguments
 from tuner.vision.recipe import (
     HALF,
@@ -71,7 +70,7 @@ def _patterns(raw: object) -> object:
     return tuple(patterns)
 
 
-class ClassifierSettings(RecipeSettings, ImageSettings, _ModelSettings):
+class ClassifierSettings(RecipeSettings, _ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
     The hyperparameters that models declare are settings too. They are None unless set, and
@@ -228,7 +227,8 @@ def check_settings(
     if settings.dtype != "float32" and settings.precision not in own:
         rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
         faults.append(Fault("precision", rule, settings.precision))
-    faults += augmentation_faults(settings, faulty)
+    if settings.alternating_flip and not settings.flip and "flip" not in faulty:
+        faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     if "optimizer" not in faulty:
@@ -310,9 +310,12 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
     for key in ("image_bits", "skip_unreadable"):
         if getattr(settings, key) and catalog.ships(name):
             yield Fault(key, f"is not used by dataset {name!r}", getattr(settings, key))
+    half = info.image_size // 2, "half the image size"
     limits = {
         "batch_size": (info.train, "the number of training images"),
-        **size_limits(info.image_size),
+        "crop_padding": half,
+        "cutout": (info.image_size, "the image size"),
+        "test_time_shift": half,
     }
     for key, (most, what) in limits.items():
         value = getattr(settings, key)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.epochs import seeded
 from tuner.vision.new_model import FEW, fit_in, without_gradient
-from tuner.vision.randomness import seeded
 from tuner.vision.transfer import matching
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)

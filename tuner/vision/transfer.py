@@ -1,4 +1,4 @@
-"""Transfer learning: weights of an earlier training, a new head, layers that stay as they are."""
+"""Transfer learning: weights of an earlier training, a new head, frozen layers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError
 from tuner.trial.checkpoint_store import load_state
+from tuner.vision.epochs import seeded
 from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.randomness import seeded
 
 if TYPE_CHECKING:
     from tuner.vision.blueprint import Blueprint
@@ -22,38 +22,47 @@ if TYPE_CHECKING:
 
 EXPORTED = "model.safetensors"
 
-_WRAPPERS = ("module.", "_orig_mod.")  # what DDP and torch.compile put before a name
+_WRAPPERS = ("module.", "_orig_mod.")  # prefixes of names by DDP and torch.compile
 _INNER = ("model", "state_dict")  # the keys under which trainers save the weights
-_COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it changes nothing
+_COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
 _SHOWN = 3  # names that a message lists
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
     """The tensors by name in a safetensors file, an exported folder, or a saved state dict.
 
-    Nothing in the file runs. Raises CheckpointError where it is missing or holds no weights.
+    Runs no code of the file. Raises CheckpointError if it is missing or holds no weights.
     """
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / EXPORTED
     if not path.is_file():
         raise CheckpointError(f"start_from {path} is no file")
-    state: Mapping[str, object] = _read(path)
+    state: Mapping[str, object]
+    if path.suffix == ".safetensors":
+        state = load_safetensors(path, f"start_from {path}")
+    else:
+        state = load_state(path, None, what="start_from")
     for key in _INNER:
         inner = state.get(key)
         if isinstance(inner, Mapping):
             state = inner
-    weights = {_bare(name): value for name, value in state.items() if isinstance(value, Tensor)}
+    weights = {}
+    for name, value in state.items():
+        for wrapper in _WRAPPERS:
+            name = name.removeprefix(wrapper)
+        if isinstance(value, Tensor):
+            weights[name] = value
     if not weights:
         raise CheckpointError(f"start_from {path} holds no tensors by name")
     return weights
 
 
 def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
-    """Give `model` the weights that `settings` let it start from.
+    """Give `model` the initial weights that `settings` name.
 
-    Returns in words what it started from, or None. Raises CheckpointError where the weights cannot
-    be read, and SpecError where they do not fit.
+    Returns a message about them, or None. Raises CheckpointError if the weights cannot be read, and
+    SpecError if they do not fit.
     """
     source = settings.start_from
     if settings.pretrained and info.pretrained is not None:
@@ -68,7 +77,7 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
 
 
 def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
-    """Why a trial could not begin with its weights, or freeze its layers; its network is built."""
+    """Why a trial could not load its initial weights, or freeze its layers; builds the network."""
     faults: list[Fault] = []
     try:
         with seeded(0):
@@ -86,10 +95,10 @@ def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
 
 
 def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> list[str]:
-    """Copy `weights` into `model`; returns the names of what is new: its head, or nothing.
+    """Copy `weights` into `model`; returns the names of new tensors: its head, or none.
 
-    The head is the layer of the last parameter: its tensors may be of another shape or missing,
-    as for another number of classes. Raises SpecError where any other tensor is.
+    The head is the layer of the last parameter: its tensors may have another shape or be missing,
+    as for another number of classes. Raises SpecError for any other such tensor.
     """
     own = model.state_dict()
     fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
@@ -105,24 +114,23 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
 
 
 def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Weights of a network for colour images, those of its first convolution for `model`'s images.
+    """Weights of a network for colour images, with the first convolution for `model`'s channels.
 
-    For grey images they are summed over the colours, which gives what three equal colours would.
-    For other channels they are repeated in turn and scaled by their number, as timm does.
+    For grey images they are summed over the colours, as for three equal colours. For other channels
+    they are repeated in turn and scaled by their number, as timm does.
     """
-    changed = (
-        (name, weights[name], own)
-        for name, own in model.state_dict().items()
-        if name in weights and weights[name].shape != own.shape
-    )
-    name, given, own = next(changed, ("", None, None))
-    if given is None or own is None or given.dim() != 4 or given.shape[2:] != own.shape[2:]:
-        return dict(weights)
-    before, channels = given.shape[1], own.shape[1]
-    if channels == 1:
-        return {**weights, name: given.sum(1, keepdim=True)}
-    widened = given.repeat(1, ceil(channels / before), 1, 1)[:, :channels]
-    return {**weights, name: widened * (before / channels)}
+    for name, own in model.state_dict().items():
+        filters = weights.get(name, own)
+        if filters.shape == own.shape:
+            continue
+        if filters.dim() != 4 or filters.shape[2:] != own.shape[2:]:
+            break
+        before, channels = filters.shape[1], own.shape[1]
+        if channels == 1:
+            return {**weights, name: filters.sum(1, keepdim=True)}
+        widened = filters.repeat(1, ceil(channels / before), 1, 1)[:, :channels]
+        return {**weights, name: widened * (before / channels)}
+    return dict(weights)
 
 
 def head_of(model: nn.Module) -> str:
@@ -134,7 +142,7 @@ def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
     """The names of the parameters that any of the shell-style `patterns` matches.
 
     A pattern that names a layer means all of its parameters. Raises SpecError for a pattern that
-    matches nothing, and where nothing would be left to train.
+    matches nothing, and if no parameter is left to train.
     """
     names = [name for name, _ in model.named_parameters()]
     matched = {
@@ -175,19 +183,12 @@ def rest_frozen_norms(model: nn.Module) -> None:
                 module.eval()
 
 
-def _read(path: Path) -> dict[str, Any]:
+def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
+    """The tensors by name in a safetensors file; CheckpointError, with `what`, if it is damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if path.suffix != ".safetensors":
-        return load_state(path, None, what="start_from")
     try:
         return dict(load_file(path))
-    except (SafetensorError, RuntimeError, ValueError, KeyError) as error:
-        raise CheckpointError(f"start_from {path} cannot be loaded: {error}") from error
-
-
-def _bare(name: str) -> str:
-    for wrapper in _WRAPPERS:
-        name = name.removeprefix(wrapper)
-    return name
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{what} cannot be loaded: {error}") from error

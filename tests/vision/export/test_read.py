@@ -19,6 +19,7 @@ from tuner.errors import CheckpointError, DataError, SpecError, UsageError
 from tuner.experiment.checkpoints import sha256_of
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
+from tuner.vision.catalog import DataChoice
 from tuner.vision.datasets.digits import load
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import is_export, read_export
@@ -90,7 +91,7 @@ def test_load_image_gives_what_the_model_takes_without_ray(exported, tmp_path):
     shown, modules = ran(code, cwd=tmp_path)
     assert shown.strip() == "(1, 1, 8, 8) torch.float32 True"
     assert "ray" not in modules
-    images = image_set("digits", data_dir=None, split_seed=0, device=torch.device("cpu"))
+    images = image_set(DataChoice("digits"), torch.device("cpu"))
     batcher = Batcher(
         images, dtype=torch.float32, augmentation=Augmentation.of(ClassifierSettings())
     )

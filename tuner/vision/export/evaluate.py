@@ -165,15 +165,7 @@ def _trained_on(
     """The data set of the training. Raises DataError where its images have changed."""
     from tuner.vision.batches import image_set
 
-    images = image_set(
-        settings.dataset,
-        data_dir=settings.data_dir,
-        split_seed=settings.split_seed,
-        device=device,
-        image_size=settings.image_size,
-        image_bits=settings.image_bits,
-        skip_unreadable=settings.skip_unreadable,
-    )
+    images = image_set(settings, device)
     info, data = images.info, export.config.data
     if info.classes != export.config.classes:
         has, knows = (", ".join(names[:10]) for names in (info.classes, export.config.classes))
