@@ -98,7 +98,7 @@ def test_a_state_tells_the_data_and_loads_as_weights_only(place, tmp_path):
     second = learner(place)
     second.load_state_dict(state)
     assert second.step()["val_loss"] == first.step()["val_loss"]
-    with pytest.raises(DataError, match="does not hold it"):
+    with pytest.raises(DataError, match="does not hold them"):
         info.load(tmp_path, split_seed=0)
 
 
@@ -145,7 +145,7 @@ def evaluated_on(made):
 
 def test_a_damaged_description_is_told():
     for said in (3, {"classes": []}, {"strange": 1}):
-        with pytest.raises(CheckpointError, match="what a checkpoint says of its data is damaged"):
+        with pytest.raises(CheckpointError, match="description of its data is damaged"):
             info_in({DATA: said})
 
 

@@ -1,6 +1,6 @@
-"""What a data set declares and loads, its splits, and its description in a checkpoint.
+"""The declaration of a data set, its splits, and its description in a checkpoint.
 
-An export needs that description where the images themselves may be missing.
+An export needs that description, since the images may be missing.
 """
 
 # N images, H W pixels, C channels, K classes
@@ -34,17 +34,16 @@ class ImageArrays:
 class DatasetInfo:
     """How a data set is loaded, its shape, its splits, its pixel statistics.
 
-    load: called with the data folder and `split_seed`; raises DataError where the data cannot be
-    had. train, validation, test: how many images. mean, std: one value a channel, of pixels scaled
-    to [0, 1]. files: whether it is read from `data_dir`. archive: what it is downloaded as, if
-    anything. classes: the labels' names in their order. title, origin, licence: for whoever
-    receives a model.
+    load: called with the data folder and `split_seed`; raises DataError if the data is not
+    available. train, validation, test: numbers of images. mean, std: one value a channel, of pixels
+    scaled to [0, 1]. files: whether it is read from `data_dir`. archive: its download, or None.
+    classes: the labels' names in their order. title, origin, licence: for receivers of a model.
 
-    Of a user's own: mean and std are empty until it has been decoded. class_counts: images of each
+    Of a user's images: mean and std are empty until they are decoded. class_counts: images of each
     class, of all splits. copies: images of validation and test that are exact copies of images in
-    an earlier split. unmeasured: the classes that validation or test have no image of. content: a
-    digest of all that was decoded. bits: how many of a channel's the images use where they have
-    more than 8; None where none has. skipped: the images that cannot be read, with the reasons.
+    an earlier split. unmeasured: the classes without an image in validation or test. content: a
+    digest of the decoded images. bits: the bits of a channel that deep images use; None for 8-bit
+    images. skipped: the images that cannot be read, with the reasons.
 
     baseline: the share of the largest class in the validation split. own_splits: which of
     validation and test came with the images; the others are stratified. Both are None if unknown.
@@ -75,12 +74,12 @@ class DatasetInfo:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return len(self.classes)
 
 
 def data_folder(data_dir: str | None) -> Path:
-    """Where data sets lie: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
+    """The folder of all data sets: `data_dir`, else $TUNER_DATA, else ~/.cache/tuner."""
     return Path(data_dir or os.environ.get("TUNER_DATA") or "~/.cache/tuner").expanduser()
 
 
@@ -121,7 +120,7 @@ def stratified_sample(
 
 DATA = "data"  # the key in a Learner's state
 
-# what is of this machine, or never of a user's own
+# private to this machine, or never of a user's images
 _LEFT_OUT = ("load", "archive", "files", "skipped")
 
 
@@ -132,38 +131,40 @@ def described(info: DatasetInfo) -> dict[str, Any]:
 
 
 def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
-    """What a checkpoint says, which has no data to load; None where it says nothing.
+    """The description in a checkpoint, without data to load, or None.
 
-    Raises CheckpointError where that is damaged.
+    Raises CheckpointError if it is damaged.
     """
-    said = state.get(DATA)
-    if said is None:
+
+    def load(folder: Path, *, split_seed: int) -> ImageArrays:
+        raise DataError("a checkpoint describes its training images, and does not hold them")
+
+    data = state.get(DATA)
+    if data is None:
         return None
     try:
         values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        return DatasetInfo(_not_here, files=True, **values)
+        return DatasetInfo(load, files=True, **values)
     except (AttributeError, TypeError) as error:
-        raise CheckpointError(f"what a checkpoint says of its data is damaged: {error}") from error
+        raise CheckpointError(
+            f"a checkpoint's description of its data is damaged: {error}"
+        ) from error
 
 
-def check_same(said: Mapping[str, Any], info: DatasetInfo) -> None:
-    """Raise DataError where a checkpoint was trained on other images than `info` describes.
+def check_same(data: Mapping[str, Any], info: DatasetInfo) -> None:
+    """Raise DataError if a checkpoint's `data` are other images than `info` describes.
 
-    Its test images might be among those that it was trained on.
+    Then the test images may be among those of its training.
     """
-    if info.content and said.get("content") != info.content:
+    if info.content and data.get("content") != info.content:
         raise DataError(
             f"{info.title}: these are not the images that the checkpoint was trained on "
-            f"({_in_words(said)}; now {_in_words(described(info))}), so its splits are others"
+            f"({_in_words(data)}; now {_in_words(described(info))}), so its splits are others"
         )
 
 
 def _in_words(data: Mapping[str, Any]) -> str:
     counts = " / ".join(f"{data.get(split):,}" for split in ("train", "validation", "test"))
     return f"{counts} images of {len(data.get('classes', ()))} classes, {data.get('image_size')} px"
-
-
-def _not_here(folder: Path, *, split_seed: int) -> ImageArrays:
-    raise DataError("a checkpoint says what it was trained on, and does not hold it")

@@ -1,6 +1,6 @@
-"""The model as one file that needs no tuner: ONNX, or PyTorch's own exported program.
+"""The model as one file that needs no tuner: ONNX, or PyTorch's exported program.
 
-Each takes batches of any size, and is read back and compared with the model that it was made of.
+Each takes batches of any size, and is read back and compared with the model.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ INPUT, OUTPUT = "images", "logits"
 
 _NEEDED = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "torch-export": ()}
 _LONGEST = 500  # characters of a reason
-_COMPARED = (2, 1, 3)  # images a batch; the first is traced
+_COMPARED = (2, 1, 3)  # images a batch; the first batch is traced
 
 
 def check_formats(formats: Collection[str]) -> None:
-    """Raise UsageError, which says what to install, for one of `FILES` that lacks its packages."""
+    """Raise UsageError, with what to install, for a format that lacks its packages."""
     for name in formats:
         missing = [package for package in _NEEDED[name] if find_spec(package) is None]
         if missing:
@@ -40,7 +40,7 @@ def check_formats(formats: Collection[str]) -> None:
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
     """Write `model`, for images of `shape` (channels, height, width); the file in `folder`.
 
-    Raises ExperimentError where its logits differ from the model's by more than `TOLERANCE`.
+    Raises ExperimentError if its logits differ from the model's by more than `TOLERANCE`.
     """
     import torch
 
@@ -48,7 +48,11 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     dtype = next(model.parameters()).dtype
     generator = torch.Generator().manual_seed(0)  # torch's global random state stays as it is
     batches = [torch.randn(count, *shape, dtype=dtype, generator=generator) for count in _COMPARED]
-    with _quiet(), torch.no_grad(), translate_error(ExperimentError, _told(name)):
+
+    def message(error: Exception) -> str:
+        return f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
+
+    with _quiet(), torch.no_grad(), translate_error(ExperimentError, message):
         run = _WRITERS[name](model, batches[0], path)
         differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]
     largest = max(differences)
@@ -60,16 +64,11 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     return path
 
 
-def _told(name: str) -> Callable[[Exception], str]:
-    """What to say where torch cannot follow a model: not pages of how it has tried."""
-    return lambda error: f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
-
-
 def _write_onnx(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Tensor], Tensor]:
     import onnxruntime
     import torch
 
-    # In float32 whatever the model's dtype is: onnxruntime has no convolution in float64.
+    # In float32: onnxruntime has no convolution in float64
     program = torch.onnx.export(
         deepcopy(model).float(),
         (x_NCHW.float(),),
@@ -105,7 +104,7 @@ assert _WRITERS.keys() == FILES.keys() == _NEEDED.keys()
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence torch's exporter, which logs packages that are missing, and its deprecations."""
+    """Silence torch's exporter, which logs missing packages, and its deprecations."""
     exporter = logging.getLogger("torch.onnx")
     before = exporter.level
     exporter.setLevel(logging.ERROR)

@@ -3,9 +3,9 @@
     import tuner
     model = tuner.load_model("best_model")
 
-Nothing in the folder is run: the configuration is JSON, the weights are safetensors, and only
-models that ship with tuner are built, or those of torchvision and timm where these are installed.
-A network of someone's own is imported from the receiver's own Python path, and only on request.
+No code of the folder runs: the configuration is JSON, the weights are safetensors, and the models
+are tuner's, torchvision's or timm's. A custom network is imported from the receiver's Python path,
+and only on request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.files import EXPERIMENT, read_object
 from tuner.settings import Settings, parse
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.transfer import EXPORTED
+from tuner.vision.transfer import EXPORTED, load_safetensors
 from tuner.wording import program
 
 if TYPE_CHECKING:
@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 METRICS = "metrics.json"
 CARD = "README.md"
-FOLDER = "checkpoint"  # of a plain function's checkpoint, which is files of its own
+FOLDER = "checkpoint"  # with the files of a plain function's checkpoint
 FORMAT = 2  # of config.json
 
 
 class Resize(Settings):
     """How an image of any size becomes a square; the model card has it as a program.
 
-    exif: it is turned upright by its EXIF orientation. matte: the colour behind what is
-    transparent. mode: Pillow's mode that it is converted to. crop: the largest square in the
-    middle, its left and upper edge rounded down. filter: Pillow's, which antialiases; an image of
-    the right size is left as it is. reducing_gap: Pillow's: far larger images are first reduced by
-    a whole factor, to at least so many times the size. jpeg_draft: a JPEG is decoded at 1/2, 1/4 or
-    1/8 where both sides keep at least so many times the size, before all else.
+    jpeg_draft: first, a JPEG is decoded at 1/2, 1/4 or 1/8 if both sides keep this multiple of the
+    size. exif: turned upright by its EXIF orientation. matte: the colour behind transparent pixels.
+    mode: Pillow's. crop: the largest square in the middle, its left and upper edge rounded down.
+    filter: Pillow's, which antialiases; an image of the right size stays. reducing_gap: Pillow's:
+    far larger images are first reduced by an integer factor, to at least this multiple.
     """
 
     exif: Literal[True] = True
@@ -58,13 +57,12 @@ class Resize(Settings):
 
 
 class ImageInput(Settings):
-    """What the model takes: pixels_NCHW from 0 to 1, less `mean`, by `std`, of each channel.
+    """The model's input: (pixels_NCHW - mean) / std of each channel, for pixels from 0 to 1.
 
     channels, size, resize: how images become pixels; None in exports of earlier versions, which did
-    the same. bits: how many bits of a channel images of more than 8 use, of which the upper 8
-    count; None if the model was trained on images of 8 bits.
-    mirrored: it was measured by the mean of its logits for an image and for its mirror image.
-    shifted: px by which the images of that measurement were shifted, too; 0: they were not.
+    the same. bits: the bits of a channel that deep images use, of which the upper 8 count; None if
+    the model was trained on images of 8 bits. mirrored, shifted: whether its measured logits are
+    means over an image and its mirror image, and over shifts by so many px.
     """
 
     channels: int | None = None
@@ -81,7 +79,7 @@ class ImageInput(Settings):
 
 
 class Data(Settings):
-    """What the model was trained on, and how many images of each split.
+    """The data of the training, and the number of images in each split.
 
     baseline, own_splits, content: as in `DatasetInfo`.
     """
@@ -100,11 +98,11 @@ class Data(Settings):
 
 
 class ExportConfig(Settings):
-    """config.json. training: all constants that the Learner was built with beside its `config`.
+    """config.json. training: the Learner's constants beside its `config`.
 
-    model, input, data: None where the trainable is not the image classifier that ships.
-    weights_sha256: None where the export is a plain function's checkpoint folder. experiment,
-    trial_id, epoch: whose weights these are. search: what found the config.
+    model, input, data: None if the trainable is not the image classifier that ships.
+    weights_sha256: None if the export is a plain function's checkpoint folder. experiment,
+    trial_id, epoch: of the weights. search: of the config.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -137,9 +135,6 @@ class Export:
 
     def weights(self) -> dict[str, Tensor]:
         """Every tensor by its name, on the CPU; CheckpointError if missing or not as exported."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
         if self.config.weights_sha256 is None:
             raise UsageError(
                 f"{self.folder} holds the files of a checkpoint of {self.config.trainable} in "
@@ -152,13 +147,10 @@ class Export:
             raise CheckpointError(
                 f"{path} is damaged or of another export: its sha256 is not that in {CONFIG}"
             )
-        try:
-            return dict(load_file(path))
-        except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{path} cannot be loaded: {error}") from error
+        return load_safetensors(path, str(path))
 
     def model(self, *, trust_code: bool = False) -> nn.Module:
-        """The model as `load_model` gives it, on the CPU."""
+        """The model as `load_model` returns it, on the CPU."""
         plan = self.config.model
         if plan is None:
             raise UsageError(
@@ -184,62 +176,58 @@ class Export:
 def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
 
-    It maps x_NCHW, images as `load_image` gives them, to logits_NK. Imports no Ray and runs nothing
-    of the folder.
+    It maps x_NCHW, images as `load_image` returns them, to logits_NK. Imports no Ray and runs no
+    code of the folder.
 
-    trust_code: whether to import a network of someone's own that the folder names, such as
-    my_module:MyNet. It is looked for on this Python's path, never in the folder, and called with
-    the folder's `model_args`. Networks of torchvision and timm need no trust.
+    trust_code: whether to import a custom network that the folder names, such as my_module:MyNet.
+    It is imported from this Python's path, never from the folder, and called with the folder's
+    `model_args`. Networks of torchvision and timm need no trust.
 
     Raises UsageError for a folder that is no export, an export of another trainable than the
-    built-in image classifier, or a network that is not trusted; SpecError for a config.json that
-    cannot work, or a network that is not here; CheckpointError for weights that are missing,
-    damaged, or not the network's.
+    built-in image classifier, or a network that is not trusted; SpecError for an invalid
+    config.json or a missing network; CheckpointError for weights that are missing, damaged, or not
+    the network's.
     """
     return read_export(folder).model(trust_code=trust_code)
 
 
 def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
-    """An image as the model of an exported folder takes it: x_NCHW of one image, on the CPU.
+    """The input x_NCHW of an exported folder's model for one image, on the CPU.
 
-    image: a file that Pillow reads, by its path or open. It becomes the square that the folder's
-    model was trained on: upright, on white, cropped in the middle and resized. Its pixels, from 0
-    to 1, are normalised to (pixel - mean) / std, so they lie around 0; the dtype is float32 unless
-    the folder's config.json says otherwise. `torch.cat` makes a batch of several. Imports no Ray.
+    image: a file that Pillow reads, by its path or open. It is turned upright, put on white,
+    cropped to the square in the middle and resized. Its pixels, from 0 to 1, are normalised to
+    (pixel - mean) / std; the dtype is config.json's, usually float32. `torch.cat` makes a batch of
+    several. Imports no Ray.
 
     Raises as `load_model` does for the folder, and DataError for an image that cannot be read, or
-    one in colour where the model knows grey ones.
+    one in colour for a model of grey images.
     """
     import torch
 
     from tuner.vision.batches import affine
     from tuner.vision.sources._pixels import open_image, square
 
-    export = read_export(folder)
-    plan, given = export.config.model, export.config.input
-    if plan is None or given is None:
-        raise UsageError(
-            f"{export.folder} does not say which images {export.config.trainable} takes"
-        )
-    with translate_error(DataError, f"{image} cannot be read"):  # Pillow raises anything
-        opened = open_image(image)
-        pixels_HWC = square(
-            opened, size=plan.image_size, channels=plan.in_channels, bits=given.bits
-        )
-    dtype = getattr(torch, given.dtype)
-    scale_P, shift_P = affine(given.mean, given.std, pixels=plan.image_size**2)
+    config = read_export(folder).config
+    plan, pixels = config.model, config.input
+    if plan is None or pixels is None:
+        raise UsageError(f"{folder} does not say which images {config.trainable} takes")
+    with translate_error(DataError, f"{image} cannot be read"):  # Pillow may raise any type
+        shape = {"size": plan.image_size, "channels": plan.in_channels}
+        pixels_HWC = square(open_image(image), **shape, bits=pixels.bits)
+    dtype = getattr(torch, pixels.dtype)
+    scale_P, shift_P = affine(pixels.mean, pixels.std, pixels=plan.image_size**2)
     x_P = torch.from_numpy(pixels_HWC.flatten()).to(dtype) * scale_P.to(dtype) + shift_P.to(dtype)
     return x_P.view(1, *pixels_HWC.shape).permute(0, 3, 1, 2).contiguous()
 
 
 def is_export(folder: Path | str) -> bool:
-    """Whether `folder` looks like an export: what is in it may be damaged."""
+    """Whether `folder` has the files of an export, damaged or not."""
     folder = Path(folder).expanduser()
     return os.path.isfile(folder / CONFIG) and not os.path.isfile(folder / EXPERIMENT)
 
 
 def read_export(folder: Path | str) -> Export:
-    """The export in `folder`; UsageError where there is none, SpecError where it cannot work."""
+    """The export in `folder`. Raises UsageError for another folder, SpecError if it is invalid."""
     folder = Path(folder).expanduser()
     path = folder / CONFIG
     if os.path.isfile(folder / EXPERIMENT):

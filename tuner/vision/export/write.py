@@ -2,11 +2,11 @@
 
 model.safetensors   the weights: the state's "model", else every tensor of the state by its
                     dotted name; or checkpoint/ with the files of a checkpoint folder
-config.json         what rebuilds the model, and where it comes from: `ExportConfig`
-metrics.json        the trial's metrics at that epoch, the objective, and what was measured of the
-                    test split and with fresh seeds; null where it was not
+config.json         how to rebuild the model, and its origin: `ExportConfig`
+metrics.json        the trial's metrics at that epoch, the objective, and the metrics of the test
+                    split and with fresh seeds, or null
 README.md           the model card, of the two above
-model.onnx, .pt2    the model without tuner, in the formats asked for
+model.onnx, .pt2    the model without tuner, in the requested formats
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tuner.vision.export.read import (
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import EXPORTED
 
-_BESIDE = ("images", "baseline")  # what metrics.json has of the test split beside its metrics
+_BESIDE = ("images", "baseline")  # entries of the test split in metrics.json beside its metrics
 
 
 def export_model(
@@ -58,12 +58,12 @@ def export_model(
 ) -> Path:
     """Write a trial's best checkpoint to the new folder `to`, and return that.
 
-    trial_id: None takes what `tuner best` shows: the best retrained model if the leaders were
+    trial_id: default the choice of `tuner best`: the best retrained model if the leaders were
     confirmed, else the best trial of the search. formats: of `interchange.FILES`, written beside
-    the weights; for these a network of the user's own is imported, as for training. The folder
-    appears whole or not at all: a kill can leave a hidden `.NAME.*.partial` beside it, never a half
-    export. Raises UsageError where `to` exists and is not an empty folder, or a format cannot be
-    written, and what `Results.best_checkpoint` raises.
+    the weights; for these a custom network is imported, as for training. The folder appears only
+    when it is complete: a kill can leave a hidden `.NAME.*.partial` beside it. Raises UsageError if
+    `to` exists and is not an empty folder, or a format cannot be written, and what
+    `Results.best_checkpoint` raises.
     """
     to = Path(to).expanduser()
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
@@ -81,7 +81,7 @@ def export_model(
     checkpoint = results.best_checkpoint(trial)
     target = to.resolve()
     partial = target.parent / f".{target.name}.{os.getpid()}.partial"
-    shutil.rmtree(partial, ignore_errors=True)  # of a killed process that had our number
+    shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same id
     try:
         partial.mkdir(parents=True)
         digest = _write_checkpoint(checkpoint.path, partial)
@@ -90,7 +90,12 @@ def export_model(
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
         _write_json(partial / METRICS, metrics)
         (partial / CARD).write_text(card_text(config, metrics, name=target.name), encoding="utf-8")
-        _write_formats(Export(partial, config), formats)
+        if formats and config.model is not None:
+            size = config.model.image_size
+            shape = config.model.in_channels, size, size
+            model = Export(partial, config).model(trust_code=True)
+            for name in formats:
+                interchange.write(model, name, partial, shape=shape)
         for path in partial.iterdir():  # safetensors lets only the owner read its file
             if path.is_file():
                 shutil.copymode(partial / CONFIG, path)
@@ -109,7 +114,7 @@ def _config(
     weights_sha256: str | None,
     search: Results,
 ) -> ExportConfig:
-    spec = results.spec
+    spec, searched = results.spec, search.spec.model_dump(mode="json")
     constants = with_trial_seed(spec.constants, trial.seed)
     values: dict[str, Any] = {
         "trainable": spec.trainable,
@@ -125,12 +130,19 @@ def _config(
         "trial_id": trial.trial_id,
         "epoch": checkpoint.epoch,
         "checkpoint_sha256": checkpoint.sha256,
-        "search": _search(search),
+        "search": {
+            "experiment": search.name,
+            "strategy": searched["search"]["strategy"],
+            "space": searched["search"]["space"],
+            "scheduler": searched["scheduler"],
+            "seed": searched["seed"],
+            "counts": search.counts,
+        },
         "versions": results.document.get("versions", {}),
         "git_revision": results.document.get("git_revision"),
     }
     config, faults = parse(ExportConfig, values)
-    if config is None:  # what experiment.json says beside the spec is not checked before
+    if config is None:  # experiment.json beside the spec is not checked before
         raise SpecError(faults, f"the export of {results.folder}")
     return config
 
@@ -138,13 +150,13 @@ def _config(
 def _classifier(
     constants: Mapping[str, Any], trial: TrialRecord, checkpoint: Checkpoint
 ) -> dict[str, Any]:
-    """What the config says of the classifier that ships: its model and its data."""
+    """The entries of the classifier that ships: its model and its data."""
     values = merged(constants, trial.config)
     if faults := check_settings(values, files=False):
         raise SpecError(faults, f"trial {trial.trial_id}")
     settings = ClassifierSettings.model_validate(values)
     info = _trained_on(settings, checkpoint)
-    # Where data and weights lay is of this machine, and nobody else's business.
+    # Paths of this machine are private
     training = {name: value for name, value in constants.items() if name != "data_dir"}
     name = without_place(settings.dataset)
     if "dataset" in training:
@@ -178,28 +190,16 @@ def _classifier(
 
 
 def _trained_on(settings: ClassifierSettings, checkpoint: Checkpoint) -> DatasetInfo:
-    """Of images of the user's own what the checkpoint says: they may not be here any more.
+    """The description of the data, for a user's images from the checkpoint.
 
-    Nothing is imported and no image is read for it: the folder may be someone else's.
+    Imports nothing and reads no image: the folder may be someone else's.
     """
     if ships(settings.dataset):
         return DATASETS[settings.dataset]
-    said = info_in(load_state(checkpoint.path, None))
-    if said is None:
+    info = info_in(load_state(checkpoint.path, None))
+    if info is None:
         raise CheckpointError(f"{checkpoint.path} does not say which images it was trained on")
-    return said
-
-
-def _search(results: Results) -> dict[str, Any]:
-    spec = results.spec.model_dump(mode="json")
-    return {
-        "experiment": results.name,
-        "strategy": spec["search"]["strategy"],
-        "space": spec["search"]["space"],
-        "scheduler": spec["scheduler"],
-        "seed": spec["seed"],
-        "counts": results.counts,
-    }
+    return info
 
 
 def _metrics(
@@ -225,19 +225,8 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _write_formats(export: Export, formats: Collection[str]) -> None:
-    plan = export.config.model
-    if formats and plan is not None:
-        model, shape = (
-            export.model(trust_code=True),
-            (plan.in_channels, plan.image_size, plan.image_size),
-        )
-        for name in formats:
-            interchange.write(model, name, export.folder, shape=shape)
-
-
 def _write_checkpoint(source: Path, folder: Path) -> str | None:
-    """The sha256 of the weights; None where `source` is a folder, which is copied as it is."""
+    """The sha256 of the weights, or None for a folder `source`, which is copied."""
     if source.is_dir():
         shutil.copytree(source, folder / FOLDER)
         return None
@@ -245,8 +234,7 @@ def _write_checkpoint(source: Path, folder: Path) -> str | None:
 
     from tuner.trial.state import weights_of
 
-    # `Results.best_checkpoint` has compared its digest.
-    weights = weights_of(load_state(source, None))
+    weights = weights_of(load_state(source, None))  # `best_checkpoint` has compared its digest
     if not weights:
         raise CheckpointError(f"{source} holds no tensors to export")
     if len(weights) > len(dict(weights)):

@@ -1,8 +1,8 @@
 """Networks of libraries: `torchvision:resnet50`, `timm:NAME`.
 
-Nothing is imported until one is built. Their names are read from the libraries' sources, so that a
-spec is checked without torch. Weights are never downloaded here: several trials would do so at
-once, and on machines that have no network.
+Nothing is imported until a network is built. Names are read from the libraries' sources, so that a
+spec is checked without torch. Trials never download weights: several would do so at once, perhaps
+on machines without a network.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from torch import nn
 
 _REGISTERED = re.compile(r"^@register_model\b.*\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)
-_RGB = 3  # channels of the images that these networks were made for
+_RGB = 3  # channels for which these networks are made
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
     """A package of networks. build: called as a `ModelInfo`'s, after the network's name.
 
-    weights: (the file of the network's pretrained weights, what fetches it); the file is where the
-    library keeps it, None where it has none there. fixed: arguments that `model_args` cannot set.
+    weights: returns (the library's file of a network's pretrained weights or None, the command that
+    fetches it). fixed: arguments that `model_args` cannot set.
     """
 
     build: Callable[..., nn.Module]
@@ -43,12 +43,12 @@ class Library:
 def library_model(package: str, name: str) -> ModelInfo:
     """The model `name` of one of `LIBRARIES`.
 
-    Raises FaultsError where the package is not installed, or has no network of that name.
+    Raises FaultsError if the package is not installed, or has no network of that name.
     """
-    folder = _models_folder(package)
-    if folder is None:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations or spec.origin is None:
         raise FaultsError(Fault("", f"needs a package: {install(package)}", f"{package}:{name}"))
-    names = _names(folder)
+    names = _names(Path(spec.origin).parent / "models")
     if name.partition(".")[0] not in names or (package != "timm" and name not in names):
         fault = unknown("", f"network of {package}", name, names)
         raise FaultsError(Fault("", fault.rule))  # there are hundreds of choices
@@ -60,13 +60,6 @@ def library_model(package: str, name: str) -> ModelInfo:
         faults=partial(_faults, library),
         pretrained=partial(_pretrained, package, name),
     )
-
-
-def _models_folder(package: str) -> Path | None:
-    found = find_spec(package)
-    if found is None or not found.submodule_search_locations or found.origin is None:
-        return None
-    return Path(found.origin).parent / "models"
 
 
 @cache
@@ -104,21 +97,13 @@ def _build_torchvision(
 
 
 def _adapt_first_convolution(model: nn.Module, in_channels: int) -> None:
-    """Replace the first convolution by its like for images of so many channels."""
+    """Replace the first convolution by one for images of `in_channels` channels."""
     from torch import nn
 
     name, old = next((n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d))
-    new = nn.Conv2d(
-        in_channels,
-        old.out_channels,
-        old.kernel_size,  # type: ignore[arg-type]
-        old.stride,  # type: ignore[arg-type]
-        old.padding,  # type: ignore[arg-type]
-        old.dilation,  # type: ignore[arg-type]
-        bias=old.bias is not None,
-    )
-    owner, _, attribute = name.rpartition(".")
-    setattr(model.get_submodule(owner), attribute, new)
+    names = ("out_channels", "kernel_size", "stride", "padding", "dilation")
+    sizes: dict[str, Any] = {each: getattr(old, each) for each in names}
+    model.set_submodule(name, nn.Conv2d(in_channels, **sizes, bias=old.bias is not None))
 
 
 def _torchvision_weights(name: str) -> tuple[Path | None, str]:

@@ -1,4 +1,4 @@
-"""What the module of a model declares."""
+"""The declaration of a model."""
 
 from __future__ import annotations
 
@@ -21,39 +21,34 @@ Width = Annotated[int, Field(ge=1, le=4096, description="channels of the first l
 
 
 class NormSettings(Settings):
-    """All that there is to choose of a residual network of fixed depth and widths."""
+    """The hyperparameters of a residual network of fixed depth and widths."""
 
     norm: Norm = "batch"
 
 
 class Arguments(Settings):
-    """All that is known of the hyperparameters of a network from elsewhere."""
+    """The hyperparameters of a foreign network."""
 
     model_args: dict[str, JsonValue] = Field(
         {}, description="arguments, by name, of a network of your own, of torchvision or of timm"
     )
 
 
-def no_faults(arguments: Mapping[str, Any]) -> Iterable[Fault]:
-    """What there is to say of a model that ships, whose settings say all themselves."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """How a model is built, the hyperparameters that are its own, and the images it takes.
+    """How a model is built, its hyperparameters, and the images it takes.
 
-    build: called with `in_channels`, `num_classes` and the model's own hyperparameters by name;
-    returns a module in float32 that maps x_NCHW to logits_NK. It draws the weights from torch's
-    global random number generator. settings: the hyperparameters, each with its default.
-    smallest, largest: the images' height and width in px. channels: None for any number.
-    layers: the most stages that the model can be split into. prepare: called with the new model
-    and x_NCHW of some training images, for a model that learns from them before it trains.
+    build: called with `in_channels`, `num_classes` and the hyperparameters by name; returns a
+    module in float32 that maps x_NCHW to logits_NK. It draws the weights from torch's global random
+    number generator. settings: the hyperparameters, each with its default. smallest, largest: the
+    images' height and width in px. channels: None for any number. layers: the most stages into
+    which the model can be split. prepare: called with the new model and x_NCHW of some training
+    images, for a model that learns from them before it trains.
 
-    foreign: whether the network is from elsewhere. It has `Arguments`, `build` is called with
-    `image_size` too, and what images it takes, and what it returns, shows only once it is built.
-    faults: what is wrong with these `model_args`; to tell, it may import the network.
-    pretrained: the file of its library's weights; CheckpointError where it is not there.
+    foreign: whether the network is the user's or a library's. It has `Arguments`, `build` is also
+    called with `image_size`, and its inputs and outputs are unknown before it is built. faults:
+    of these `model_args`; it may import the network. pretrained: the file of its library's weights;
+    raises CheckpointError if it is missing.
     """
 
     build: Callable[..., nn.Module]
@@ -64,12 +59,12 @@ class ModelInfo:
     layers: int = 1
     prepare: Callable[[nn.Module, Tensor], None] | None = None
     foreign: bool = False
-    faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = no_faults
+    faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda model_args: ()
     pretrained: Callable[[], Path] | None = None
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The model's own hyperparameters with their defaults."""
+        """The model's hyperparameters with their defaults."""
         return {name: field.default for name, field in self.settings.model_fields.items()}
 
     def takes(self, *, channels: int, image_size: int) -> bool:
