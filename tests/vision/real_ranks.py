@@ -1,15 +1,18 @@
-"""Ranks in real processes over gloo, with the tiny data set.
+"""Ranks in real processes over gloo, with the tiny data set, and a comparison of their training.
 
 They are forked; see forked.py.
 """
 
 import forked
+import pytest
 import torch
 import torch.multiprocessing as mp
 from tiny_images import INFO
 from torch import distributed as dist
 
 from tuner.vision.catalog import DATASETS
+
+METRICS = ("train_loss", "val_loss", "val_accuracy")
 
 
 def run(cases, folder, *, world_size=2):
@@ -28,3 +31,21 @@ def _run_rank(rank, world_size, cases, folder):
     )
     torch.save({name: case(rank) for name, case in cases.items()}, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
+
+
+def trained(learner, epochs=2):
+    """The reports of some epochs, and the state and the test metrics after them."""
+    reports = [learner.step() for _ in range(epochs)]
+    return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
+
+
+def assert_equal(result, wanted, *, metrics=METRICS, rel=1e-10, most=1e-12):
+    """Both have trained alike; `most` is the largest difference of a weight."""
+    for got, expected in zip(result["reports"], wanted["reports"], strict=True):
+        for name in metrics:
+            assert got[name] == pytest.approx(expected[name], rel=rel), name
+    assert result["test"] == pytest.approx(wanted["test"], rel=rel)
+    for model in {"model", "raw_model"} & wanted["state"].keys():
+        for key, value in wanted["state"][model].items():
+            difference = result["state"][model][key].double() - value.double()
+            assert difference.abs().max() <= most, key

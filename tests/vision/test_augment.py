@@ -45,16 +45,14 @@ def naive_cut_out(image_CHW, row, column, side):
 
 
 @given(AUGMENTATIONS, st.integers(1, 5), st.sampled_from([1, 3]), st.integers(8, 11), st.integers())
-def test_augmenting_a_batch_equals_each_image_alone(augmentation, count, channels, size, seed):
+def test_crop_and_flip_and_cut_out_equal_each_image_alone(
+    augmentation, count, channels, size, seed
+):
     draws = draws_of(count, size, augmentation, seed % 2**32)
     images = np.random.default_rng(0).integers(0, 256, (count, size, size, channels), np.uint8)
-    got = crop_and_flip(
-        torch.tensor(images).view(count, -1),
-        draws,
-        channels=channels,
-        image_size=size,
-        augmentation=augmentation,
-    )
+    shape = {"channels": channels, "image_size": size}
+    rows_NP = torch.tensor(images).view(count, -1)
+    got = crop_and_flip(rows_NP, draws, **shape, augmentation=augmentation)
     x_NCHW = got.view(count, size, size, channels).permute(0, 3, 1, 2).float() + 1
     cut = cut_out(x_NCHW, draws, augmentation=augmentation)
     for n in range(count):
@@ -65,14 +63,14 @@ def test_augmenting_a_batch_equals_each_image_alone(augmentation, count, channel
         assert np.array_equal(cut[n].numpy(), expected)
 
 
-def test_draws_reach_every_value_and_flip_half():
+def test_draw_reaches_every_value_and_flips_half():
     draws = draws_of(4000, 8, Augmentation(crop_padding=2, flip=True))
     assert draws.top_N.unique().tolist() == draws.left_N.unique().tolist() == list(range(5))
     assert draws.row_N.unique().tolist() == list(range(8))
     assert 0.45 < draws.flip_N.float().mean() < 0.55
 
 
-def test_switching_one_augmentation_on_leaves_the_others():
+def test_draw_of_another_augmentation_keeps_the_others():
     plain = draws_of(50, 8, Augmentation(crop_padding=2))
     flipped = draws_of(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
@@ -99,7 +97,7 @@ def is_cut(mixes):
     return (mixes.blend_N == 1) & (mixes.share_N < 1)
 
 
-def test_mixup_blends_whole_images_by_a_beta_distribution():
+def test_mixup_blends_images_by_a_beta_distribution():
     mixes = mixes_of(Augmentation(mixup=0.4), 20_000)
     assert not is_cut(mixes).any()
     assert torch.equal(mixes.share_N, mixes.blend_N)
@@ -131,9 +129,8 @@ def naive(own, partner, mixes, n):
     out = own.clone()
     for y in range(SIZE):
         for x in range(SIZE):
-            cut = (
-                mixes.top_N[n] <= y < mixes.bottom_N[n] and mixes.left_N[n] <= x < mixes.right_N[n]
-            )
+            in_rows = mixes.top_N[n] <= y < mixes.bottom_N[n]
+            cut = in_rows and mixes.left_N[n] <= x < mixes.right_N[n]
             share = 0.0 if cut else mixes.blend_N[n]
             out[:, y, x] = share * own[:, y, x] + (1 - share) * partner[:, y, x]
     return out
@@ -169,7 +166,7 @@ def epoch_of(augmentation, *, epoch=0, seed=0):
 AUGMENTED = Augmentation(2, True, 6, mixup=0.4, cutmix=1.0)
 
 
-def test_the_partner_is_the_next_of_the_epoch_with_its_own_augmentation():
+def test_partner_is_the_next_image_of_the_epoch():
     planned, batcher = epoch_of(AUGMENTED)
     plain, batcher_alone = epoch_of(Augmentation(2, True, 6))
     assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone

@@ -52,25 +52,16 @@ def test_weight_average_load_while_applied_replaces_it():
         assert model.weight.item() == 7
 
 
-def test_weight_average_can_begin_anew():
+@pytest.mark.parametrize("decay", [0.9, 0])
+def test_weight_average_begins_again_or_keeps_nothing_without_decay(decay):
     weight = torch.zeros(1)
-    average = WeightAverage(lambda: [weight], decay=0.9)
+    average = WeightAverage(lambda: [weight], decay=decay)
     average.update()
     weight.fill_(5)
     average.begin()
     assert average.updates == 0
     with average.applied():
         assert weight.item() == 5
-
-
-def test_weight_average_without_decay_keeps_nothing():
-    weight = torch.zeros(1)
-    average = WeightAverage(lambda: [weight], decay=0)
-    weight.fill_(5)
-    average.update()
-    with average.applied():
-        assert weight.item() == 5
-    assert average.updates == 0
 
 
 def test_weight_average_follows_a_replaced_buffer():
@@ -118,9 +109,6 @@ def test_lookahead_updates_weights_of_several_types():
     assert half.tolist() == single.tolist() == [0.5] * 3
 
 
-KINDS = ["average", "lookahead"]
-
-
 def evaluated(kind, of, change, *, updates=1):
     """The tensors as they are evaluated, after `change` and an update of half the distance."""
     if kind == "lookahead":
@@ -152,7 +140,7 @@ def test_average_mixes_statistics_and_complex_weights_and_copies_counts(kind, sh
     assert count == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["average", "lookahead"])
 def test_average_of_unchanged_tensors_keeps_them_bit_for_bit(kind):
     weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     before = weight.clone()

@@ -16,13 +16,17 @@ CPU = torch.device("cpu")
 CUDA = torch.device("cuda")
 
 
+def tiny(*, split_seed=0):
+    return image_set(DataChoice("tiny", split_seed=split_seed), CPU)
+
+
 @pytest.fixture
 def images():
-    return image_set(DataChoice("tiny"), CPU)
+    return tiny()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_pixels_are_normalised_by_channel(images, dtype):
+def test_batch_normalises_pixels_by_channel(images, dtype):
     batcher = Batcher(images, dtype=dtype, augmentation=Augmentation())
     x, labels = batcher.batch(torch.tensor([5, 2]))
     raw = images.rows_NP[[5, 2]].view(2, 32, 32, 3).permute(0, 3, 1, 2)
@@ -33,7 +37,7 @@ def test_pixels_are_normalised_by_channel(images, dtype):
     assert labels.tolist() == images.labels_N[[5, 2]].tolist()
 
 
-def test_a_training_batch_without_augmentation_is_the_plain_one(images):
+def test_training_batch_without_augmentation_equals_batch(images):
     batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
     epoch = plan(rows=range(20))
     x, labels = batcher.training_batch(epoch, slice(1, 9, 2))
@@ -55,7 +59,7 @@ def test_each_augmentation_changes_training_batches(images, augmentation):
 
 
 @pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
-def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed):
+def test_at_once_gives_the_same_batches(images, mixed):
     augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)
     batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
     epoch = plan(rows=range(20), augmentation=augmentation)
@@ -71,7 +75,7 @@ def test_an_epoch_augmented_at_once_has_the_same_batches(images, mixed):
         assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
 
 
-def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monkeypatch):
+def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):
     pinned = []
 
     def pin(values):
@@ -81,16 +85,8 @@ def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monke
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     meta = torch.device("meta")  # stands for a GPU: it has shapes and a place, no values
     batcher = Batcher(images, dtype=torch.float32, augmentation=Augmentation(), device=meta)
-    rows = torch.arange(20)
-    epoch = plan_epoch(
-        rows,
-        seed=0,
-        epoch=0,
-        image_size=32,
-        augmentation=Augmentation(),
-        device=meta,
-        home=CPU,
-    )
+    rows, shape = torch.arange(20), {"image_size": 32, "augmentation": Augmentation()}
+    epoch = plan_epoch(rows, seed=0, epoch=0, **shape, device=meta, home=CPU)
     assert (epoch.order_N.device, epoch.draws.flip_N.device) == (CPU, meta)
     for x, labels in (batcher.training_batch(epoch, slice(4)), batcher.batch(rows[:4])):
         assert (x.device, labels.device) == (meta, meta)
@@ -100,21 +96,13 @@ def test_images_of_the_host_go_to_the_device_through_pinned_memory(images, monke
     assert len(pinned) == 4  # what is at home is not pinned
 
 
-def tiny(*, split_seed=0):
-    return image_set(DataChoice("tiny", split_seed=split_seed), CPU)
-
-
-def test_holds_the_images_as_rows_of_bytes():
+def test_image_set_holds_rows_of_bytes():
     arrays = tiny_images.load(Path(), split_seed=0)
     images = tiny()
     assert images.rows_NP.dtype == torch.uint8
     assert torch.equal(images.rows_NP.view(-1, 32, 32, 3), torch.tensor(arrays.images_NHWC))
     assert torch.equal(images.labels_N, torch.tensor(arrays.labels_N))
-    assert {name: len(rows) for name, rows in images.splits.items()} == {
-        "train": 49,
-        "validation": 21,
-        "test": 13,
-    }
+    assert [len(rows) for rows in images.splits.values()] == [49, 21, 13]
 
 
 def test_image_set_is_loaded_once_a_process():
@@ -130,7 +118,7 @@ def test_image_set_keeps_two_sets_at_most():
     assert len(kept) <= 2
 
 
-def test_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
+def test_image_set_of_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
     def load(folder, *, split_seed):
         arrays = tiny_images.load(folder, split_seed=split_seed)
         arrays.images_NHWC.flags.writeable = False
@@ -143,7 +131,7 @@ def test_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
 
 
 @pytest.mark.parametrize(("size", "home"), [(499, "cuda"), (500, "cuda"), (501, "cpu")])
-def test_images_that_would_fill_a_gpu_stay_on_the_host(size, home):
+def test_home_of_large_images_is_the_host(size, home):
     assert home_of(size, CUDA, free=lambda device: 1000).type == home
     assert home_of(size, CPU).type == "cpu"
 

@@ -27,7 +27,7 @@ def built(settings):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_is_rebuilt_from_its_blueprint_and_weights(name):
+def test_build_rebuilds_every_model_from_its_weights(name):
     settings = settings_of(name)
     plan = blueprint_of(settings)
     assert plan.settings.keys() == MODELS[name].defaults.keys()
@@ -44,7 +44,7 @@ def test_every_model_is_rebuilt_from_its_blueprint_and_weights(name):
     assert torch.equal(model(x), original(x))
 
 
-def test_weights_of_another_model_are_told():
+def test_build_with_other_weights_raises():
     settings = settings_of("cnn")
     other = built(settings.model_copy(update={"width": 8})).state_dict()
     with pytest.raises(RuntimeError, match="size mismatch"):
@@ -66,7 +66,7 @@ def test_weights_of_another_model_are_told():
         ({"code": "import os"}, "code: unknown key 'code'"),
     ],
 )
-def test_what_cannot_be_built_is_refused(changes, message):
+def test_blueprint_rejects_what_cannot_be_built(changes, message):
     plan, faults = parse(Blueprint, PLAN | changes)
     assert plan is None
     with pytest.raises(SpecError, match=message):

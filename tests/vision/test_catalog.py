@@ -33,7 +33,7 @@ from tuner.vision.catalog import (
 from tuner.vision.sources._decoded import DecodedSet
 
 
-def test_importing_it_imports_nothing_heavy():
+def test_import_of_catalog_imports_nothing_heavy():
     heavy = {"torch", "numpy", "rich", "sklearn"}
     assert not heavy & ran("import tuner.vision.catalog").modules
 
@@ -41,17 +41,17 @@ def test_importing_it_imports_nothing_heavy():
 @pytest.mark.parametrize(
     ("package", "found"), [(models, MODELS), (datasets, DATASETS), (sources, SOURCES)]
 )
-def test_each_file_without_an_underscore_is_one_that_ships(package, found):
+def test_catalog_has_each_file_without_underscore(package, found):
     files = {path.stem for path in Path(package.__path__[0]).glob("[!_]*.py")}
     assert found.keys() - {"tiny"} == files
     assert len(files) >= 2
 
 
-def test_the_classifier_reports_its_metrics():
+def test_image_classifier_reports_the_metrics_of_the_catalog():
     assert load_trainable(IMAGE_CLASSIFIER).metrics == METRICS
 
 
-def test_a_model_is_known_by_its_reference():
+def test_model_info_of_shipped_and_foreign_references():
     assert model_info("cnn") is MODELS["cnn"]
     assert not any(info.foreign for info in MODELS.values())
     assert model_info("a.b:Net").foreign
@@ -72,26 +72,26 @@ def test_a_model_is_known_by_its_reference():
         (f"hf:{'x' * 200}", "x" * 60),
     ],
 )
-def test_images_of_the_users_own_have_a_name_for_folders(dataset, name):
+def test_short_name_is_a_valid_folder_name(dataset, name):
     assert short_name(dataset) == name
     build_spec({"name": name, "search": {"space": {"lr": 0.1}}, "num_samples": 1})
     DecodedSet(f"{name}-0123456789ab").path(Path("data"))
 
 
-def test_where_a_folder_lay_is_nobody_elses_business():
+def test_without_place_hides_the_path_of_a_folder():
     assert without_place("folder:/home/me/photos") == "folder:photos"
     assert without_place("hf:user/pets") == "hf:user/pets"
     assert without_place("digits") == "digits"
 
 
-def test_data_that_has_moved_is_a_folder_of_images_or_that_of_all_data():
+def test_moved_changes_the_folder_of_images_or_of_all_data():
     own = {"dataset": "folder:photos", "lr": 1}
     assert moved(own, "/there") == {"dataset": "folder:/there", "lr": 1}
     assert moved({"dataset": "cifar10"}, "/there") == {"dataset": "cifar10", "data_dir": "/there"}
     assert moved({}, "/there") == {"data_dir": "/there"}
 
 
-def test_what_ships_is_as_it_is_and_nothing_else_travels_before_it_is_decoded():
+def test_pinned_keeps_shipped_data_sets():
     choice = DataChoice("digits", split_seed=3)
     assert pinned(choice) == choice
     assert dataset_info(choice) is describe(choice) is DATASETS["digits"]
@@ -100,7 +100,7 @@ def test_what_ships_is_as_it_is_and_nothing_else_travels_before_it_is_decoded():
     assert archive_of("decoded:photos-1") == DecodedSet("photos-1")
 
 
-def test_a_folder_is_described_before_it_is_decoded_and_pinned_after(tmp_path):
+def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     choice = DataChoice(f"folder:{photos.write(tmp_path / 'photos')}", str(tmp_path), 16)
     before = dataset_info(choice)
     assert (before.mean, before.content, before.class_counts) == ((), "", (10, 10, 10))
@@ -115,7 +115,7 @@ def test_a_folder_is_described_before_it_is_decoded_and_pinned_after(tmp_path):
     assert len(arrays.splits["train"]) == before.train
 
 
-def test_what_cannot_be_had_is_one_error(tmp_path):
+def test_dataset_info_of_a_missing_folder_raises(tmp_path):
     with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
         dataset_info(DataChoice("folder:/gone"))
     with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):

@@ -8,7 +8,7 @@ from tuner.vision.collectives import Ranks
 CPU = torch.device("cpu")
 
 
-def test_one_rank_does_nothing():
+def test_one_rank_exchanges_nothing():
     ranks = Ranks(0, 1, CPU)
     model = nn.Linear(1, 1)
     assert ranks.wrapped(model, model) is model is ranks.synchronised(model)
@@ -18,7 +18,7 @@ def test_one_rank_does_nothing():
         pass
 
 
-def test_several_ranks_need_a_process_group():
+def test_ranks_without_a_process_group_raises():
     with pytest.raises(RuntimeError, match="process group"):
         Ranks(0, 2, CPU)
 

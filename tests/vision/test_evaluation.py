@@ -1,4 +1,4 @@
-"""What is measured of a trained model, as its Learner measures it."""
+"""Metrics of a trained model, as its Learner measures them."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ RECIPE = {"lr": 0.3, "width": 4, "test_time_flip": True, "metrics": ["balanced_a
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("recipe", [{}, {**RECIPE, "class_weights": "balanced"}])
-def test_measure_gives_what_the_learner_measures(dtype, recipe):
+def test_measure_equals_the_learners_test(dtype, recipe):
     learner, measured = both({"model": "cnn", "dtype": dtype, **recipe})
     assert measured == pytest.approx(learner.test())
     assert (measured["images"], measured["baseline"]) == (360, 37 / 360)

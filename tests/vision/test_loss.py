@@ -21,12 +21,12 @@ LOGITS_NK[:30] += 2 * torch.nn.functional.one_hot(LABELS_N[:30], CLASSES)
 LOGITS_NK[:, -1] -= 0.5  # rarely predicted
 
 
-def test_a_row_is_a_class_and_a_column_what_it_was_taken_for():
+def test_confusion_matrix_has_classes_in_rows():
     matrix = confusion_matrix(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), classes=2)
     assert matrix.tolist() == [[1, 1], [0, 1]]
 
 
-def test_they_are_sklearns():
+def test_measures_equal_those_of_sklearn():
     measures = Measures(OPTIONAL_METRICS, CLASSES)
     got = measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())
     predicted_N = LOGITS_NK.argmax(1)
@@ -45,13 +45,13 @@ def test_they_are_sklearns():
     assert got["top5_accuracy"] > (predicted_N == LABELS_N).double().mean()
 
 
-def test_a_class_that_nobody_has_or_predicts_does_not_count():
+def test_metrics_ignore_absent_classes():
     matrix = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
     assert balanced_accuracy(matrix) == pytest.approx((3 / 4 + 1) / 2)
     assert macro_f1(matrix) == pytest.approx((6 / 7 + 8 / 9) / 2)
 
 
-def test_counts_add_up_over_parts():
+def test_counts_of_parts_add_up():
     measures = Measures(OPTIONAL_METRICS, CLASSES)
     parts = [
         measures.counts(LOGITS_NK[rows], LABELS_N[rows]) for rows in (slice(17), slice(17, 60))
@@ -60,7 +60,7 @@ def test_counts_add_up_over_parts():
     assert len(parts[0]) == measures.size
 
 
-def test_only_what_is_named_is_counted():
+def test_measures_count_only_named_metrics():
     measures = Measures(("macro_f1",), CLASSES)
     assert [*measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())] == ["macro_f1"]
     nothing = Measures()
@@ -73,7 +73,7 @@ LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
 LABELS2_N = torch.tensor([0, 1])
 
 
-def test_what_is_minimised_is_smoothed_and_weighed_and_what_is_evaluated_is_not():
+def test_only_the_training_loss_is_smoothed_and_weighted():
     weights_K = torch.tensor([3.0, 1.0, 2.0])
     loss = CrossEntropy(torch.float32, smoothing=0.2, weights_K=weights_K)
     plain = F.cross_entropy(LOGITS2_NK, LABELS2_N, reduction="sum").item()
@@ -84,7 +84,7 @@ def test_what_is_minimised_is_smoothed_and_weighed_and_what_is_evaluated_is_not(
 
 
 @pytest.mark.parametrize("weights_K", [None, torch.tensor([3.0, 1.0, 2.0])])
-def test_shares_of_two_classes_are_their_losses_in_these_shares(weights_K):
+def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     loss = CrossEntropy(torch.float32, smoothing=0.1, weights_K=weights_K)
     other_N = torch.tensor([2, 1])
     own_NK, other_NK = F.one_hot(LABELS2_N, 3), F.one_hot(other_N, 3)
@@ -93,12 +93,12 @@ def test_shares_of_two_classes_are_their_losses_in_these_shares(weights_K):
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
 
-def test_the_sum_has_the_digits_of_the_weights():
+def test_training_loss_is_in_the_dtype_of_the_weights():
     loss = CrossEntropy(torch.float32)
     assert loss.training(LOGITS2_NK.bfloat16(), LABELS2_N).dtype == torch.float32
 
 
-def test_views_are_averaged():
+def test_evaluated_averages_the_views():
     flipping = CrossEntropy(torch.float32, test_time_flip=True)
     x_NCHW = torch.rand(2, 1, 4, 4)
     plain, mirrored = flipping.views(x_NCHW)
@@ -111,7 +111,7 @@ def test_views_are_averaged():
 
 
 @pytest.mark.parametrize("flip", [False, True])
-def test_shifted_images_weigh_as_much_together_as_the_image(flip):
+def test_evaluated_weighs_shifts_together_as_the_image(flip):
     """With the mirror images, the six views of airbench."""
     loss = CrossEntropy(torch.float32, test_time_flip=flip, test_time_shift=1)
     torch.manual_seed(0)
@@ -133,20 +133,20 @@ def test_shifted_images_weigh_as_much_together_as_the_image(flip):
     assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), wanted)
 
 
-def test_measures_are_counted_beside_and_told_as_means():
+def test_metrics_are_means_with_measures():
     loss = CrossEntropy(torch.float32, measures=Measures(("macro_f1",), 3))
     sums = loss.evaluated([LOGITS2_NK], LABELS2_N)
     assert sums.shape == loss.nothing(torch.device("cpu")).shape
-    told = loss.metrics(sums.tolist(), count=2)
-    assert told["loss"] == pytest.approx(F.cross_entropy(LOGITS2_NK, LABELS2_N).item())
-    assert told["accuracy"] == 0.5
-    assert told["macro_f1"] == pytest.approx(1 / 3)  # of the classes 1, 0 and 0
+    means = loss.metrics(sums.tolist(), count=2)
+    assert means["loss"] == pytest.approx(F.cross_entropy(LOGITS2_NK, LABELS2_N).item())
+    assert means["accuracy"] == 0.5
+    assert means["macro_f1"] == pytest.approx(1 / 3)  # of the classes 1, 0 and 0
 
 
 LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])
 
 
-def test_balanced_weighs_a_class_by_the_inverse_of_its_share():
+def test_class_weights_balanced_are_inverse_shares():
     weights_K = class_weights("balanced", LABELS, classes=3)
     assert weights_K.tolist() == pytest.approx([10 / 18, 10 / 9, 10 / 3])
     absent_K = class_weights("balanced", LABELS, classes=4)
@@ -154,7 +154,7 @@ def test_balanced_weighs_a_class_by_the_inverse_of_its_share():
 
 
 @pytest.mark.parametrize("setting", ["balanced", (1, 2, 5), (0, 0.5, 0.5)])
-def test_the_weights_of_the_images_are_1_in_the_mean(setting):
+def test_class_weights_have_mean_1_over_images(setting):
     weights_K = class_weights(setting, LABELS, classes=3)
     assert weights_K[LABELS].mean().item() == pytest.approx(1)
     if setting != "balanced":

@@ -1,4 +1,4 @@
-"""A network from elsewhere is tried before it trains: its faults are told, nothing is changed."""
+"""A foreign network is tried before it trains: its faults are reported, nothing changes."""
 
 import random
 from contextlib import nullcontext
@@ -48,14 +48,14 @@ def is_channels_last(model):
     return all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
 
 
-def test_the_channels_are_last_where_the_network_can():
+def test_fit_in_puts_the_channels_last_if_possible():
     model = tried("Plain", in_channels=3)
     assert is_channels_last(model)
     assert not model._forward_pre_hooks
 
 
 @pytest.mark.parametrize("in_channels", [1, 3])
-def test_what_flattens_with_view_gets_its_channels_first(in_channels):
+def test_fit_in_of_a_network_with_view_puts_the_channels_first(in_channels):
     model = tried("Small", in_channels=in_channels, width=6)
     if in_channels > 1:
         assert not is_channels_last(model)
@@ -68,11 +68,10 @@ def test_fit_in_leaves_weights_modes_and_generators():
     model = blueprint.initial()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.norm.eval()
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)
-    expected = torch.rand(1), random.random(), np.random.rand()
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    states = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
     fit_in(model, blueprint, context=nullcontext)
-    assert (torch.rand(1), random.random(), np.random.rand()) == expected
+    after = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+    assert after == states
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert (model.training, model.norm.training) == (True, False)
@@ -87,10 +86,7 @@ def test_fit_in_leaves_weights_modes_and_generators():
         ("torn", r"cannot be built for images of 1x8x8 \(RuntimeError: no weights for 5 classes\)"),
         ("no_network", r"must build a torch.nn.Module, and built function"),
         ("any_arguments", r"cannot take images of 1x8x8 \(RuntimeError: .*expected input"),
-        (
-            "missing",
-            r"cannot be built for images of 1x8x8 \(AttributeError: module 'own_networks' has no",
-        ),
+        ("missing", r"cannot be built for images of 1x8x8 \(AttributeError: module 'own_netw"),
     ],
 )
 def test_fit_in_of_a_broken_network_reports_one_fault(name, message):
@@ -118,18 +114,13 @@ def test_without_gradient_names_unreached_parameters(name, unused):
     assert without_gradient(model, plan(name), context=nullcontext) == []
 
 
-def test_layers_that_are_no_part_of_the_network_are_refused():
+def test_without_gradient_rejects_layers_in_a_list():
     model = tried("Listed")
     with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
         without_gradient(model, plan("Listed"), context=nullcontext)
 
 
-def test_an_image_that_is_too_small_is_told_in_its_own_words():
-    with pytest.raises(SpecError, match=r"for images of 1x3x3 \(RuntimeError: .*too small"):
-        tried("Small", image_size=3)
-
-
-def test_out_of_memory_is_no_fault_of_the_network(monkeypatch):
+def test_fit_in_propagates_out_of_memory(monkeypatch):
     blueprint = plan("Plain")
     model = blueprint.initial()
 
@@ -183,7 +174,7 @@ def made(**settings):
     )
 
 
-def test_its_weights_follow_from_the_seed_alone_and_disturb_no_other_draw():
+def test_new_model_draws_its_weights_from_the_seed_only():
     torch.manual_seed(3)
     one, drawn = made(model="cnn", width=4, seed=7), torch.rand(1)
     torch.manual_seed(3)
@@ -196,7 +187,7 @@ def test_its_weights_follow_from_the_seed_alone_and_disturb_no_other_draw():
 
 
 @pytest.mark.parametrize("count", [2, 1000])
-def test_it_learns_from_the_first_images_of_the_training_split_as_they_are(count, monkeypatch):
+def test_new_model_prepares_with_the_first_training_images(count, monkeypatch):
     monkeypatch.setattr(models, "PREPARING", count)
     images = image_set(DataChoice("tiny"), CPU)
     plain = Batcher(images, dtype=torch.float32, augmentation=Augmentation())

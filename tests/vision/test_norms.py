@@ -3,10 +3,12 @@ import pytest
 import real_ranks
 import tiny_images
 import torch
+from real_ranks import assert_equal, trained
 from test_image_classifier import TINY
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from tuner.testing.learner_contract import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
@@ -27,7 +29,7 @@ def layers():
     )
 
 
-def test_a_momentum_is_set_in_all_batch_norms_or_left():
+def test_set_norm_momentum_applies_to_all_batch_norms():
     model = layers()
     set_norm_momentum(model, None)
     assert [model[1].momentum, model[3].momentum] == [0.1, 0.1]
@@ -35,14 +37,14 @@ def test_a_momentum_is_set_in_all_batch_norms_or_left():
     assert [model[1].momentum, model[3].momentum] == [0.4, 0.4]
 
 
-def test_the_scales_of_norms_that_have_any():
+def test_norm_scales_names_existing_scales():
     assert norm_scales(layers(), train=False) == {"1.weight", "2.weight"}
     assert norm_scales(layers(), train=True) == frozenset()
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("freeze", [{}, {"freeze": "features.1", "unfreeze_epoch": 1}])
-def test_scales_that_do_not_train_stay_1_and_all_else_trains(norm, freeze):
+def test_train_norm_scales_false_keeps_only_scales(norm, freeze):
     learner = ImageClassifier({"train_norm_scales": False, "norm": norm, **freeze}, SMALL)
     before = {name: p.detach().clone() for name, p in learner.model.named_parameters()}
     for _ in range(2):
@@ -60,20 +62,10 @@ def learner(rank=0, world_size=1, **settings):
     return ImageClassifier(settings, SETTINGS, rank=rank, world_size=world_size)
 
 
-def two_epochs(made):
-    reports = [made.step() for _ in range(2)]
-    return {"reports": reports, "model": made.state_dict()["model"]}
-
-
 def as_one(rank):
-    with norms_over_ranks.on_the_host():
-        return two_epochs(learner(rank, 2))
-
-
-def one_has_no_images(rank):
     """16 and then 1 of 49 images: in the last batch of an epoch rank 1 has none."""
     with norms_over_ranks.on_the_host():
-        return two_epochs(learner(rank, 2, batch_size=16))
+        return trained(learner(rank, 2))
 
 
 def refusing(made, most, failures):
@@ -95,7 +87,7 @@ def out_of_memory_on_rank_1(rank):
         made, failures = learner(rank, 2), []
         if rank == 1:
             refusing(made, 3, failures)
-        return {**two_epochs(made), "failures": failures}
+        return {**trained(made), "failures": failures}
 
 
 def out_of_memory_in_the_second_step(rank):
@@ -112,10 +104,7 @@ def out_of_memory_in_the_second_step(rank):
         return {"failures": failures, "sizes": [made.step()["micro_batch_size"] for _ in range(2)]}
 
 
-CASES = (
-    *(as_one, one_has_no_images),
-    *(out_of_memory_on_rank_1, out_of_memory_in_the_second_step),
-)
+CASES = (as_one, out_of_memory_on_rank_1, out_of_memory_in_the_second_step)
 
 
 @pytest.fixture(scope="module")
@@ -123,42 +112,27 @@ def results(tmp_path_factory):
     return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
-def assert_equals(result, alone):
-    for got, wanted in zip(result["reports"], alone["reports"], strict=True):
-        for name in ("train_loss", "val_loss", "val_accuracy"):
-            assert got[name] == pytest.approx(wanted[name], rel=1e-9)
-    for key, value in alone["model"].items():
-        assert (result["model"][key] - value).abs().max() <= 1e-9, key
-
-
-def test_two_ranks_are_one_process(results):
-    alone = two_epochs(learner())
+def test_shared_norms_of_two_ranks_equal_one_process(results):
+    alone = trained(learner())
     for result in results:
-        assert_equals(result["as_one"], alone)
+        assert_equal(result["as_one"], alone, rel=1e-9, most=1e-9)
 
 
-def test_images_that_a_rank_only_computes_count_nowhere(results):
-    alone = two_epochs(learner(batch_size=16))
-    for result in results:
-        assert_equals(result["one_has_no_images"], alone)
-
-
-def test_a_rank_that_runs_out_while_others_wait_in_a_norm_is_agreed_with(results):
+def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
     first, second = (result["out_of_memory_on_rank_1"] for result in results)
     assert (first["failures"], second["failures"]) == ([], [8, 4])
     for result in (first, second):
         assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
-    for key, value in first["model"].items():
-        assert torch.equal(value, second["model"][key]), key
+    assert same(first["state"], second["state"])
 
 
-def test_what_the_optimizer_takes_in_its_first_step_is_found_before_the_second(results):
+def test_out_of_memory_after_the_first_step_is_agreed_among_ranks(results):
     first, second = (result["out_of_memory_in_the_second_step"] for result in results)
     assert (first["failures"], second["failures"]) == ([], [8, 4])
     assert first["sizes"] == second["sizes"] == [2, 2]
 
 
-def test_layers_keep_what_they_are_called_and_have():
+def test_shared_over_ranks_keeps_names_and_parameters():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Sequential(nn.BatchNorm2d(4)))
     weights, names = list(model.parameters()), list(model.state_dict())
     shared = shared_over_ranks(model)
@@ -179,7 +153,7 @@ def test_resting_and_uncounted_restore_the_norms():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_images_that_do_not_count_stay_of_their_type_and_size(dtype, monkeypatch):
+def test_uncounted_images_keep_their_dtype_and_scale(dtype, monkeypatch):
     exchanged = []
 
     def forward(self, x):

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from test_image_classifier import quick
+from tiny_images import TINY
 from torch import nn
 
 from tuner.testing.learner_contract import same
@@ -14,7 +15,6 @@ NONE = Hardware("cpu", bf16=False, fp16=False)
 A100 = Hardware("cuda", bf16=True, fp16=True)
 V100 = Hardware("cuda", bf16=False, fp16=True)
 P100 = Hardware("cuda", bf16=False, fp16=False)
-TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 3, "lr": 0.1}
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 

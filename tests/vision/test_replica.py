@@ -7,17 +7,15 @@ import pytest
 import real_ranks
 import tiny_images
 import torch
+from real_ranks import assert_equal, trained
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.vision import replica
+from tuner.vision.catalog import DATASETS
 from tuner.vision.collectives import Ranks
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.replica import (
-    CUDA_EVALUATION_BATCH,
-    EVALUATION_BATCH,
-    Setup,
-)
+from tuner.vision.replica import CUDA_EVALUATION_BATCH, EVALUATION_BATCH, Setup
 
 EXACT = {**tiny_images.EXACT, "epochs": 2}
 
@@ -33,17 +31,12 @@ def short_of_memory(learner, most, failures):
     learner.model.register_forward_pre_hook(refuse)
 
 
-def two_epochs(learner):
-    reports = [learner.step() for _ in range(2)]
-    return {"reports": reports, "model": learner.state_dict()["model"]}
-
-
 def out_of_memory_on_rank_1(rank):
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     failures = []
     if rank == 1:
         short_of_memory(learner, 3, failures)
-    return {**two_epochs(learner), "failures": failures}
+    return {**trained(learner), "failures": failures}
 
 
 def nothing_fits_on_rank_1(rank):
@@ -65,7 +58,7 @@ def overlapping(rank):
     hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
     smallest = Ranks.smallest
     Ranks.smallest = lambda self, value: agreed.append(value) or smallest(self, value)
-    result = {**two_epochs(learner), "agreed": agreed}
+    result = {**trained(learner), "agreed": agreed}
     Ranks.smallest = smallest
     hook.remove()
     assert DistributedDataParallel in ran
@@ -83,13 +76,13 @@ def compiled(rank):
 
     with patch.object(torch, "compile", partial(torch.compile, backend=backend)):
         learner = ImageClassifier({"compile": True}, EXACT, rank=rank, world_size=2)
-        return {**two_epochs(learner), "shapes": shapes}
+        return {**trained(learner), "shapes": shapes}
 
 
 @pytest.mark.parametrize(
     ("device", "images"), [("cpu", EVALUATION_BATCH), ("cuda", CUDA_EVALUATION_BATCH)]
 )
-def test_what_is_evaluated_at_once_goes_by_the_device(device, images):
+def test_evaluation_batch_depends_on_the_device(device, images):
     ranks = Ranks(0, 1, torch.device(device))
     assert Setup(None, None, ranks, None, None, None).evaluation_batch == images
 
@@ -102,41 +95,36 @@ def results(tmp_path_factory):
     return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
-def assert_equals_one_process(result):
-    alone = two_epochs(ImageClassifier({}, EXACT))
-    for got, wanted in zip(result["reports"], alone["reports"], strict=True):
-        for name in ("train_loss", "val_loss", "val_accuracy"):
-            assert got[name] == pytest.approx(wanted[name], rel=1e-11)
-    for key, value in alone["model"].items():
-        assert (result["model"][key] - value).abs().max() <= 1e-12, key
+@pytest.fixture(scope="module")
+def alone():
+    with patch.dict(DATASETS, tiny=tiny_images.INFO):
+        return trained(ImageClassifier({}, EXACT))
 
 
-def test_all_go_with_the_rank_that_has_the_least_memory(results):
+def test_all_ranks_use_the_smallest_micro_batch(results, alone):
     first, second = (result["out_of_memory_on_rank_1"] for result in results)
     assert first["failures"] == []
     assert second["failures"] == [8, 4]
     for result in (first, second):
         assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
-        assert_equals_one_process(result)
+        assert_equal(result, alone)
 
 
-def test_where_one_cannot_go_on_all_end_with_out_of_memory(results):
+def test_all_ranks_end_if_one_is_out_of_memory(results):
     first, second = (result["nothing_fits_on_rank_1"] for result in results)
     assert "on another rank" in first
     assert second == "CUDA out of memory."
 
 
-def test_overlapping_the_exchange_changes_nothing(results):
+def test_overlapping_exchange_equals_one_process(results, alone):
     for result in results:
-        case = result["overlapping"]
         # On a size, and that all parameters are used: before the first of 6 steps, and again once
         # the optimizer has its state
-        assert case["agreed"] == [3, 1, 3, 1]
-        assert_equals_one_process(case)
+        assert result["overlapping"]["agreed"] == [3, 1, 3, 1]
+        assert_equal(result["overlapping"], alone)
 
 
-def test_a_compiled_network_has_one_shape_and_its_gradients_are_the_batchs(results):
+def test_compiled_network_has_one_shape_and_equals_one_process(results, alone):
     for result in results:
-        case = result["compiled"]
-        assert case["shapes"] == [{8}]
-        assert_equals_one_process(case)
+        assert result["compiled"]["shapes"] == [{8}]
+        assert_equal(result["compiled"], alone)

@@ -12,7 +12,7 @@ def plan(name, **settings):
     return Blueprint(name=name, settings=settings, **shape)
 
 
-def test_each_stage_has_its_shape_and_its_parameters():
+def test_summary_has_shapes_and_parameters_of_stages():
     summary = summary_of(blueprint_of(ClassifierSettings(model="cnn", width=4)))
     stages = {stage.name: stage for stage in summary.stages}
     assert stages["features.0"] == StageSummary("features.0", "Conv2d", (4, 8, 8), 36)
@@ -24,19 +24,19 @@ def test_each_stage_has_its_shape_and_its_parameters():
     assert summary.mib == pytest.approx(4 * total / 2**20)
 
 
-def test_what_is_frozen_does_not_train():
+def test_summary_leaves_out_frozen_parameters():
     settings = blueprint_of(ClassifierSettings(model="cnn", width=4))
     summary = summary_of(settings, frozen=("features",))
     assert summary.trainable == 170 < summary.parameters
 
 
-def test_blocks_are_stages_and_containers_are_opened():
+def test_summary_opens_containers_but_no_blocks():
     names = [stage.name for stage in summary_of(plan("resnet20", norm="batch")).stages]
     assert names[0] == "stem"
     assert names[3:12] == [f"blocks.{number}" for number in range(9)]
 
 
-def test_a_network_of_the_users_own_is_summed_up_as_it_will_train():
+def test_summary_of_a_custom_network_has_its_layers():
     summary = summary_of(plan(own("Small"), model_args={"width": 6}))
     assert [(s.name, s.output) for s in summary.stages] == [
         ("conv", (6, 8, 8)),
@@ -48,7 +48,7 @@ def test_a_network_of_the_users_own_is_summed_up_as_it_will_train():
     assert summary.stages[-1].parameters == 250
 
 
-def test_what_nothing_calls_and_what_belongs_to_no_stage_is_there():
+def test_summary_includes_uncalled_parts_and_own_parameters():
     summary = summary_of(plan(own("Unused"), model_args={}), frozen=("aside.bias",))
     assert summary.unused == ("aside.weight",)
     stages = summary.stages
@@ -58,19 +58,19 @@ def test_what_nothing_calls_and_what_belongs_to_no_stage_is_there():
     )
 
 
-def test_shared_parameters_count_once():
+def test_summary_counts_shared_parameters_once():
     summary = summary_of(plan(own("Sharing"), model_args={}))
     assert len(summary.stages) > 3
     assert sum(stage.parameters for stage in summary.stages) == summary.parameters
 
 
-def test_outputs_of_several_tensors_are_shown_by_their_first():
+def test_summary_shows_the_first_of_several_outputs():
     stages = summary_of(plan(own("Several"), model_args={})).stages
     outputs = {stage.name: stage.output for stage in stages}
     assert (outputs["pair"], outputs["nested"]) == ((3, 2), (4,))
     assert outputs["nothing"] == outputs["empty"] == ()
 
 
-def test_a_network_that_cannot_be_trained_is_refused():
+def test_summary_of_a_broken_network_raises():
     with pytest.raises(SpecError, match="must return 2 x 10 logits"):
         summary_of(plan(own("wide"), model_args={}))

@@ -1,4 +1,5 @@
 import pytest
+import tiny_images
 import torch
 from safetensors.torch import save_file
 from torch import nn
@@ -16,7 +17,7 @@ from tuner.vision.transfer import (
     start_from,
 )
 
-TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 4, "lr": 0.1}
+TINY = {**tiny_images.TINY, "epochs": 4}
 
 
 def model(classes=10, width=4):

@@ -52,6 +52,8 @@ def load(folder: Path, *, split_seed: int) -> ImageArrays:
 INFO = info(load, train=49, validation=21, test=13)
 
 
+TINY = {"dataset": "tiny", "model": "cnn", "width": 4, "batch_size": 16, "epochs": 3, "lr": 0.1}
+
 # A model of two processes and of one are equal in this: no rounding, no norm over a batch
 EXACT = {
     "model": "cnn",

@@ -1,4 +1,4 @@
-"""What a model consists of: its stages, the shapes that they return, and their parameters."""
+"""The stages of a model, the shapes of their outputs, and their parameters."""
 
 # N batch, C channels, H W pixels
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """A part of a model. output: the shape for one image, () where nothing calls it."""
+    """A part of a model. output: the shape for one image, () if nothing calls it."""
 
     name: str
     kind: str
@@ -33,8 +33,8 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """parameters: how many there are; trainable: how many of them are to train; mib: what they
-    take; unused: the names of those that no gradient reaches, of a network from elsewhere.
+    """parameters, trainable: their numbers. mib: their memory. unused: the names of those that no
+    gradient reaches, of a foreign network.
     """
 
     stages: tuple[StageSummary, ...]
@@ -47,8 +47,8 @@ class ModelSummary:
 def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary:
     """The summary of the model that `plan` builds, after a pass of blank images through it.
 
-    frozen: patterns of parameters that do not train, as the setting `freeze` has them. Raises
-    SpecError for a network from elsewhere that cannot be built or trained.
+    frozen: patterns of parameters that do not train, as in the setting `freeze`. Raises SpecError
+    for a foreign network that cannot be built or trained.
     """
     with seeded(0):
         model = plan.initial()
@@ -71,7 +71,7 @@ def _stages(model: nn.Module, plan: Blueprint) -> Iterator[StageSummary]:
     parts = dict(_parts(model))
     shapes = _shapes(model, plan, parts)
     counted: set[int] = set()
-    for name in sorted(parts, key=lambda name: name not in shapes):  # those that are called first
+    for name in sorted(parts, key=lambda name: name not in shapes):  # called parts first
         part = parts[name]
         own = [p for p in part.parameters() if id(p) not in counted]
         counted |= {*map(id, own)}
@@ -96,29 +96,21 @@ def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]
 def _shapes(
     model: nn.Module, plan: Blueprint, parts: dict[str, nn.Module]
 ) -> dict[str, tuple[int, ...]]:
-    """What each part returns for an image, in the order in which they are called."""
+    """The shape of each part's output for an image, in the order of the calls."""
     shapes: dict[str, tuple[int, ...]] = {}
 
-    def note(name: str) -> Any:
-        def hook(module: nn.Module, inputs: object, output: object) -> None:
-            shapes.setdefault(name, _shape(output))
+    def note(name: str, module: nn.Module, inputs: object, output: object) -> None:
+        shapes.setdefault(name, _shape(output))
 
-        return hook
-
-    hooks = [part.register_forward_hook(note(name)) for name, part in parts.items()]
-    was_training = model.training
-    try:
-        with torch.no_grad(), seeded(0):
-            model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
-    finally:
-        model.train(was_training)
-        for hook in hooks:
-            hook.remove()
+    for name, part in parts.items():
+        part.register_forward_hook(partial(note, name))
+    with torch.no_grad(), seeded(0):
+        model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
     return shapes
 
 
 def _shape(output: object) -> tuple[int, ...]:
-    """The shape for one image of what a module returns; of several tensors, the first one's."""
+    """The shape for one image of a module's output; of several tensors, the first one's."""
     while isinstance(output, tuple | list | dict) and output:
         output = next(iter(output.values() if isinstance(output, dict) else output))
     return tuple(output.shape[1:]) if isinstance(output, Tensor) else ()

@@ -1,4 +1,4 @@
-"""A folder that is made once: whole or not at all, whoever else wants it."""
+"""Folders and archives that are made once, complete or not at all."""
 
 import hashlib
 import os
@@ -64,7 +64,7 @@ def test_archive_is_not_missing_beside_its_extracted_folder(archive, folder, nam
     assert not archive.is_in(folder)
 
 
-def test_an_archive_is_equal_on_the_node_that_receives_it(archive, folder, tmp_path):
+def test_write_gives_another_node_an_equal_archive(archive, folder, tmp_path):
     archive.fetch(tmp_path)
     contents = archive.contents(tmp_path)
     archive.write(folder, lambda: [each.data for each in contents], origin="a node")
@@ -72,7 +72,7 @@ def test_an_archive_is_equal_on_the_node_that_receives_it(archive, folder, tmp_p
     assert archive.verified(folder) == folder / archive.name
 
 
-def test_what_is_cut_short_or_breaks_off_is_not_kept(archive, folder):
+def test_write_of_incomplete_content_keeps_nothing(archive, folder):
     def breaking():
         yield CONTENT[:9]
         raise ConnectionError("the node is gone")
@@ -97,7 +97,7 @@ def test_write_by_several_threads_writes_once(archive, folder):
     assert asked == [1]
 
 
-def test_another_file_of_that_name_is_named_and_left(archive, folder):
+def test_verified_of_another_file_raises_and_leaves_it(archive, folder):
     folder.mkdir(parents=True)
     (folder / archive.name).write_bytes(b"x")
     with pytest.raises(DataError, match="delete it, and it is downloaded from"):
@@ -105,7 +105,7 @@ def test_another_file_of_that_name_is_named_and_left(archive, folder):
     assert (folder / archive.name).read_bytes() == b"x"
 
 
-def test_all_users_of_a_folder_that_is_shared_can_read_it(archive, folder):
+def test_fetch_makes_a_file_that_all_users_can_read(archive, folder):
     before = os.umask(0o022)
     try:
         archive.fetch(folder)
@@ -114,14 +114,13 @@ def test_all_users_of_a_folder_that_is_shared_can_read_it(archive, folder):
     assert (folder / archive.name).stat().st_mode & 0o777 == 0o644
 
 
-def test_a_wrong_md5_leaves_nothing(archive, folder):
-    wrong = replace(archive, md5="0123")
+def test_fetch_of_a_wrong_md5_leaves_nothing(archive, folder):
     with pytest.raises(DataError, match=f"file:.* has MD5 {archive.md5}, published is 0123"):
-        wrong.fetch(folder)
+        replace(archive, md5="0123").fetch(folder)
     assert [path.name for path in folder.iterdir()] == [f".{archive.name}.lock"]
 
 
-def test_a_failure_leaves_nothing_and_what_was_there(archive, folder, tmp_path):
+def test_fetch_that_fails_leaves_other_files(archive, folder, tmp_path):
     folder.mkdir(parents=True)
     (folder / "another").write_bytes(b"old")
     (tmp_path / "remote").unlink()

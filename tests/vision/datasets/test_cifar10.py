@@ -24,7 +24,7 @@ def check(arrays):
         assert np.array_equal(arrays.labels_N[rows], labels)
 
 
-def test_the_published_figures():
+def test_official_source_has_the_published_figures():
     assert OFFICIAL.url == "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
     assert OFFICIAL.md5 == "c32a1d4ab5d03f1284b67883e8d87530"
     info = DATASETS["cifar10"]
@@ -32,13 +32,15 @@ def test_the_published_figures():
     assert (info.validation, info.test) == (OFFICIAL.validation, OFFICIAL.images_a_file)
 
 
-def test_reads_the_archive_in_place(tmp_path):
+def test_load_decodes_the_archive_once_and_in_place(tmp_path):
     source = write_archive(tmp_path / ARCHIVE)
     check(load(tmp_path, split_seed=0, source=source))
     assert not (tmp_path / EXTRACTED).exists()
+    (tmp_path / ARCHIVE).unlink()
+    check(load(tmp_path, split_seed=0, source=source))
 
 
-def test_reads_the_extracted_folder(tmp_path):
+def test_load_reads_the_extracted_folder(tmp_path):
     source = write_archive(tmp_path / "elsewhere" / ARCHIVE)
     (tmp_path / EXTRACTED).mkdir()
     for number, name in enumerate(NAMES):
@@ -46,35 +48,19 @@ def test_reads_the_extracted_folder(tmp_path):
     check(load(tmp_path, split_seed=0, source=source))
 
 
-def test_downloads_when_nothing_is_there(tmp_path):
-    source = write_archive(tmp_path / "remote" / ARCHIVE)
-    source = replace(source, url=(tmp_path / "remote" / ARCHIVE).as_uri())
-    check(load(tmp_path / "new" / "folder", split_seed=0, source=source))
-    assert (tmp_path / "new" / "folder" / ARCHIVE).is_file()
-
-
-def test_splits(tmp_path):
+def test_load_splits_by_the_seed_and_keeps_the_official_test(tmp_path):
     source = write_archive(tmp_path / ARCHIVE)
     arrays = load(tmp_path, split_seed=0, source=source)
     train, validation, test = (arrays.splits[k] for k in ("train", "validation", "test"))
     assert np.array_equal(test, np.arange(5 * IMAGES_A_FILE, 6 * IMAGES_A_FILE))
-    assert np.array_equal(
-        np.sort(np.concatenate([train, validation])), np.arange(5 * IMAGES_A_FILE)
-    )
+    assert sorted([*train, *validation]) == [*range(5 * IMAGES_A_FILE)]
     assert np.bincount(arrays.labels_N[validation]).tolist() == [2] * 10
     other = load(tmp_path, split_seed=1, source=source).splits
     assert not np.array_equal(other["validation"], validation)
     assert np.array_equal(other["test"], test)
 
 
-def test_load_decodes_once(tmp_path):
-    source = write_archive(tmp_path / ARCHIVE)
-    load(tmp_path, split_seed=0, source=source)
-    (tmp_path / ARCHIVE).unlink()
-    check(load(tmp_path, split_seed=0, source=source))
-
-
-def test_a_read_only_folder_is_decoded_into_the_cache(tmp_path, monkeypatch):
+def test_load_of_a_read_only_folder_decodes_into_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "cache"))
     monkeypatch.setattr(cifar10.os, "access", lambda path, mode: False)
     source = write_archive(tmp_path / "shared" / ARCHIVE)
@@ -83,7 +69,7 @@ def test_a_read_only_folder_is_decoded_into_the_cache(tmp_path, monkeypatch):
     assert list((tmp_path / "cache").glob(f"*/{DECODED}"))
 
 
-def test_without_data_and_network_the_message_names_url_and_folder(tmp_path):
+def test_load_without_data_and_network_names_url_and_folder(tmp_path):
     source = replace(OFFICIAL, url="file:///nowhere/cifar.tar.gz")
     with pytest.raises(DataError) as caught:
         load(tmp_path, split_seed=0, source=source)
@@ -91,7 +77,7 @@ def test_without_data_and_network_the_message_names_url_and_folder(tmp_path):
         assert part in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_made_is_a_data_error(tmp_path):
+def test_load_into_an_impossible_folder_raises(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be read or stored"):
         load(tmp_path / "file" / "below", split_seed=0)
@@ -104,7 +90,7 @@ def test_a_folder_that_cannot_be_made_is_a_data_error(tmp_path):
         (b"\x0b" * 3073 * IMAGES_A_FILE, "label above 9"),
     ],
 )
-def test_a_damaged_file_is_refused_and_leaves_nothing(tmp_path, content, message):
+def test_load_of_a_damaged_file_raises_and_leaves_nothing(tmp_path, content, message):
     source = write_archive(tmp_path / ARCHIVE, files={"data_batch_3.bin": content})
     with pytest.raises(DataError, match=message):
         load(tmp_path, split_seed=0, source=source)
@@ -112,7 +98,7 @@ def test_a_damaged_file_is_refused_and_leaves_nothing(tmp_path, content, message
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_load_names_a_missing_file(tmp_path):
     write_archive(tmp_path / "whole" / ARCHIVE)
     with (
         tarfile.open(tmp_path / "whole" / ARCHIVE) as whole,
@@ -125,19 +111,18 @@ def test_a_missing_file_is_named(tmp_path):
         load(tmp_path, split_seed=0, source=replace(OFFICIAL, md5=md5, images_a_file=40))
 
 
-def test_a_hostile_archive_writes_nowhere(tmp_path):
-    outside = tarfile.TarInfo("../../escaped")
-    outside.size = 1
-    absolute = tarfile.TarInfo(str(tmp_path / "absolute"))
-    absolute.size = 1
+def test_load_of_a_hostile_archive_writes_nowhere_else(tmp_path):
+    members = [tarfile.TarInfo(name) for name in ("../../escaped", str(tmp_path / "absolute"))]
+    for member in members:
+        member.size = 1
     folder = tmp_path / "a" / "b"
-    source = write_archive(folder / ARCHIVE, extra=[outside, absolute])
+    source = write_archive(folder / ARCHIVE, extra=members)
     check(load(folder, split_seed=0, source=source))
     assert not (tmp_path / "escaped").exists()
     assert not (tmp_path / "absolute").exists()
 
 
-def test_a_link_in_the_archive_is_refused(tmp_path):
+def test_load_of_an_archive_with_a_link_raises(tmp_path):
     (tmp_path / "secret").write_bytes(b"\0" * 3073 * IMAGES_A_FILE)
     link = tarfile.TarInfo(f"{EXTRACTED}/{cifar10.TEST_FILE}")  # the later of two members counts
     link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
@@ -150,7 +135,7 @@ def load_and_check(folder, source):
     check(load(folder, split_seed=0, source=source))
 
 
-def test_several_processes_at_once_download_and_decode_once(tmp_path):
+def test_load_by_several_processes_downloads_and_decodes_once(tmp_path):
     source = write_archive(tmp_path / "remote" / ARCHIVE)
     source = replace(source, url=(tmp_path / "remote" / ARCHIVE).as_uri())
     context = multiprocessing.get_context("fork")

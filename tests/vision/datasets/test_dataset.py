@@ -24,7 +24,7 @@ LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(np.array)
 
 
 @given(LABELS, st.data())
-def test_a_sample_has_the_count_and_every_class_in_its_share(labels, data):
+def test_stratified_sample_has_each_class_in_its_share(labels, data):
     count = data.draw(st.integers(0, len(labels)))
     chosen = stratified_sample(labels, count, rng=np.random.default_rng(0))
     assert len(set(chosen.tolist())) == count
@@ -34,7 +34,7 @@ def test_a_sample_has_the_count_and_every_class_in_its_share(labels, data):
 
 
 @given(LABELS, st.data(), st.integers(0, 2**32))
-def test_the_three_splits_are_a_partition_and_repeat(labels, data, seed):
+def test_split_train_validation_test_is_a_repeatable_partition(labels, data, seed):
     test = data.draw(st.integers(0, len(labels)))
     validation = data.draw(st.integers(0, len(labels) - test))
     sizes = {"validation": validation, "test": test}
@@ -47,8 +47,9 @@ def test_the_three_splits_are_a_partition_and_repeat(labels, data, seed):
 
 def test_stratified_sample_differs_by_seed():
     labels = np.arange(100) % 4
-    first = stratified_sample(labels, 40, rng=np.random.default_rng(0))
-    second = stratified_sample(labels, 40, rng=np.random.default_rng(1))
+    first, second = (
+        stratified_sample(labels, 40, rng=np.random.default_rng(seed)) for seed in (0, 1)
+    )
     assert not np.array_equal(first, second)
 
 
@@ -61,7 +62,7 @@ def test_stratified_sample_differs_by_seed():
         ("~/mine", None, "/home/me/mine"),
     ],
 )
-def test_data_folder(data_dir, variable, expected, monkeypatch):
+def test_data_folder_prefers_setting_then_environment(data_dir, variable, expected, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("TUNER_DATA", variable or "")
     assert data_folder(data_dir) == Path(expected)
@@ -86,7 +87,7 @@ def test_state_of_a_shipped_dataset_has_no_description():
     assert DATA not in ImageClassifier({}, constants).state_dict()
 
 
-def test_a_state_tells_the_data_and_loads_as_weights_only(place, tmp_path):
+def test_state_of_a_folder_describes_its_data(place, tmp_path):
     first = learner(place)
     first.step()
     torch.save(first.state_dict(), tmp_path / "state")
@@ -102,19 +103,15 @@ def test_a_state_tells_the_data_and_loads_as_weights_only(place, tmp_path):
         info.load(tmp_path, split_seed=0)
 
 
-def test_other_images_are_refused(place):
+def test_load_state_dict_rejects_changed_images(place):
     state = learner(place).state_dict()
     photos.write(place, each=13)
-    with pytest.raises(DataError) as error:
+    counts = r"26 / 5 / 5 images of 3 classes, 8 px; now 27 / 6 / 6 images of 3 classes, 8 px"
+    with pytest.raises(DataError, match=counts):
         learner(place).load_state_dict(state)
-    assert str(error.value) == (
-        "photos, a folder of images: these are not the images that the checkpoint was trained on "
-        "(26 / 5 / 5 images of 3 classes, 8 px; now 27 / 6 / 6 images of 3 classes, 8 px), so its "
-        "splits are others"
-    )
 
 
-def test_the_same_images_may_lie_elsewhere(place, tmp_path):
+def test_load_state_dict_accepts_moved_images(place, tmp_path):
     state = learner(place).state_dict()
     moved = place.rename(tmp_path / "elsewhere")
     for path in moved.rglob("*.jpg"):
@@ -122,7 +119,7 @@ def test_the_same_images_may_lie_elsewhere(place, tmp_path):
     learner(moved).load_state_dict(state)
 
 
-def test_pixels_are_normalised_as_those_that_it_was_trained_on(place):
+def test_load_state_dict_normalises_as_in_training(place):
     usual, other = learner(place), learner(place)
     state = usual.state_dict()
     mean_C, std_C = (torch.tensor(state[DATA][name]) for name in ("mean", "std"))
@@ -143,13 +140,13 @@ def evaluated_on(made):
     return torch.cat(seen)
 
 
-def test_a_damaged_description_is_told():
-    for said in (3, {"classes": []}, {"strange": 1}):
-        with pytest.raises(CheckpointError, match="description of its data is damaged"):
-            info_in({DATA: said})
+@pytest.mark.parametrize("data", [3, {"classes": []}, {"strange": 1}])
+def test_info_in_a_damaged_description_raises(data):
+    with pytest.raises(CheckpointError, match="description of its data is damaged"):
+        info_in({DATA: data})
 
 
-def test_a_config_names_no_data_of_its_own(place):
-    for name in (f"folder:{place}", "their_module:load"):
-        with pytest.raises(SpecError, match="dataset: may only be searched among those that ship"):
-            ImageClassifier({"dataset": name}, SETTINGS)
+@pytest.mark.parametrize("name", ["folder:photos", "their_module:load"])
+def test_image_classifier_rejects_a_config_with_custom_data(name):
+    with pytest.raises(SpecError, match="dataset: may only be searched among those that ship"):
+        ImageClassifier({"dataset": name}, SETTINGS)

@@ -19,7 +19,7 @@ def arrays():
     return digits.load(Path("unused"), split_seed=0)
 
 
-def test_pixels_and_labels_are_scikit_learns(arrays):
+def test_load_gives_pixels_and_labels_of_scikit_learn(arrays):
     expected = load_digits()
     assert np.array_equal(arrays.images_NHWC[..., 0], expected.images * digits.PIXEL_SCALE)
     assert np.array_equal(arrays.labels_N, expected.target)
@@ -33,12 +33,12 @@ def test_digits_baseline_is_the_share_of_the_largest_class(seed):
     assert np.bincount(labels_N).max() / len(labels_N) == DATASETS["digits"].baseline
 
 
-def test_without_scikit_learns_file_its_function_is_used(arrays, monkeypatch):
+def test_load_without_the_file_uses_scikit_learns_function(arrays, monkeypatch):
     monkeypatch.setattr(digits, "find_spec", lambda name: None)
     assert np.array_equal(digits.load(Path("unused"), split_seed=0).images_NHWC, arrays.images_NHWC)
 
 
-def test_loading_does_not_import_scikit_learn():
+def test_load_imports_no_scikit_learn():
     code = (
         "from pathlib import Path; from tuner.vision.datasets.digits import load\n"
         "load(Path(), split_seed=0)"

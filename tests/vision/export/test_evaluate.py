@@ -1,4 +1,4 @@
-"""The test split, measured once, with a Learner that is as good as its state says."""
+"""The test split, measured once, with a Learner whose accuracy is in its state."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tuner.trial import gpus
 from tuner.vision.export.evaluate import can_evaluate, evaluate, evaluate_export
 from tuner.vision.export.read import read_export
 
-measured = []  # what each Learner was built with, and the state that it was given
+measured = []  # the config, the constants and the loaded state of each Learner
 
 
 class Tested:
@@ -77,19 +77,19 @@ def folder(tmp_path):
     return folder
 
 
-def naming(folder, trainable):
-    """The results of the experiment, whose spec now names this trainable."""
+def changed(folder, **spec):
+    """The results of the experiment with these changes of its spec."""
     path = folder / "experiment.json"
     document = json.loads(path.read_text())
-    document["spec"]["trainable"] = trainable
+    document["spec"] |= spec
     path.write_text(json.dumps(document))
     return Results(folder)
 
 
-def test_the_best_checkpoint_of_the_best_trial_is_measured(folder):
+def test_evaluate_measures_the_best_checkpoint_once(folder):
     results = Results(folder)
-    found = evaluate(results)
-    assert found == {
+    first = evaluate(results)
+    assert first == {
         "trial_id": "00002",
         "epoch": 2,
         "checkpoint_sha256": results.best_checkpoint().sha256,
@@ -100,25 +100,20 @@ def test_the_best_checkpoint_of_the_best_trial_is_measured(folder):
     assert config == {"lr": 0.01}
     assert constants == {"epochs": 10, "seed": 1, "width": 8}
     assert state["accuracy"] == 0.9
-
-
-def test_evaluate_measures_a_trial_once(folder):
-    first = evaluate(Results(folder))
     assert evaluate(Results(folder)) == first
     assert len(measured) == 1
-    assert json.loads((folder / "trials" / "00002" / "test.json").read_text()) == first
+    path = folder / "trials" / "00002" / "test.json"
+    assert json.loads(path.read_text()) == first
+    path.write_text(json.dumps({**first, "test_loss": ["x"]}))  # no number: measured again
+    assert evaluate(Results(folder))["test_loss"] == 0.25
 
 
-def test_where_searches_share_gpus_it_takes_one_as_a_trial_does(folder, tmp_path, monkeypatch):
+def test_evaluate_takes_a_shared_gpu_as_a_trial_does(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(gpus, "_held", {})
     monkeypatch.setenv(gpus.VISIBLE, "0,GPU-5")
     for name, value in gpus.sharing(tmp_path / "gpus", ["GPU-5"]).items():
         monkeypatch.setenv(name, value)
-    path = folder / "experiment.json"
-    document = json.loads(path.read_text())
-    document["spec"]["resources"] = {"gpus": 1}
-    path.write_text(json.dumps(document))
-    evaluate(Results(folder))
+    evaluate(changed(folder, resources={"gpus": 1}))
     assert os.environ[gpus.VISIBLE] == "GPU-5"
     [file] = gpus._held.values()
     file.close()
@@ -129,39 +124,35 @@ def test_evaluate_of_another_trial_measures_that_trial(folder):
     assert not (folder / "trials" / "00002" / "test.json").exists()
 
 
-def test_a_record_with_more_than_numbers_does_not_count(folder):
-    evaluate(Results(folder))
-    path = folder / "trials" / "00002" / "test.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "test_loss": ["x"]}))
-    assert evaluate(Results(folder))["test_loss"] == 0.25
-
-
-def test_a_damaged_checkpoint_is_not_measured(folder):
+def test_evaluate_of_a_damaged_checkpoint_raises(folder):
     Results(folder).best_checkpoint().path.write_bytes(b"torn")
     with pytest.raises(CheckpointError, match="is not what was written"):
         evaluate(Results(folder))
 
 
 @pytest.mark.parametrize("name", ["Untested", "train"])
-def test_what_cannot_test_is_told(folder, name):
-    results = naming(folder, f"{__name__}:{name}")
+def test_evaluate_without_method_test_raises(folder, name):
+    results = changed(folder, trainable=f"{__name__}:{name}")
     assert not can_evaluate(results.spec)
     with pytest.raises(UsageError, match=r"has no method test\(\)"):
         evaluate(results)
 
 
-def test_what_cannot_be_imported_or_does_not_fit_is_told(folder):
-    with pytest.raises(UsageError, match="cannot import no_such_module:Learner: No module named"):
-        evaluate(naming(folder, "no_such_module:Learner"))
-    with pytest.raises(CheckpointError, match=rf"does not fit {__name__}:Choosy: 'width' is m"):
-        evaluate(naming(folder, f"{__name__}:Choosy"))
-    with pytest.raises(UsageError, match=r"Opener cannot be built: .* 'no/such/file'$"):
-        evaluate(naming(folder, f"{__name__}:Opener"))
-    with pytest.raises(CheckpointError, match=rf"does not fit {__name__}:Narrow: size\n\tof bias"):
-        evaluate(naming(folder, f"{__name__}:Narrow"))
+@pytest.mark.parametrize(
+    ("trainable", "error", "message"),
+    [
+        ("no_such_module:Learner", UsageError, "cannot import no_such_module:Learner: No module"),
+        (f"{__name__}:Choosy", CheckpointError, rf"does not fit {__name__}:Choosy: 'width' is m"),
+        (f"{__name__}:Opener", UsageError, r"Opener cannot be built: .* 'no/such/file'$"),
+        (f"{__name__}:Narrow", CheckpointError, r"Narrow: size\n\tof bias"),
+    ],
+)
+def test_evaluate_of_another_trainable_says_what_fails(folder, trainable, error, message):
+    with pytest.raises(error, match=message):
+        evaluate(changed(folder, trainable=trainable))
 
 
-def test_without_a_usable_trial_there_is_nothing_to_measure(tmp_path):
+def test_evaluate_without_a_usable_trial_raises(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits", trainable=f"{__name__}:Tested"))
     writer.trial(1, [], error=("nan", "m"))
     writer.end()
@@ -169,12 +160,12 @@ def test_without_a_usable_trial_there_is_nothing_to_measure(tmp_path):
         evaluate(Results(writer.folder))
 
 
-def test_the_data_may_lie_elsewhere(folder):
+def test_evaluate_passes_data_dir(folder):
     evaluate(Results(folder), data_dir="/data")
     assert measured[0][1] == {"epochs": 10, "seed": 1, "width": 8, "data_dir": "/data"}
 
 
-def test_an_own_learner_is_measured_by_its_export(folder, tmp_path):
+def test_evaluate_export_of_a_custom_learner_loads_its_tensors(folder, tmp_path):
     """Its tensors are those of the export, all else is a new Learner's."""
     export = read_export(Results(folder).export(tmp_path / "out"))
     found = evaluate_export(export, data_dir="/data")

@@ -21,13 +21,13 @@ def model(dtype=torch.float32):
     )
 
 
-def test_the_command_offers_every_format():
+def test_export_command_offers_every_format():
     [option] = [parameter for parameter in export.params if parameter.name == "formats"]
     assert set(option.type.choices) == set(interchange.FILES)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_onnx_gives_the_same_for_batches_of_any_size(tmp_path, dtype):
+def test_onnx_equals_the_model_for_any_batch_size(tmp_path, dtype):
     reason = "no test of it: pip install 'tuner[onnx]'"
     onnxruntime = pytest.importorskip("onnxruntime", reason=reason)
     pytest.importorskip("onnxscript", reason=reason)
@@ -42,7 +42,7 @@ def test_onnx_gives_the_same_for_batches_of_any_size(tmp_path, dtype):
         assert torch.allclose(torch.tensor(logits), original(x).float(), atol=1e-5)
 
 
-def test_neither_speaks_nor_moves_the_random_state(tmp_path, capfd, recwarn):
+def test_write_is_silent_and_keeps_the_random_state(tmp_path, capfd, recwarn):
     original = model()
     before = torch.random.get_rng_state()
     write(original, "torch-export", tmp_path, shape=SHAPE)
@@ -51,7 +51,7 @@ def test_neither_speaks_nor_moves_the_random_state(tmp_path, capfd, recwarn):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_a_file_that_computes_something_else_is_refused(tmp_path, monkeypatch):
+def test_write_rejects_a_file_with_other_logits(tmp_path, monkeypatch):
     original = model()
 
     def read_back(computes):
@@ -68,7 +68,7 @@ def test_a_file_that_computes_something_else_is_refused(tmp_path, monkeypatch):
         write(original, "torch-export", tmp_path, shape=SHAPE)
 
 
-def test_what_is_not_installed_is_told(monkeypatch):
+def test_check_formats_names_missing_packages(monkeypatch):
     found = {"onnx": object()}
     monkeypatch.setattr(interchange, "find_spec", found.get)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""A classifier of a user's own images, handed over: what is exported of it, and measured again."""
+"""A classifier of a user's images: its export, and the metrics of the export."""
 
 import json
 import shutil
@@ -27,16 +27,13 @@ def results(place, tmp_path):
     return trained(tmp_path / "results" / "photos", dataset=f"folder:{place}", image_size=12)
 
 
-def test_an_export_needs_neither_the_images_nor_their_place(results, place, tmp_path):
+def test_export_needs_no_images_and_names_no_paths(results, place, tmp_path):
     place.rename(tmp_path / "elsewhere")
     to = results.export(tmp_path / "out")
     config = read_export(to).config
     assert config.classes == photos.CLASSES
-    assert (config.model.in_channels, config.model.image_size, config.model.num_classes) == (
-        3,
-        12,
-        3,
-    )
+    plan = config.model
+    assert (plan.in_channels, plan.image_size, plan.num_classes) == (3, 12, 3)
     assert len(config.input.mean) == len(config.input.std) == 3
     assert (config.data.train, config.data.validation, config.data.test) == (84, 18, 18)
     assert config.data.name == config.training["dataset"] == "folder:photos"
@@ -44,7 +41,7 @@ def test_an_export_needs_neither_the_images_nor_their_place(results, place, tmp_
     assert load_model(to)(torch.zeros(1, 3, 12, 12)).shape == (1, 3)
 
 
-def test_the_test_split_is_that_of_the_search_wherever_the_images_lie(
+def test_evaluate_of_moved_images_uses_the_split_of_the_search(
     results, place, tmp_path, monkeypatch
 ):
     to = results.export(tmp_path / "out")
@@ -68,18 +65,14 @@ def export(results, tmp_path):
 def predicted(export, folder, names="*.jpg", bits=None):
     """How many of the images of `folder` the model gets right, and how many there are."""
     model, classes = export.model(), export.config.classes
-    mean, std = (
-        torch.tensor(v).view(-1, 1, 1) for v in (export.config.input.mean, export.config.input.std)
-    )
+    given = export.config.input
+    mean_C, std_C = torch.tensor(given.mean), torch.tensor(given.std)
     files = sorted(folder.glob(f"*/{names}"))
     right = 0
     for file in files:
-        pixels = (
-            torch.tensor(square(Image.open(file), size=12, channels=3, bits=bits)).permute(2, 0, 1)
-            / 255
-        )
+        pixels_HWC = torch.tensor(square(Image.open(file), size=12, channels=3, bits=bits)) / 255
         with torch.no_grad():
-            logits = model(((pixels - mean) / std)[None])
+            logits = model(((pixels_HWC - mean_C) / std_C).permute(2, 0, 1)[None])
         right += classes[int(logits.argmax())] == file.parent.name
     return right, len(files)
 
@@ -131,7 +124,7 @@ def test_evaluate_export_of_a_missing_or_empty_folder_says_what_it_needs(export,
         evaluate_export(export, data_dir=str(tmp_path / "empty"))
 
 
-def test_an_export_scales_deep_images_as_it_was_trained(place, tmp_path):
+def test_evaluate_export_scales_deep_images_as_in_training(place, tmp_path):
     def deep(folder, most):
         for path in sorted(folder.rglob("*.jpg")):
             pixels = np.asarray(Image.open(path).convert("L")) / 255 * most
@@ -149,7 +142,7 @@ def test_an_export_scales_deep_images_as_it_was_trained(place, tmp_path):
     assert evaluate_export(export, data_dir=str(others))["test_accuracy"] == right / count
 
 
-def test_exporting_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):
+def test_export_imports_and_reads_nothing_that_a_folder_names(results, tmp_path):
     document = json.loads((results.folder / "experiment.json").read_text())
     document["spec"]["training"]["dataset"] = "their_images:load"
     (results.folder / "experiment.json").write_text(json.dumps(document))

@@ -45,7 +45,7 @@ def package(tmp_path, monkeypatch):
     return models
 
 
-def test_names_are_told_without_an_import(package):
+def test_model_info_reads_names_without_an_import(package):
     assert model_info("torchvision:resnet9").foreign
     assert model_info("torchvision:vgg5").settings.model_fields.keys() == {"model_args"}
     for wrong in ("helper", "resnet99", "", "resnet9.tag"):
@@ -56,35 +56,33 @@ def test_names_are_told_without_an_import(package):
     assert "torchvision" not in sys.modules
 
 
-def test_arguments_that_are_settings_are_refused(package):
-    info = model_info("torchvision:resnet9")
-    assert [fault.key for fault in info.faults({"weights": None, "width_per_group": 3})] == [
-        "model_args.weights"
-    ]
+def test_faults_reject_arguments_that_are_settings(package):
+    faults = model_info("torchvision:resnet9").faults({"weights": None, "width_per_group": 3})
+    assert [fault.key for fault in faults] == ["model_args.weights"]
 
 
 @pytest.mark.parametrize("library", _libraries.LIBRARIES)
-def test_a_package_that_is_missing_is_told_with_how_to_install_it(library, monkeypatch):
+def test_model_info_of_a_missing_package_says_how_to_install_it(library, monkeypatch):
     monkeypatch.setattr(_libraries, "find_spec", lambda name: None)
     with pytest.raises(FaultsError, match=rf"a package: pip .* 'tuner\[{library}\]'"):
         model_info(f"{library}:resnet18")
 
 
-def test_torchvisions_names_are_all_known(torchvision):
+def test_names_include_all_of_torchvision(torchvision):
     from torchvision.models import list_models
 
     known = _libraries._names(Path(torchvision.__file__).parent / "models")
     assert known == {*list_models(module=torchvision.models)}
 
 
-def test_timms_names_are_all_known(timm):
+def test_names_include_all_of_timm(timm):
     known = _libraries._names(Path(timm.__file__).parent / "models")
     assert known >= {*timm.list_models()}
     assert model_info("timm:resnet18.a1_in1k").foreign
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1", "densenet121"])
-def test_torchvisions_take_images_of_any_channels(torchvision, name):
+def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
     model = model_info(f"torchvision:{name}").build(**SHAPE, model_args={}).eval()
     with torch.no_grad():
         assert model(torch.zeros(2, 1, 64, 64)).shape == (2, 5)
@@ -96,20 +94,20 @@ def test_torchvisions_take_images_of_any_channels(torchvision, name):
     assert (first[0].bias is None) == (first[1].bias is None)
 
 
-def test_torchvisions_arguments_are_passed_on(torchvision):
+def test_torchvision_network_gets_its_arguments(torchvision):
     vit = model_info("torchvision:vit_b_16").build(
         **SHAPE, model_args={"image_size": 32, "dropout": 0.1}
     )
     assert vit.image_size == 32
 
 
-def test_one_of_timm_trains(timm):
+def test_timm_network_trains(timm):
     constants = {"model": "timm:test_resnet", "dataset": "tiny", "batch_size": 13, "epochs": 1}
     learner = ImageClassifier({"lr": 0.01}, {**constants, "model_args": {"drop_rate": 0.1}})
     assert 0 <= learner.step()["val_accuracy"] <= 1
 
 
-def test_one_of_torchvision_trains_from_pretrained_weights_on_disk(
+def test_torchvision_network_trains_from_pretrained_weights_on_disk(
     torchvision, tmp_path, monkeypatch, capsys
 ):
     """Its head is new, and its first convolution is that for the images' channels."""
@@ -117,12 +115,9 @@ def test_one_of_torchvision_trains_from_pretrained_weights_on_disk(
     settings = {"model": "torchvision:resnet18", "dataset": "tiny", "batch_size": 13, "epochs": 2}
     settings |= {"pretrained": True, "freeze": ["layer1", "layer2", "layer3", "layer4"]}
     learner = ImageClassifier({}, settings)
-    fetch = 'fetch them with: python -c "import torchvision; torchvision.models.get_model'
-    with pytest.raises(CheckpointError) as missing:
-        learner.step()
-    assert fetch in str(missing.value)
     file = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
-    assert f"not here in {file}, and no trial downloads them" in str(missing.value)
+    with pytest.raises(CheckpointError, match=rf"not here in {file}, .* python -c \"import torchv"):
+        learner.step()
     file.parent.mkdir(parents=True)
     torch.manual_seed(7)
     given = torchvision.models.resnet18(weights=None).state_dict()
@@ -133,7 +128,7 @@ def test_one_of_torchvision_trains_from_pretrained_weights_on_disk(
     assert torch.equal(state["layer1.0.conv1.weight"], given["layer1.0.conv1.weight"])
 
 
-def test_timms_weights_are_taken_from_its_cache_and_nowhere_else(timm, tmp_path, monkeypatch):
+def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"):
@@ -147,7 +142,7 @@ def test_timms_weights_are_taken_from_its_cache_and_nowhere_else(timm, tmp_path,
     assert path == folder / "snapshots" / "abc" / "model.safetensors"
 
 
-def test_what_is_imported_for_a_name_is_no_torch():
+def test_model_info_imports_no_torch():
     code = (
         "from tuner.vision.catalog import model_info\n"
         "try: model_info('timm:resnet18')\nexcept ValueError: pass"

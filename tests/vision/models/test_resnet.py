@@ -5,7 +5,7 @@ from torch import nn
 from tuner.vision.models._resnet import Block, Padded, projected, resnet
 
 
-def test_the_stem_draws_its_weights_before_the_blocks_and_they_before_the_head():
+def test_resnet_draws_weights_in_order_of_its_layers():
     seen = []
 
     def shortcut(*shape):
@@ -13,14 +13,8 @@ def test_the_stem_draws_its_weights_before_the_blocks_and_they_before_the_head()
         return projected(*shape)
 
     torch.manual_seed(0)
-    made = resnet(
-        in_channels=3,
-        num_classes=2,
-        norm="group",
-        widths=(4, 6),
-        blocks_per_stage=1,
-        shortcut=shortcut,
-    )
+    shape = {"in_channels": 3, "num_classes": 2, "widths": (4, 6), "blocks_per_stage": 1}
+    made = resnet(**shape, norm="group", shortcut=shortcut)
     torch.manual_seed(0)
     nn.Conv2d(3, 4, 3, bias=False)
     for shape in ((4, 4), (4, 4), (4, 6), (6, 6)):
@@ -33,7 +27,7 @@ def test_the_stem_draws_its_weights_before_the_blocks_and_they_before_the_head()
     assert torch.equal(made.head.weight, head.weight)
 
 
-def test_the_padded_shortcut_takes_every_second_pixel_and_new_channels_of_zeros():
+def test_padded_takes_every_second_pixel_and_adds_zero_channels():
     x, shortcut = torch.randn(2, 4, 6, 6), Padded(4, 8, 2, "batch")
     short = shortcut(x)
     assert short.shape == (2, 8, 3, 3)
@@ -44,6 +38,6 @@ def test_the_padded_shortcut_takes_every_second_pixel_and_new_channels_of_zeros(
 
 
 @pytest.mark.parametrize("shortcut", [Padded, projected])
-def test_a_block_of_one_shape_has_the_identity_for_its_shortcut(shortcut):
+def test_block_of_one_shape_has_an_identity_shortcut(shortcut):
     assert isinstance(Block(4, 4, "batch", shortcut).shortcut, nn.Identity)
     assert not isinstance(Block(4, 6, "batch", shortcut).shortcut, nn.Identity)

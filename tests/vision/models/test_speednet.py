@@ -23,7 +23,7 @@ def images(count=40, size=20):
     return x + x.mean(1, keepdim=True) + 0.2 * torch.randn(x.shape)
 
 
-def test_whitened_patches_have_unit_variance_in_every_direction():
+def test_whitening_gives_unit_variance_in_every_direction():
     torch.manual_seed(0)
     x, whitening = images(), Whitening(3)
     whitening.learn(x)
@@ -33,44 +33,38 @@ def test_whitened_patches_have_unit_variance_in_every_direction():
     assert torch.allclose(out[:12], -out[12:], atol=1e-5)
 
 
-def test_the_whitening_does_not_train_and_is_part_of_the_state():
-    model = net()
-    names = dict(model.named_parameters())
-    assert "whitening.weight" not in names
-    assert "whitening.bias" in names
-    assert "whitening.weight" in model.state_dict()
-
-
-def test_a_constant_image_gives_finite_kernels():
+def test_learn_of_constant_images_gives_finite_kernels():
     whitening = Whitening(3)
     whitening.learn(torch.zeros(4, 3, 20, 20))
     assert whitening.weight.isfinite().all()
 
 
-def test_first_convolutions_pass_their_input_on():
+def test_first_convolutions_begin_as_the_identity():
     conv = net().blocks[1].conv1
     x = torch.randn(1, 8, 4, 4)
     assert torch.allclose(conv(x)[:, :8], x, atol=1e-6)
 
 
-def test_the_logits_are_scaled():
+def test_build_scales_the_logits():
     model = net().eval()
     hidden = []
     model.head.register_forward_hook(lambda module, inputs, out: hidden.append(out))
     assert torch.equal(model(images(2)), hidden[0] * LOGIT_SCALE)
 
 
-def test_it_learns_the_whitening_from_the_data_and_keeps_it():
+def test_prepare_learns_the_whitening_once():
     learner = ImageClassifier({"lr": 0.5}, {**RECIPE, "epochs": 2})
     other = ImageClassifier({"lr": 0.1}, {**RECIPE, "epochs": 2, "seed": 7})
     learned = learner.model.whitening.weight.clone()
     assert torch.equal(learned, other.model.whitening.weight)  # of the data alone
     assert not torch.equal(learned, Whitening(3).weight)
+    bias = learner.model.whitening.bias.clone()
     learner.step()
-    assert torch.equal(learned, learner.model.whitening.weight)
+    assert torch.equal(learned, learner.state_dict()["model"]["whitening.weight"])
+    assert not torch.equal(bias, learner.model.whitening.bias)
 
 
-def test_the_recipe_learns(monkeypatch):
+def test_recipe_of_speednet_learns(monkeypatch):
     monkeypatch.setitem(DATASETS, "textures", textures.INFO)
     recipe = {**RECIPE, "dataset": "textures", "batch_size": 32, "epochs": 6}
     learner = ImageClassifier({"lr": 160, "norm_bias_lr": 8}, recipe)  # 0.5 at batches of 32
@@ -79,7 +73,7 @@ def test_the_recipe_learns(monkeypatch):
     assert learner.test()["test_accuracy"] > 0.9
 
 
-def test_every_name_of_its_space_is_a_setting():
+def test_search_space_of_speednet_names_settings():
     middle = {"batch_size": 512, "lr": 1.0, "weight_decay": 1e-3, "momentum": 0.9}
     values = {name: middle.get(name, 0.5) for name in CIFAR10_SPEEDNET}
     assert check_settings({**experiment().training, **values}, files=False) == []

@@ -1,4 +1,4 @@
-"""Data sets of the hub, played by a package of that name: columns, splits, and what is told."""
+"""Data sets of the hub, played by a package of that name: columns, splits, and errors."""
 
 import sys
 
@@ -59,7 +59,7 @@ def played(tmp_path, monkeypatch):
     sys.modules.pop("datasets", None)
 
 
-def test_the_columns_are_found_by_their_types(played, tmp_path):
+def test_find_takes_columns_by_their_types(played, tmp_path):
     assert outline("user/pets") is None
     images = find("user/pets", tmp_path)
     assert images.splits_N.tolist() == [0] * 10 + [1] * 3
@@ -71,7 +71,7 @@ def test_the_columns_are_found_by_their_types(played, tmp_path):
     assert "print 10" in images.fingerprint
 
 
-def test_a_saved_folder_is_one_split(played, tmp_path):
+def test_find_of_a_saved_folder_has_one_split(played, tmp_path):
     (tmp_path / "saved").mkdir()
     assert find(str(tmp_path / "saved"), tmp_path).splits_N.tolist() == [0] * 12
 
@@ -84,7 +84,7 @@ def test_a_saved_folder_is_one_split(played, tmp_path):
         ("other/columns", FaultsError, "one of ClassLabel, has text (Value), kind (ClassLabel)"),
     ],
 )
-def test_what_cannot_be_used_is_told(played, tmp_path, name, kind, rule):
+def test_find_rejects_unusable_data_sets(played, tmp_path, name, kind, rule):
     with pytest.raises(kind) as error:
         find(name, tmp_path)
     assert rule in str(error.value)

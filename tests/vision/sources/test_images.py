@@ -10,6 +10,7 @@ from tuner.vision.sources._images import (
     SPLITS,
     check_sizes,
     complete_splits,
+    counts_of,
     require,
     share_of,
     sizes,
@@ -22,19 +23,13 @@ IMAGES = st.lists(
 )
 
 
-def counts_of(labels, given_splits):
-    return {
-        name: tuple(np.bincount(labels[given_splits == number], minlength=K).tolist())
-        for number, name in enumerate(SPLITS)
-    }
-
-
 @given(IMAGES, st.integers(0, 2**32))
-def test_splits_are_disjoint_stratified_and_cover_all(images, seed):
+def test_complete_splits_are_disjoint_and_cover_all(images, seed):
     labels, given_splits = np.array(images).T
-    counts = counts_of(labels, given_splits)
+    classes = ("a", "b", "c")
+    counts = counts_of(labels, given_splits, classes)
     try:
-        check_sizes(("a", "b", "c"), counts, "here")
+        check_sizes(classes, counts, "here")
     except FaultsError:
         assume(False)
     splits = complete_splits(labels, given_splits.astype(np.uint8), seed=seed)
@@ -50,7 +45,7 @@ def test_splits_are_disjoint_stratified_and_cover_all(images, seed):
 
 
 @given(st.lists(st.integers(20, 60), min_size=2, max_size=5), st.integers(0, 99))
-def test_each_class_has_its_share_to_within_two_images(each, seed):
+def test_complete_splits_are_stratified_to_within_two_images(each, seed):
     labels = np.repeat(np.arange(len(each)), each)
     splits = complete_splits(labels, np.zeros(len(labels), np.uint8), seed=seed)
     for name in ("validation", "test"):
@@ -59,14 +54,14 @@ def test_each_class_has_its_share_to_within_two_images(each, seed):
         assert np.all(np.abs(found - share * np.array(each)) < 2)
 
 
-def test_another_seed_splits_otherwise():
+def test_complete_splits_differ_by_seed():
     labels, none_given = np.arange(90) % 3, np.zeros(90, np.uint8)
     first, second = (complete_splits(labels, none_given, seed=seed) for seed in (0, 1))
     assert not np.array_equal(first["test"], second["test"])
 
 
 @pytest.mark.parametrize(
-    ("classes", "counts", "told"),
+    ("classes", "counts", "rule"),
     [
         (("a",), {"train": (9,)}, "must have at least two classes, and has a"),
         ((), {"train": ()}, "must have at least two classes, and has none"),
@@ -75,33 +70,31 @@ def test_another_seed_splits_otherwise():
         (("a", "b"), {"train": (1, 1), "test": (1, 0)}, "the validation split"),
     ],
 )
-def test_what_cannot_be_trained_on_is_refused(classes, counts, told):
-    with pytest.raises(FaultsError, match=told):
+def test_check_sizes_rejects_too_few_images(classes, counts, rule):
+    with pytest.raises(FaultsError, match=rule):
         check_sizes(classes, counts, "here")
 
 
-def test_what_is_given_is_enough():
+def test_check_sizes_accepts_one_image_of_each_class():
     one_each = {"train": (1, 1), "validation": (1, 0), "test": (0, 1)}
     check_sizes(("a", "b"), one_each, "here")
     assert sizes(one_each) == {"train": 2, "validation": 1, "test": 1}
 
 
 @pytest.mark.parametrize(
-    ("name", "split"),
+    ("names", "split"),
     [
-        ("train", "train"),
-        ("val", "validation"),
-        ("Valid", "validation"),
-        ("validation", "validation"),
-        ("TEST", "test"),
-        ("daisy", None),
+        (("train", "Training"), "train"),
+        (("val", "Valid", "validation"), "validation"),
+        (("TEST",), "test"),
+        (("daisy",), None),
     ],
 )
-def test_the_split_of_a_name(name, split):
-    assert split_of(name) == split
+def test_split_of_knows_common_names(names, split):
+    assert {split_of(name) for name in names} == {split}
 
 
-def test_a_missing_package_is_told_with_what_to_install(tmp_path, monkeypatch):
+def test_require_of_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "no_such_package").mkdir()  # a folder is none

@@ -1,4 +1,4 @@
-"""What a function of the user's may return, and what is told of anything else."""
+"""The results of a user's function that are images, and the faults of others."""
 
 import sys
 from types import ModuleType
@@ -6,6 +6,7 @@ from types import ModuleType
 import numpy as np
 import photos
 import pytest
+import torch
 from PIL import Image
 
 from tuner.settings import FaultsError
@@ -51,7 +52,7 @@ def found(monkeypatch):
     return images
 
 
-def told(found, value):
+def refused(found, value):
     with pytest.raises(FaultsError) as error:
         found(value)
     return str(error.value)
@@ -59,9 +60,14 @@ def told(found, value):
 
 @pytest.mark.parametrize(
     "value",
-    [(PIXELS, LABELS), (list(PIXELS), np.array(LABELS)), Plain(), Plain(image=np.asarray), Named()],
+    [
+        (PIXELS, LABELS),
+        (list(PIXELS), np.array(LABELS)),
+        (torch.tensor(PIXELS), torch.tensor(LABELS)),
+        *(Plain(), Plain(image=np.asarray), Named()),
+    ],
 )
-def test_arrays_and_datasets_mean_the_same(found, value):
+def test_find_takes_arrays_and_datasets(found, value):
     images = found(value)
     assert images.labels_N.tolist() == LABELS
     assert images.splits_N.tolist() == [0] * 12
@@ -69,22 +75,14 @@ def test_arrays_and_datasets_mean_the_same(found, value):
     assert np.array_equal(np.asarray(images.read(5)), PIXELS[5])
 
 
-def test_classes_are_named_by_the_data_set_or_by_the_labels(found):
+def test_find_names_classes_by_the_data_set_or_its_labels(found):
     assert found(Named()).classes == ("daisy", "rose", "tulip")
     assert found((PIXELS, [label + 5 for label in LABELS])).classes == ("5", "6", "7")
     named = found((PIXELS, ["xyz"[label] for label in LABELS]))
     assert (named.classes, named.labels_N.tolist()) == (("x", "y", "z"), LABELS)
 
 
-def test_torchs_tensors_are_arrays_too(found):
-    import torch
-
-    images = found((torch.tensor(PIXELS), torch.tensor(LABELS)))
-    assert images.labels_N.tolist() == LABELS
-    assert np.array_equal(np.asarray(images.read(5)), PIXELS[5])
-
-
-def test_splits_may_be_given(found):
+def test_find_takes_given_splits(found):
     mapping = {"val": (PIXELS[:3], LABELS[:3]), "train": (PIXELS[3:], LABELS[3:])}
     images = found(mapping)
     assert images.splits_N.tolist() == [0] * 9 + [1] * 3
@@ -118,11 +116,11 @@ def test_splits_may_be_given(found):
         ((PIXELS, [0, "x", 1j] * 4), "a number or a name as label of each image, got complex"),
     ],
 )
-def test_anything_else_is_told(found, value, rule):
-    assert rule in told(found, value)
+def test_find_rejects_other_results(found, value, rule):
+    assert rule in refused(found, value)
 
 
-def test_they_are_in_colour_where_only_the_first_is_grey(found):
+def test_find_with_a_first_grey_image_looks_for_colours(found):
     images = [Image.fromarray(PIXELS[0]).convert("L"), *map(Image.fromarray, PIXELS[1:])]
     assert found((images, LABELS)).channels == 3
     assert found(([image.convert("L") for image in images], LABELS)).channels == 1
@@ -132,23 +130,23 @@ def test_they_are_in_colour_where_only_the_first_is_grey(found):
     ("label", "shown"),
     [(float("nan"), "nan"), (None, "None"), (np.eye(3)[0], "ndarray"), (np.array([1]), None)],
 )
-def test_each_label_is_a_number_or_a_name(found, label, shown):
+def test_find_rejects_labels_that_are_no_number_or_name(found, label, shown):
     labels = [label, *LABELS[1:]]
     if shown is None:
         assert found((PIXELS, [0, label, *LABELS[2:]])).classes == ("0", "1", "2")
     else:
         rule = f"must have a number or a name as label of each image, got {shown}"
-        assert rule in told(found, (PIXELS, labels))
-        assert rule in told(found, Plain(labels))
+        assert rule in refused(found, (PIXELS, labels))
+        assert rule in refused(found, Plain(labels))
 
 
-def test_labels_that_disagree_are_told(found):
+def test_read_of_another_label_raises(found):
     class Shifted(Named):
         def __getitem__(self, number):
             image, label = self.items[number]
             return image, (label + 1) % 3
 
-    assert "it has label 1, and among all 0" in told(found, Shifted())
+    assert "it has label 1, and among all 0" in refused(found, Shifted())
 
     class Transformed(Shifted):
         target_transform = staticmethod(lambda label: (label + 1) % 3)
@@ -165,7 +163,7 @@ def test_labels_that_disagree_are_told(found):
         ("os:getcwd", "must not be of Python's standard library"),
     ],
 )
-def test_what_is_no_function_is_told(path, rule):
+def test_import_loader_rejects_what_is_no_function(path, rule):
     with pytest.raises(FaultsError) as error:
         import_loader(path)
     assert rule in str(error.value)

@@ -53,9 +53,13 @@ def VisionDataset(): ...
 """
 
 
+def imported():
+    return [name for name in sys.modules if name.partition(".")[0] == "torchvision"]
+
+
 @pytest.fixture
 def played(tmp_path, monkeypatch):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+    for name in imported():
         monkeypatch.delitem(sys.modules, name)
     package = tmp_path / "packages" / "torchvision"
     package.mkdir(parents=True)
@@ -63,12 +67,12 @@ def played(tmp_path, monkeypatch):
     (package / "datasets.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(package.parent)
     yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+    for name in imported():
         del sys.modules[name]
 
 
 @pytest.mark.parametrize(("name", "train", "test"), [("CIFAR100", 12, 4), ("SVHN", 10, 6)])
-def test_train_and_test_are_taken_and_validation_is_split_off(played, name, train, test, tmp_path):
+def test_find_takes_train_and_test_splits(played, name, train, test, tmp_path):
     images = find(name, tmp_path)
     assert images.splits_N.tolist() == [0] * train + [2] * test
     assert images.classes == ("x", "y")
@@ -78,32 +82,29 @@ def test_train_and_test_are_taken_and_validation_is_split_off(played, name, trai
     assert (tmp_path / "torchvision" / "asked").is_file()
 
 
-def test_a_validation_split_is_taken_where_there_is_one(played, tmp_path):
+def test_find_takes_an_existing_validation_split(played, tmp_path):
     assert find("Flowers102", tmp_path).splits_N.tolist() == [0] * 8 + [1] * 4 + [2] * 2
 
 
-def test_what_is_known_needs_no_look_at_it(played, tmp_path):
+def test_outline_of_a_known_data_set_imports_nothing(played, tmp_path):
     found = outline("CIFAR100")
     assert (found.channels, found.image_size, len(found.classes)) == (3, 32, 100)
-    assert {name: sum(each) for name, each in found.counts.items()} == {
-        "train": 50_000,
-        "test": 10_000,
-    }
+    counts = {name: sum(each) for name, each in found.counts.items()}
+    assert counts == {"train": 50_000, "test": 10_000}
     assert not found.exact
-    assert outline("SVHN").image_size == 32
     assert outline("EMNIST") is None
     assert outline("STL10").image_size == 64
     assert "torchvision" not in sys.modules
 
 
-def test_an_unknown_name_is_told_with_the_nearest(played, tmp_path):
+def test_find_of_an_unknown_name_suggests_the_nearest(played, tmp_path):
     with pytest.raises(FaultsError) as error:
         find("CIFAR", tmp_path)
     assert "(did you mean 'CIFAR100'?)" in str(error.value)
     assert str(error.value).endswith("available: CIFAR100, Flowers102, Gone, SVHN")
 
 
-def test_a_download_that_fails_is_told_with_the_folder(played, tmp_path):
+def test_find_reports_the_folder_of_a_failed_download(played, tmp_path):
     with pytest.raises(DataError, match=r"Gone is not in .*torchvision and cannot be had: no rou"):
         find("Gone", tmp_path)
 
