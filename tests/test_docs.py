@@ -41,7 +41,7 @@ from tuner.spec.sections import Resources
 from tuner.spec.space import parsing
 from tuner.spec.space.parsing import CALLS
 from tuner.vision.catalog import DATASETS, METRICS, MODELS, SOURCES
-from tuner.vision.models._libraries import LIBRARIES
+from tuner.vision.models._foreign import LIBRARIES
 from tuner.vision.pipeline import PARTS_PER_STAGE
 from tuner.vision.recipe import OPTIONAL_METRICS, STEP_FACTOR, RecipeSettings
 from tuner.vision.settings import ClassifierSettings

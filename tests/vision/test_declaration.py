@@ -19,7 +19,7 @@ from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets.cifar10 import OFFICIAL
 from tuner.vision.declaration import DECLARATION, NeededData, settings_faults, start_faults
-from tuner.vision.models import _libraries
+from tuner.vision.models import _foreign
 
 
 class TestClassifierDeclaration(DeclarationContract):
@@ -106,8 +106,8 @@ def library(tmp_path, monkeypatch):
         built.append(name)
         return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes))
 
-    fake = _libraries.Library(build, lambda name: (None, "fetch-it"), ())
-    monkeypatch.setitem(_libraries.LIBRARIES, "torchvision", fake)
+    fake = _foreign.Library(build, lambda name: (None, "fetch-it"), ())
+    monkeypatch.setitem(_foreign.LIBRARIES, "torchvision", fake)
     return built
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.epochs import seeded
-from tuner.vision.models._own import argument_faults
+from tuner.vision.models._foreign import argument_faults
 from tuner.vision.new_model import fault_of_logits
 
 

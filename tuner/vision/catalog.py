@@ -22,9 +22,8 @@ from tuner.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
-from tuner.vision.models._libraries import LIBRARIES, library_model
+from tuner.vision.models._foreign import LIBRARIES, library_model, own_model
 from tuner.vision.models._model import ModelInfo
-from tuner.vision.models._own import own_model
 from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
 from tuner.vision.sources._decoded import (

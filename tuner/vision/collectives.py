@@ -114,11 +114,13 @@ class Ranks:
         total = sum(size for *_, size in sizes[0])
         message = torch.empty(total, dtype=torch.uint8, device=self.device)
         if self.rank == 0:
-            torch.cat([*map(_bytes_of, views.values()), message[:0]], out=message)
+            dense = torch.contiguous_format
+            parts = [v.flatten().clone(memory_format=dense) for v in views.values()]
+            torch.cat([*(part.view(torch.uint8) for part in parts), message[:0]], out=message)
         if total:
             dist.broadcast(message, src=0)
-        parts = message.split([size for *_, size in sizes[0]])
-        for (name, shape, dtype, _), part in zip(sizes[0], parts, strict=True):
+        received = message.split([size for *_, size in sizes[0]])
+        for (name, shape, dtype, _), part in zip(sizes[0], received, strict=True):
             view = views.get(name)
             if view is not None and (view.shape, view.dtype) == (shape, dtype):
                 view.copy_(part.clone().view(dtype).view(shape))
@@ -139,7 +141,3 @@ def distinct(tensor: Tensor) -> Tensor:
         if tensor.stride(dim) == 0 and tensor.shape[dim] > 1:
             tensor = tensor.narrow(dim, 0, 1)
     return tensor
-
-
-def _bytes_of(tensor: Tensor) -> Tensor:
-    return tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8)

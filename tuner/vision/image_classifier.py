@@ -255,20 +255,16 @@ class ImageClassifier:
         parts = shards(self._images, **self._part.share(settings.batch_size))
         for done, shard in enumerate(parts, 1):
             loss_sum += self._part.backward(epoch, shard)
-            self._clip_gradients()
+            if most := settings.clip_grad_norm:  # Pascanu et al. 2013, section 3.2
+                self._scaler.unscale_(self._optimizer)
+                norm = self._part.gradient_norm()
+                nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
             self._scaler.step(self._optimizer)
             self._scaler.update()
             self._lookahead.update(before + done, last=done == self._batches)
             self._average.update()
             lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr
-
-    def _clip_gradients(self) -> None:
-        """Limit the norm of the whole batch's gradients: Pascanu et al. 2013, section 3.2."""
-        if most := self._settings.clip_grad_norm:
-            self._scaler.unscale_(self._optimizer)
-            norm = self._part.gradient_norm()
-            nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
 
     def _averaged(self, split: str) -> dict[str, float]:
         """The metrics of a split, of the averaged weights if there are any."""

@@ -1,4 +1,4 @@
-"""Networks of torchvision and timm; most of it skips itself where they are not installed."""
+"""Custom networks and those of libraries, which are skipped where these are not installed."""
 
 import sys
 from pathlib import Path
@@ -6,14 +6,97 @@ from pathlib import Path
 import pytest
 import torch
 from fresh import ran
-from own_networks import import_torchvision
+from own_networks import import_torchvision, own
 from torch import nn
 
-from tuner.errors import CheckpointError
+from tuner.errors import CheckpointError, SpecError
 from tuner.settings import FaultsError
 from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.models import _libraries
+from tuner.vision.models import _foreign
+from tuner.vision.settings import check_settings
+
+OWN_SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
+
+
+def build(name, **model_args):
+    return model_info(own(name)).build(**OWN_SHAPE, model_args=model_args)
+
+
+def test_build_passes_the_named_and_the_given_arguments():
+    assert build("Small").head.out_features == 5
+    assert build("Small", width=8).conv.weight.shape[:2] == (8, 3)
+    assert build("Flat").norm.num_features == 3 * 8 * 8
+    assert build("any_arguments", width=6).conv.out_channels == 6
+    assert build("wide").head.out_features == 6
+
+
+def test_model_info_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "never_imported.py").write_text("raise SystemExit")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert model_info("never_imported:Net").foreign
+    assert check_settings({"model": "never_imported:Net"}, files=False) == []
+    assert "never_imported" not in sys.modules
+
+
+@pytest.mark.parametrize("path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"])
+def test_model_info_rejects_malformed_paths(path):
+    with pytest.raises(FaultsError, match=r"must be a dotted path, as in 'my_module:MyNet'"):
+        model_info(path)
+
+
+@pytest.mark.parametrize("path", ["os:system", "builtins:exec", "logging.config:dictConfig"])
+def test_model_info_rejects_the_standard_library(path):
+    with pytest.raises(FaultsError, match="must not be of Python's standard library"):
+        model_info(path)
+    assert [fault.key for fault in check_settings({"model": path}, files=False)] == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("name", "model_args", "beginnings"),
+    [
+        ("Small", {}, []),
+        ("Small", {"width": 8, "dropout": 0.1}, []),
+        ("any_arguments", {"anything": 1}, []),
+        ("Small", {"widht": 8}, ["model_args.widht: unknown argument of Small 'widht' (did you"]),
+        ("Small", {"num_classes": 8}, ["model_args.num_classes: follows from the data set"]),
+        ("wide", {"x": 1}, ["model_args.x: wide takes no arguments"]),
+        ("needing", {}, ["model_args.depth: is required: needing has no default"]),
+        ("needing", {"depth": 3}, []),
+        ("positional", {}, ["model: positional must take its arguments by name, and not"]),
+        ("OWN_SHAPELESS", {}, ["model: cannot be imported (AttributeError: module 'own_networks'"]),
+        ("pytest.x", {}, ["model: cannot be imported (AttributeError"]),
+        ("F.one_hot", {}, ["model: must not be a function that is implemented in C"]),
+    ],
+)
+def test_faults_of_arguments_name_key_and_rule(name, model_args, beginnings):
+    faults = [str(fault) for fault in model_info(own(name)).faults(model_args)]
+    assert len(faults) == len(beginnings)
+    assert all(map(str.startswith, faults, beginnings))
+
+
+def test_build_checks_the_arguments_again():
+    with pytest.raises(SpecError, match="unknown argument of Small 'depth'"):
+        build("Small", depth=3)
+
+
+@pytest.mark.parametrize(
+    ("values", "split", "keys"),
+    [
+        (
+            {"model_args": {"width": 8, "depth": 1}, "norm": "group"},
+            1,
+            ["norm", "model_args.depth"],
+        ),
+        ({"model": "cnn", "model_args": {"width": 8}}, 1, ["model_args"]),
+        ({"pretrained": True}, 1, ["pretrained"]),
+        ({}, 2, ["model"]),
+    ],
+)
+def test_check_settings_of_a_custom_network_reports_all_faults(values, split, keys):
+    faults = check_settings({"model": own("Small"), **values}, split=split)
+    assert [fault.key for fault in faults] == keys
+
 
 SHAPE = {"in_channels": 1, "num_classes": 5, "image_size": 32}
 
@@ -61,9 +144,9 @@ def test_faults_reject_arguments_that_are_settings(package):
     assert [fault.key for fault in faults] == ["model_args.weights"]
 
 
-@pytest.mark.parametrize("library", _libraries.LIBRARIES)
+@pytest.mark.parametrize("library", _foreign.LIBRARIES)
 def test_model_info_of_a_missing_package_says_how_to_install_it(library, monkeypatch):
-    monkeypatch.setattr(_libraries, "find_spec", lambda name: None)
+    monkeypatch.setattr(_foreign, "find_spec", lambda name: None)
     with pytest.raises(FaultsError, match=rf"a package: pip .* 'tuner\[{library}\]'"):
         model_info(f"{library}:resnet18")
 
@@ -71,12 +154,12 @@ def test_model_info_of_a_missing_package_says_how_to_install_it(library, monkeyp
 def test_names_include_all_of_torchvision(torchvision):
     from torchvision.models import list_models
 
-    known = _libraries._names(Path(torchvision.__file__).parent / "models")
+    known = _foreign._names(Path(torchvision.__file__).parent / "models")
     assert known == {*list_models(module=torchvision.models)}
 
 
 def test_names_include_all_of_timm(timm):
-    known = _libraries._names(Path(timm.__file__).parent / "models")
+    known = _foreign._names(Path(timm.__file__).parent / "models")
     assert known >= {*timm.list_models()}
     assert model_info("timm:resnet18.a1_in1k").foreign
 
