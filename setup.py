@@ -1,7 +1,7 @@
 """The packages of the wheel, which pyproject.toml cannot say: those found, and two that are moved.
 
 `experiments` and `search_spaces` stand in the repository's root. They are installed below `tuner`,
-the one top-level name (tuner/shipped finds them in both places).
+the one top-level name (tuner/shipped.py finds them in both places).
 """
 
 from setuptools import find_namespace_packages, setup
