@@ -194,17 +194,6 @@ def test_whatever_an_export_holds(made, data):
         told_or_read("evaluate", "out")
 
 
-def test_no_escape_sequence_comes_through_an_error(folder, monkeypatch, capsys):
-    document = json.loads((folder / "experiment.json").read_text())
-    document["spec"]["name"] = "\x1b[2Jx"
-    (folder / "experiment.json").write_text(json.dumps(document))
-    (folder / "journal.jsonl").write_text("")
-    monkeypatch.setattr(sys, "argv", ["tuner", "best", "x"])
-    with pytest.raises(SystemExit, match="1"):
-        cli.main()
-    assert capsys.readouterr().err == "error: x has no usable trial: no trial has started\n"
-
-
 CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"  # a terminal that obeys it writes the clipboard
 UNDER = f"val_{CLIPBOARD}loss"
 BESIDE = f"y{CLIPBOARD}"

@@ -7,8 +7,7 @@ from uuid import uuid4
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.errors import CheckpointError, JournalError, NameTakenError, UsageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.errors import CheckpointError, NameTakenError, UsageError
 from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import ExperimentFolder, RemoteFolder
@@ -21,7 +20,6 @@ from tuner.experiment.results.best import record_test, recorded_test
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results, load_results
 from tuner.experiment.storage import experiment_folders, find_experiment, free_name
-from tuner.experiment.trials import CheckpointRecord
 from tuner.places import ROOT, local, url_of
 
 
@@ -157,27 +155,6 @@ def test_it_is_driven_as_long_as_its_journal_is_open(tmp_path):
     with Journal.open(folder.path):
         assert folder.is_driven
     assert not folder.is_driven
-
-
-def test_its_events_are_those_of_its_journal(tmp_path):
-    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
-    with pytest.raises(JournalError, match="cannot read"):
-        folder.events()
-    writer = Writer(folder.path)
-    writer.trial(1, [0.5])
-    writer.end()
-    assert list(folder.events()) == writer.events
-
-
-def test_its_checkpoints_are_verified(tmp_path):
-    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
-    path = folder.path / "state.pt"
-    path.write_bytes(b"weights")
-    record = CheckpointRecord(2, "state.pt", sha256_of(path))
-    assert folder.checkpoint(record, "00001").path == path
-    path.write_bytes(b"other")
-    with pytest.raises(CheckpointError, match="is not what was written"):
-        folder.checkpoint(record, "00001")
 
 
 def test_a_folder_that_is_its_own_storage_has_nothing_to_fetch_or_to_drop(tmp_path):
@@ -454,19 +431,9 @@ def test_a_folder_that_came_in_part_is_not_there(experiment, monkeypatch):
 
 
 @pytest.fixture
-def stored(tmp_path, url):
-    """A whole experiment in the store, and its folder on this machine."""
-    writer = Writer(make_folder(tmp_path / "made" / "digits"))
-    writer.checkpoint(writer.trial(0, [0.5]), 1)
-    writer.end()
-    objects = Objects(f"{url}/digits")
-    for file in writer.folder.rglob("*"):
-        if file.is_file() and file.name != "journal.jsonl":
-            objects.upload(file, file.relative_to(writer.folder).as_posix())
-    lease = acquire(objects, lambda: 0, warn=print)
-    Uploader(objects, writer.folder / "journal.jsonl", lease.generation).upload()
-    lease.release()
-    return ExperimentFolder(find_experiment("digits", url))
+def stored(experiment):
+    """A finished experiment in the store, of which there is no copy here."""
+    return ExperimentFolder(experiment)
 
 
 def test_a_renamed_experiment_is_whole_under_its_new_name_alone(stored, url, elsewhere):
@@ -492,12 +459,12 @@ def test_a_removed_experiment_leaves_nothing_in_the_store(stored, url):
 def test_labels_and_pruned_files_are_those_of_the_store(stored, url, elsewhere):
     Results(stored.path)
     Labels(("good",)).write(stored)
-    assert stored.sizes()["trials/00000/checkpoints/1/state.pt"] == len(b"weights")
+    assert stored.sizes()["trials/00000/checkpoints/2/state.pt"] == len(b"weights")
     stored.remove_file("trials/00000/checkpoints")
     elsewhere()
     found = load_results("digits", url)
     assert found.labels.tags == ("good",)
-    assert "trials/00000/checkpoints/1/state.pt" not in found.files.sizes()
+    assert "trials/00000/checkpoints/2/state.pt" not in found.files.sizes()
 
 
 def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeypatch):

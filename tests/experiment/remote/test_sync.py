@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -42,6 +43,17 @@ def begin(journal):
     journal.append(
         "experiment_started", resumed=False, owner={"host": "h", "pid": 1, "started": 1.0}
     )
+
+
+@contextmanager
+def driving(folder, on_error=print):
+    """Drive the experiment: yields what keeps its store in sync, and its journal."""
+    with (
+        ExperimentFolder(folder).held(print) as sync,
+        Journal.open(folder) as journal,
+        sync.running(journal, on_error),
+    ):
+        yield sync, journal
 
 
 def until(true):
@@ -92,11 +104,7 @@ def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, stor
         return upload(self)
 
     monkeypatch.setattr(syncing.Uploader, "upload", sometimes)
-    with (
-        ExperimentFolder(folder).held(print) as sync,
-        Journal.open(folder) as journal,
-        sync.running(journal, print),
-    ):
+    with driving(folder) as (sync, journal):
         out_of_order.set()
         begin(journal)
         path.mkdir(parents=True)
@@ -154,11 +162,7 @@ def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkey
 
 
 def test_a_second_driver_is_refused(folder, monkeypatch):
-    with (
-        ExperimentFolder(folder).held(print) as sync,
-        Journal.open(folder) as journal,
-        sync.running(journal, print),
-    ):
+    with driving(folder) as (_, journal):
         begin(journal)
         warnings = []
         with (
@@ -171,11 +175,7 @@ def test_a_second_driver_is_refused(folder, monkeypatch):
 
 def test_the_next_driver_begins_with_what_is_there(folder, store):
     for number in (1, 2):
-        with (
-            ExperimentFolder(folder).held(print) as sync,
-            Journal.open(folder) as journal,
-            sync.running(journal, print),
-        ):
+        with driving(folder) as (_, journal):
             begin(journal)
         assert newest(store).generation == number
         assert fetch(store).data.count(b"\n") == number
@@ -188,11 +188,7 @@ def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, sto
             begin(journal)
         begin(journal)  # as if killed before it was uploaded
     assert fetch(store).data.count(b"\n") == 1
-    with (
-        ExperimentFolder(folder).held(print) as sync,
-        Journal.open(folder) as journal,
-        sync.running(journal, print),
-    ):
+    with driving(folder):
         assert fetch(store).data.count(b"\n") == 2
 
 
@@ -207,11 +203,7 @@ def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
         go_on.wait(PATIENCE_S)
 
     monkeypatch.setattr(RemoteFolder, "upload", slow)
-    with (
-        ExperimentFolder(folder).held(print) as sync,
-        Journal.open(folder) as journal,
-        sync.running(journal, print),
-    ):
+    with driving(folder) as (_, journal):
         begin(journal)
         assert began.wait(PATIENCE_S)
         beat = store.read("lock/000001.beat")
