@@ -7,16 +7,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import (
-    arranged,
-    by,
-    check_names,
-    chosen,
-    curve,
-    trial_json,
-    trial_rows,
-    value_at,
-)
+from tuner.experiment.results.rows import arranged, check_names, trial_json, trial_rows, value_at
 
 ROWS = [
     {"name": "a", "loss": 0.5, "tags": ["x"], "config": {"lr": 0.1, "o": {"m": 2}}},
@@ -38,7 +29,7 @@ ROWS = [
     ],
 )
 def test_rows_for_which_it_holds(where, numbers):
-    assert chosen(ROWS, where) == numbers
+    assert arranged(ROWS, where=where) == numbers
 
 
 @pytest.mark.parametrize(
@@ -53,21 +44,21 @@ def test_rows_for_which_it_holds(where, numbers):
 )
 def test_what_cannot_be_asked_is_one_error(where, told):
     with pytest.raises(UsageError, match=told):
-        chosen(ROWS, where)
-    assert chosen([], "los < 1") == []
+        arranged(ROWS, where=where)
+    assert arranged([], where="los < 1") == []
 
 
 def test_rows_in_order_those_without_a_value_last():
-    assert by(ROWS, "loss") == [2, 0, 1]
-    assert by(ROWS, "loss", reverse=True) == [0, 2, 1]
-    assert by(ROWS, "config.lr") == [0, 1, 2]  # numbers before text
-    assert by(ROWS, "tags") == [1, 0, 2]
+    assert arranged(ROWS, sort="loss") == [2, 0, 1]
+    assert arranged(ROWS, sort="loss", reverse=True) == [0, 2, 1]
+    assert arranged(ROWS, sort="config.lr") == [0, 1, 2]  # numbers before text
+    assert arranged(ROWS, sort="tags") == [1, 0, 2]
 
 
 def test_arranged_sort_name_must_be_of_a_row_but_not_of_a_chosen_row() -> None:
-    assert arranged(ROWS, where="name == 'c'", sort="config", reverse=False) == [2]
+    assert arranged(ROWS, where="name == 'c'", sort="config") == [2]
     with pytest.raises(UsageError, match="no name 'lr'"):
-        arranged(ROWS, where="name == 'c'", sort="lr", reverse=False)
+        arranged(ROWS, where="name == 'c'", sort="lr")
 
 
 def test_names():
@@ -78,10 +69,10 @@ def test_names():
 
 def test_rows_are_chosen_and_arranged_at_once() -> None:
     rows = [{"a": 2, "b": 1}, {"a": None, "b": 1}, {"a": 1, "b": 1}, {"a": 0, "b": 2}]
-    assert arranged(rows, where="b == 1", sort="a", reverse=False) == [2, 0, 1]
+    assert arranged(rows, where="b == 1", sort="a") == [2, 0, 1]
     assert arranged(rows, where="b == 1", sort="a", reverse=True) == [0, 2, 1]
-    assert arranged(rows, where="b == 1", sort=None, reverse=True) == [2, 1, 0]
-    assert arranged(rows, where=None, sort=None, reverse=False) == [0, 1, 2, 3]
+    assert arranged(rows, where="b == 1", reverse=True) == [2, 1, 0]
+    assert arranged(rows, sort=None) == [0, 1, 2, 3]
 
 
 def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):
@@ -104,5 +95,6 @@ def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):
         "config": {"lr": 0.1, "status": "mine", "o": {"m": 1}},
     }
     assert (failed["status"], failed["error"], failed["epoch"]) == ("failed", "oom", None)
-    assert curve(results.trials["00000"])[1] == {"epoch": 2, "val_accuracy": 0.75}
+    reports = trial_json(results, results.trials["00000"])["reports"]
+    assert reports[1] == {"epoch": 2, "val_accuracy": 0.75}
     assert trial_json(results, results.trials["00001"]) == {**failed, "message": "m", "reports": []}

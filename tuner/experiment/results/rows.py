@@ -20,44 +20,32 @@ Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
 
 
 def arranged(
-    rows: Sequence[Row], *, where: str | None, sort: str | None, reverse: bool
+    rows: Sequence[Row],
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    reverse: bool = False,
 ) -> list[int]:
-    """The numbers of the rows that `where` chooses, by `sort` or as they come; or in reverse.
+    """The numbers of the rows for which the expression `where` holds, by their values of `sort`.
 
-    Raises UsageError as `chosen` and `by` do.
+    Numbers come before text, and rows without a value last. Raises UsageError for what is no
+    expression, and for a name that no row has.
     """
-    numbers = chosen(rows, where)
-    if sort is not None:
-        check_names([sort], rows)  # of all rows: those that were chosen may lack it
-        order = by([rows[number] for number in numbers], sort, reverse=reverse)
-        return [numbers[place] for place in order]
-    return numbers[::-1] if reverse else numbers
-
-
-def chosen(rows: Sequence[Row], where: str | None) -> list[int]:
-    """The numbers of the rows for which the expression `where` holds; None: of all.
-
-    Raises UsageError for what is no expression, or reads a name that no row has.
-    """
-    if where is None:
-        return list(range(len(rows)))
-    try:
-        condition = Condition(where)
-    except FaultsError as error:
-        raise UsageError(f"--where: {error}") from None
-    check_names(condition.names, rows)
-    return [number for number, row in enumerate(rows) if condition.holds(row)]
-
-
-def by(rows: Sequence[Row], name: str, *, reverse: bool = False) -> list[int]:
-    """The numbers of the rows by their values of `name`, ascending; those without come last.
-
-    Numbers come before text.
-    """
-    values = [value_at(row, name) for row in rows]
-    there = [number for number, value in enumerate(values) if value is not None]
-    lacking = [number for number, value in enumerate(values) if value is None]
-    return [*sorted(there, key=lambda n: _key(values[n]), reverse=reverse), *lacking]
+    numbers = list(range(len(rows)))
+    if where is not None:
+        try:
+            condition = Condition(where)
+        except FaultsError as error:
+            raise UsageError(f"--where: {error}") from None
+        check_names(condition.names, rows)
+        numbers = [number for number in numbers if condition.holds(rows[number])]
+    if sort is None:
+        return numbers[::-1] if reverse else numbers
+    check_names([sort], rows)  # of all rows: those that are left may lack it
+    values = {number: value_at(rows[number], sort) for number in numbers}
+    present = [number for number in numbers if values[number] is not None]
+    lacking = [number for number in numbers if values[number] is None]
+    return [*sorted(present, key=lambda n: _key(values[n]), reverse=reverse), *lacking]
 
 
 def value_at(row: Row, name: str) -> Any:
@@ -124,9 +112,5 @@ def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
 def trial_json(results: Results, trial: TrialRecord) -> dict[str, Any]:
     """What `trials --trial --json` shows: its row, what its failure says, and its reports."""
     message = trial.error.message if trial.error else None
-    return {**trial_row(results, trial), "message": message, "reports": curve(trial)}
-
-
-def curve(trial: TrialRecord) -> list[dict[str, Any]]:
-    """What a trial reported: a row for each epoch."""
-    return [{"epoch": report.epoch, **report.metrics} for report in trial.results]
+    reports = [{"epoch": report.epoch, **report.metrics} for report in trial.results]
+    return {**trial_row(results, trial), "message": message, "reports": reports}
