@@ -1,7 +1,7 @@
-"""Where experiments lie: finds one by its name, lists all, and tries whether machines share it.
+"""Where experiments lie: finds one by its name, lists all, and tests whether machines share it.
 
-The path of a storage does not tell whether it is shared, nor a URL whether a machine may use it.
-So the driver writes a marker, which every node must find and answer with a file of its own.
+Neither a path nor a URL shows whether every machine can use the storage. So the driver writes a
+marker, which every node must find and answer with another file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Accuracies beside their baseline: what always naming the largest class would give.
 
-experiment.json has under "validation", and what was measured of a test split beside its metrics,
-`images`, how many there are, and `baseline`, the share of their largest class. Guessing is not
-right more often, so what beats the baseline beats guessing, too.
+experiment.json has, under "validation", the number of `images` and their `baseline`, the share of
+the largest class; a measured test split has the same beside its metrics. Guessing is not right more
+often than the baseline.
 """
 
 from __future__ import annotations

@@ -17,10 +17,9 @@ from tuner.experiment.trials import CheckpointRecord
 
 @dataclass(frozen=True, slots=True)
 class BestModel:
-    """The model that is handed over: of the trial `trial_id` of an experiment, None for its best.
+    """The model that is handed over: that of the trial `trial_id`, or of the best trial.
 
-    origin: "shown" as in `best --json`; of a confirmed leader also its trial_id in the search, and
-    what retraining it has shown, "confirmed".
+    origin: `shown` as in `best --json`; for a confirmed leader also `trial_id` and `confirmed`.
     """
 
     results: Results
@@ -41,31 +40,30 @@ def best_model(results: Results, trial_id: str | None = None) -> BestModel:
 def best_json(
     results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
 ) -> list[dict[str, Any]]:
-    """What `best --json` shows of the `top` best: the confirmed leaders first, then the searched.
+    """What `best --json` shows of the `top` best: the confirmed leaders, then searched trials.
 
-    By another metric or mode than the objective's nothing was confirmed: all are searched.
+    By a metric or mode other than the objective's nothing is confirmed.
     """
     results.get_best_trial(metric, mode)  # raises if there is none
-    asked = (metric or results.metric, mode or results.mode)
-    confirmation = confirmation_of(results) if asked == (results.metric, results.mode) else None
-    found = []
+    objective = (metric or results.metric, mode or results.mode)
+    confirmation = confirmation_of(results) if objective == (results.metric, results.mode) else None
+    confirmed = []
     if confirmation:
-        known = [leader for leader in confirmation.leaders if leader.mean]
-        found = [_entry(results, confirmation, leader) for leader in known[:top]]
+        leaders = [leader for leader in confirmation.leaders if leader.mean]
+        confirmed = [_entry(results, confirmation, leader) for leader in leaders[:top]]
         if confirmation.results is results:
-            return found
-    names = {entry["trial_id"] for entry in found}
-    others = results.top(top, metric, mode)
-    rest = [trial for trial in others if trial.trial_id not in names][: top - len(found)]
-    return [*found, *(results.best_json(t, metric=metric, mode=mode) for t in rest)]
+            return confirmed
+    ids = {entry["trial_id"] for entry in confirmed}
+    trials = [trial for trial in results.top(top, metric, mode) if trial.trial_id not in ids]
+    searched = trials[: top - len(confirmed)]
+    return [*confirmed, *(results.best_json(t, metric=metric, mode=mode) for t in searched)]
 
 
 def show_json(results: Results) -> dict[str, Any]:
-    """What `show --json` shows: `Results.show`, and once its leaders are confirmed, `confirmed`.
+    """What `show --json` shows: `Results.show`, and `confirmed` once its leaders are.
 
-    That is {trial_id, experiment, mean, standard_error, seeds, searched}: the confirmed leader's
-    trial in the search, the experiment that retrained it, the mean of the objective over that many
-    fresh seeds with its standard error, and its value in the search.
+    That is {trial_id, experiment, mean, standard_error, seeds, searched}: the leader's trial in the
+    search, the experiment that retrained it, the mean over fresh seeds, and the searched value.
     """
     confirmation = confirmation_of(results)
     if confirmation is None:
@@ -77,7 +75,7 @@ def show_json(results: Results) -> dict[str, Any]:
 
 
 def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:
-    """A leader as `best --json` shows it; asked of the retrained trials, by their own ids."""
+    """A leader as `best --json` shows it; a confirmation shows the ids of its own trials."""
     entry = confirmation.best_json(leader)
     if confirmation.results is results:
         return {**entry, "trial_id": entry["confirmed"]["trial_id"]}
@@ -85,10 +83,7 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
 
 
 def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
-    """What `evaluate` has measured of a trial (None: of the best one); None where it has not.
-
-    Runs nothing.
-    """
+    """What `evaluate` has measured of a trial (None: the best one), or None; runs nothing."""
     for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
         if record := best_record(trial, results.objective):
             return recorded_test(results.folder, trial.trial_id, record)
@@ -98,10 +93,7 @@ def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] 
 def recorded_test(
     folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
 ) -> dict[str, Any] | None:
-    """What was measured of this checkpoint before; None where nothing was.
-
-    folder: the experiment's.
-    """
+    """What was measured of this checkpoint of the experiment in `folder`, or None."""
     files, name = ExperimentFolder(folder), _record(trial_id)
     try:
         files.fetch(name)

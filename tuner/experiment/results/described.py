@@ -67,10 +67,9 @@ def labels_of(files: ExperimentFolder) -> Labels:
 
 
 class Described:
-    """What an experiment's folder says of what it runs; nothing of what has come of it.
+    """An experiment without its journal: `files` is its folder, `document` its experiment.json.
 
-    `files` is the folder, `document` its experiment.json. Raises UsageError for a folder that is no
-    experiment.
+    Raises UsageError for a folder that is no experiment.
     """
 
     def __init__(self, folder: Path | str) -> None:

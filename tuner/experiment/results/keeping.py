@@ -36,9 +36,8 @@ class Pruned:
 def prunable(results: Results, *, keep: int) -> Pruned:
     """The checkpoints of trials that have ended and are not among the `keep` best.
 
-    A trial that failed, or had not ended, keeps its own: a resume goes on from them. So does the
-    one that a confirmation hands over. What lies below trials/ID/checkpoints counts, journaled or
-    not.
+    Kept as well are those of trials that failed or had not ended, from which a resume goes on, and
+    of the trial that a confirmation hands over.
     """
     leading = {trial.trial_id for trial in results.top(keep)}
     going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
@@ -56,11 +55,10 @@ def prunable(results: Results, *, keep: int) -> Pruned:
 
 
 def rename(experiment: Described, name: str) -> Described:
-    """Give an experiment that no driver has another name; it as it is then.
+    """Rename an experiment that no driver has: its folder, its experiment.json, and the link
+    between a search and what confirms it.
 
-    Its folder decides how it is called; whatever else has its name follows: experiment.json, and
-    the link between a search and what confirms it. Raises SpecError for what is no name, and as
-    `ExperimentFolder.rename` does.
+    Raises SpecError for an invalid name, and as `ExperimentFolder.rename` does.
     """
     old = experiment.files.name
     build_spec({**experiment.document["spec"], "name": name}, "the new name")

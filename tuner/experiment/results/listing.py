@@ -51,9 +51,9 @@ class Listed:
         return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
 
     def row(self) -> dict[str, Any]:
-        """What `ls --where` and `--sort` know of it: its best under its metric's name, too.
+        """What `ls --where` and `--sort` read; the best value also has its metric's name.
 
-        A metric that no trial has reported by the end is likely mistyped, so it is no name.
+        A metric that no trial has reported by the end is likely mistyped and is no name.
         """
         may_report = self.best is not None or self.status == RUNNING
         return {

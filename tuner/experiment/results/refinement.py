@@ -51,11 +51,10 @@ class Refinement:
 def refine(results: Results, *, points: int) -> Refinement:
     """The grid of `points` values a continuous domain around the leading trials of a search.
 
-    The best fifth of the usable trials lead, 3 to 10 of them. A number's region is the leaders',
-    and at least a tenth of its domain to each side of the best one, in the domain's own scale and
-    within its bounds; of a choice the values that the leaders have are kept. Raises
-    NoUsableTrialError where no trial leads, UsageError for a confirmation, where a leader's config
-    is not of the space, or where the old `forbid` leaves nothing of the region.
+    The best fifth of the usable trials lead, 3 to 10 of them. The region of a number spans the
+    leaders and at least a tenth of its domain to each side of the best one, in the domain's scale
+    and bounds; of a choice the leaders' values stay. Raises NoUsableTrialError if no trial leads,
+    UsageError for a confirmation, a leader outside the space, or a region that `forbid` empties.
     """
     search = results.spec
     if search.confirms:

@@ -8,8 +8,8 @@ that ended well:
     last-5-avg, last-10-avg    the mean of the last 5 or 10 values, or of all if there are fewer
     best, all                  the best value at any epoch; two names for one scope
 
-Failed trials are left out whatever they reported: their last value, and their checkpoint, are what
-led to the failure. Ray keeps them, and takes a single trial for the best even if it is at NaN.
+Failed trials are left out whatever they reported, since their last value and checkpoint led to the
+failure. Ray keeps them, and takes a single trial for the best even if it is at NaN.
 """
 
 from __future__ import annotations

@@ -57,12 +57,11 @@ def reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
-    """Write the data frame of `Results.dataframe` to `path`: as .parquet or .csv, by its ending.
+    """Write the data frame of `Results.dataframe` to `path`, a .parquet or .csv file; returns it.
 
-    A file of that name is replaced. A column whose values are of several types, or lists, holds
-    their JSON text, since Parquet has one type a column. In a .csv, text that a spreadsheet would
-    take for a formula stands behind an apostrophe. Returns the path; raises UsageError for
-    another ending, or if it cannot be written.
+    Lists and values of several types become JSON text, since Parquet has one type a column. In a
+    .csv, text that a spreadsheet would take for a formula stands behind an apostrophe. Raises
+    UsageError for another ending, or if it cannot be written.
     """
     path = Path(path).expanduser()
     writer = _WRITERS.get(path.suffix.lower())
@@ -119,9 +118,9 @@ def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _no_formula(value: Any) -> Any:
-    """Text that a spreadsheet would run, as the text that it is: behind an apostrophe.
+    """Put an apostrophe before text that a spreadsheet would run.
 
-    A carriage return, which would begin a new cell, is a newline, which is quoted.
+    A carriage return, which would begin a new cell, becomes a newline, which is quoted.
 
     >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula(-0.5), _no_formula("sgd")
     ("'=1+1", '-0.5', -0.5, 'sgd')
