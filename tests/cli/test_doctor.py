@@ -1,6 +1,7 @@
 """tuner doctor: what was examined, and an exit code that says whether a search would work."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from commands import call
@@ -18,4 +19,4 @@ def test_the_exit_code_says_whether_something_is_broken(monkeypatch, findings, c
     assert done.return_value == code
     assert all(finding.found in done.stdout for finding in findings)
     shown = json.loads(call("doctor", "--json").stdout)
-    assert shown == {"ok": not code, "findings": [finding.as_dict() for finding in findings]}
+    assert shown == {"ok": not code, "findings": [asdict(finding) for finding in findings]}

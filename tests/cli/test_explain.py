@@ -83,11 +83,11 @@ def test_confirm_json_has_the_leaders(confirmed):
 
 
 def test_refine_writes_a_grid(digits):
-    done = call("refine", "digits", "--points", "2")
+    done = call("refine", "digits")
     assert done.return_value == 0
     assert "digits-refined.yaml" in done.stdout
     spec, _ = resolve("digits-refined.yaml")
-    assert (spec.search.strategy, spec.search.points) == ("grid", 2)
+    assert (spec.search.strategy, spec.search.points) == ("grid", 3)
 
 
 def test_refine_as_json_to_a_file(digits, here):

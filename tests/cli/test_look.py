@@ -30,7 +30,7 @@ def test_storage_is_the_flag_else_the_environment(digits, here, monkeypatch):
 
 def test_ls_filters_and_chooses_columns(digits):
     assert call("ls", "--where", "val_accuracy > 0.95").stdout == "no experiment matches\n"
-    done = call("ls", "--columns", "name,strategy", "--strategy", "random")
+    done = call("ls", "--columns", "name,strategy", "--where", "strategy == 'random'")
     assert done.stdout.splitlines() == ["NAME    STRATEGY", "digits  random"]
     assert "no name 'x' here" in str(call("ls", "--columns", "name,x").exception)
 

@@ -94,8 +94,8 @@ def test_a_function_is_given_the_seed_in_its_config(here):
 
 
 def test_a_refined_grid_runs_as_it_is_written(here):
-    found = shown("refine", "learner", "--points", 4)
-    assert (found["path"], found["trials"]) == ("learner-refined.yaml", 4)
+    found = shown("refine", "learner")
+    assert (found["path"], found["trials"]) == ("learner-refined.yaml", 3)
     assert found["command"].endswith("run learner-refined.yaml")
     call("run", found["path"])
     results = Results(here / "results" / "learner-refined")

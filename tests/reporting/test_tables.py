@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.listing import Listed
@@ -12,7 +11,7 @@ from tuner.experiment.results.rows import trial_rows
 from tuner.reporting.doctor import Finding
 from tuner.reporting.tables import (
     experiments_table,
-    findings_table,
+    findings_text,
     jobs_table,
     plot,
     trial_text,
@@ -68,18 +67,11 @@ SLOW = Finding("machine", "disk", "slow \x1b[31m", "warning", "buy another")
 BROKEN = Finding("versions", "ray", "not installed", "broken", "pip install ray")
 
 
-def text(findings):
-    console = Console(width=80, no_color=True)
-    with console.capture() as capture:
-        console.print(findings_table(findings))
-    return [line.rstrip() for line in capture.get().rstrip().splitlines()]
-
-
 def test_findings_advice_and_verdict():
-    assert text([GOOD, SLOW, BROKEN]) == [
-        "machine   CPUs  4 of 4         ok",
-        "          disk  slow  [31m     warning",
-        "versions  ray   not installed  broken",
+    assert findings_text([GOOD, SLOW, BROKEN]).splitlines() == [
+        "machine   CPUs  ok       4 of 4",
+        "machine   disk  warning  slow  [31m",
+        "versions  ray   broken   not installed",
         "",
         "warning  machine, disk: buy another",
         "broken  versions, ray: pip install ray",
@@ -97,7 +89,7 @@ def test_findings_advice_and_verdict():
     ],
 )
 def test_the_verdict(findings, verdict):
-    assert text(findings)[-1] == verdict
+    assert findings_text(findings).splitlines()[-1] == verdict
 
 
 @pytest.fixture

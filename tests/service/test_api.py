@@ -38,7 +38,7 @@ def running(tmp_path):
         ((), {}, ("ls",)),
         ((), {"where": "best > 0.5", "sort": "name", "reverse": "1"},
          ("ls", "--where", "best > 0.5", "--sort", "name", "--reverse")),
-        ((), {"strategy": "grid"}, ("ls", "--strategy", "grid")),
+        ((), {"strategy": "grid"}, ("ls", "--where", "strategy == 'grid'")),
         (("digits",), {}, ("show", "digits")),
         (("failed",), {}, ("show", "failed")),
         (("digits", "best"), {"top": 3}, ("best", "digits", "--top", "3")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 
 import click
 
@@ -27,16 +27,15 @@ def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
     It looks at versions, memory, disk, GPUs and the storage. Exit code 1 says that something has to
     be mended.
     """
-    from tuner.reporting.doctor import examine, is_broken
+    from tuner.reporting.doctor import examine
 
     findings = examine(storage, address)
-    broken = is_broken(findings)
+    broken = any(finding.level == "broken" for finding in findings)
     if as_json:
-        plain = [finding.as_dict() for finding in findings]
+        plain = [asdict(finding) for finding in findings]
         click.echo(json_text({"ok": not broken, "findings": plain}))
     else:
-        from tuner import process
-        from tuner.reporting.tables import findings_table
+        from tuner.reporting.tables import findings_text
 
-        process.console(sys.stdout).print(findings_table(findings))
+        click.echo(findings_text(findings))
     return int(broken)

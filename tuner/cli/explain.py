@@ -12,6 +12,8 @@ from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import json_text, print_confirmation
 from tuner.errors import UsageError
 
+_POINTS = 3  # values of each continuous hyperparameter in the grid of `refine`
+
 
 @click.command(
     cls=options.Command,
@@ -145,20 +147,20 @@ def confirm(
 
 @click.command(cls=options.Command, section="Explain", order=4)
 @click.argument("name")
-@options.count("--points", "P", default=3, help="Try P values of each continuous hyperparameter.")
 @click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
 @options.storage
 @options.as_json
-def refine(name: str, points: int, to: str | None, storage: str | None, as_json: bool) -> int:
+def refine(name: str, to: str | None, storage: str | None, as_json: bool) -> int:
     """Write a grid search around the best trials of NAME.
 
-    It is a YAML file for `tuner run`, which you can read and change first.
+    It is a YAML file for `tuner run`, which you can read and change first: search.points is how
+    many values of each continuous hyperparameter it tries.
     """
     from tuner.experiment.results import refinement
     from tuner.reporting.plan_text import refinement_json, refinement_text
 
     results = tuner.load_results(name, storage)
-    refined = refinement.refine(results, points=points)
+    refined = refinement.refine(results, points=_POINTS)
     path = refinement.write_refined(refined, Path(to) if to else None)
     if as_json:
         click.echo(json_text(refinement_json(refined, path)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import tuner
@@ -9,6 +11,10 @@ from tuner.cli import options
 from tuner.cli.consent import ask
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError, translate_error
+from tuner.wording import printable
+
+if TYPE_CHECKING:
+    from tuner.experiment.results.described import Described
 
 
 @click.command(
@@ -27,10 +33,7 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
 
     ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
     """
-    from tuner.experiment.results.described import Described
-    from tuner.experiment.storage import find_experiment
-
-    experiment = Described(find_experiment(name, storage))
+    experiment = _described(name, storage)
     labels = experiment.labels
     if tags:
         labels = labels.untagged(tags) if remove else labels.tagged(tags)
@@ -54,11 +57,7 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int
 
     ls, show, compare and the report show it. An empty TEXT removes it.
     """
-    from tuner.experiment.results.described import Described
-    from tuner.experiment.storage import find_experiment
-    from tuner.wording import printable
-
-    experiment = Described(find_experiment(name, storage))
+    experiment = _described(name, storage)
     labels = experiment.labels
     if text is not None:
         labels = labels.noted(text)
@@ -77,11 +76,8 @@ def rename(name: str, new: str, storage: str | None) -> int:
     An experiment that is running is refused.
     """
     from tuner.experiment.results import keeping
-    from tuner.experiment.results.described import Described
-    from tuner.experiment.storage import find_experiment
 
-    renamed = keeping.rename(Described(find_experiment(name, storage)), new)
-    click.echo(renamed.files.location)
+    click.echo(keeping.rename(_described(name, storage), new).files.location)
     return 0
 
 
@@ -106,7 +102,7 @@ def prune(
     on from them. Metrics, logs and configs stay.
     """
     from tuner.experiment.results.keeping import Pruned, prunable
-    from tuner.wording import amount_of, printable, size
+    from tuner.wording import amount_of, size
 
     results = tuner.load_results(name, storage)
 
@@ -130,6 +126,13 @@ def prune(
     return 0
 
 
+def _described(name: str, storage: str | None) -> Described:
+    from tuner.experiment.results.described import Described
+    from tuner.experiment.storage import find_experiment
+
+    return Described(find_experiment(name, storage))
+
+
 def _warn(text: str) -> None:
     click.echo(text, err=True)
 
@@ -145,7 +148,7 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
     """
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
-    from tuner.wording import amount_of, printable, size
+    from tuner.wording import amount_of, size
 
     found = [ExperimentFolder(find_experiment(name, storage)) for name in names]
     for one in found:
@@ -158,6 +161,6 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
     unattended = "rm asks before it removes, and there is no terminal: give --yes"
     ask("remove for good?", yes=yes, unattended=unattended)
     for one in found:
-        one.remove(warn=lambda text: click.echo(text, err=True))
+        one.remove(warn=_warn)
         click.echo(f"removed {printable(one.location)}")
     return 0

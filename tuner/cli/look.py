@@ -23,7 +23,6 @@ from tuner.cli.printing import json_text
 )
 @options.where("'val_loss < 0.2', 'started > \"2026-11\"'")
 @click.option("--tag", metavar="TAG", help="Show only those with this tag.")
-@click.option("--strategy", metavar="NAME", help="Show only those of this search strategy.")
 @options.sort
 @click.option(
     "--columns", metavar="A,B", help="Show these columns, as in name,best,strategy,time,note."
@@ -33,7 +32,6 @@ from tuner.cli.printing import json_text
 def ls(
     where: str | None,
     tag: str | None,
-    strategy: str | None,
     sort: str | None,
     reverse: bool,
     columns: str | None,
@@ -48,9 +46,7 @@ def ls(
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
     check_names(names or [], [one.row() for one in listed])
-    found = listing.find(
-        listed, where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
-    )
+    found = listing.find(listed, where=where, tag=tag, sort=sort, reverse=reverse)
     if as_json:
         click.echo(json_text([one.as_dict() for one in found]))
     elif listed and not found:
@@ -70,16 +66,13 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.baseline import with_interval
     from tuner.experiment.results.best import known_test, show_json
-    from tuner.experiment.results.results import Results
-    from tuner.experiment.storage import find_experiment
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
 
-    folder = find_experiment(name, storage)
-    results = Results(folder)
+    results = tuner.load_results(name, storage)
     if follow:
         following.follow(results)
-        results = Results(folder)
+        results = tuner.load_results(name, storage)
     shown = show_json(results)
     test = known_test(results)
     if as_json:
@@ -130,11 +123,9 @@ def best(
     After `tuner confirm` the confirmed trials come first, ordered by their mean.
     """
     from tuner.experiment.results.best import best_json
-    from tuner.experiment.results.results import Results
-    from tuner.experiment.storage import find_experiment
     from tuner.reporting.experiment_text import best_text
 
-    results = Results(find_experiment(name, storage))
+    results = tuner.load_results(name, storage)
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
     shown = leaders if top else leaders[0]
     texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]

@@ -69,6 +69,7 @@ def run(
 
     KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """
+    from tuner.spec.plan import warnings_of
     from tuner.spec.code import refuse_elsewhere
 
     spec, source = resolve(experiment, assignments, address, flags, trust=trust)
@@ -76,9 +77,9 @@ def run(
         print_plan(spec, source, address, as_json)
         return 0
     refuse_elsewhere(spec.trainable)
-    _warn(spec, here=address == LOCAL)
     _confirm_large_grid(spec, confirmed=trust)
-    for warning in spec.pin_data():  # before any Ray starts: images may turn out to be unreadable
+    # before any Ray starts: images may turn out to be unreadable
+    for warning in (*warnings_of(spec, here=address == LOCAL), *spec.pin_data()):
         click.echo(printable(f"warning: {warning}"), err=True)
     from tuner.cluster import connect as cluster
 
@@ -91,13 +92,6 @@ def run(
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(experiment, assignments, address, flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
-
-
-def _warn(spec: ExperimentSpec, *, here: bool) -> None:
-    from tuner.spec.plan import warnings_of
-
-    for warning in warnings_of(spec, here=here):
-        click.echo(printable(f"warning: {warning}"), err=True)
 
 
 def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:

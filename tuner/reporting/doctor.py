@@ -5,7 +5,6 @@ Starts no Ray. It changes nothing but a small file, written to the storage and r
 
 from __future__ import annotations
 
-import csv
 import os
 import platform
 import subprocess
@@ -13,20 +12,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import psutil
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.connect import connect
 from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
-from tuner.cluster.local_ray import OBJECT_STORE_BYTES
 from tuner.errors import UsageError
 from tuner.experiment.storage import check_store, marker_in, storage_folder, why_not_shared
 from tuner.places import default_storage, is_url
@@ -58,10 +54,6 @@ class Finding:
     level: Level = "ok"
     advice: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `doctor --json` says of it."""
-        return asdict(self)
-
 
 def examine(storage: str | None = None, address: str | None = None) -> list[Finding]:
     """All findings, of this machine and of the cluster at `address` if one is given.
@@ -78,43 +70,15 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
     ]
 
 
-def is_broken(findings: list[Finding]) -> bool:
-    """Whether any of them would break a search."""
-    return any(finding.level == "broken" for finding in findings)
-
-
 def check_versions() -> Iterator[Finding]:
-    """Python, tuner, torch and Ray, and each other requirement of tuner that is not met."""
-    python = SpecifierSet(metadata("tuner")["Requires-Python"])
-    yield _version("Python", platform.python_version(), python, "install another Python")
-    yield Finding("versions", "tuner", version("tuner"))
-    for text in requires("tuner") or ():
-        requirement = Requirement(text)
-        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        name, install = requirement.name, f'pip install "{requirement}"'
-        finding = _version(name, _installed(name), requirement.specifier, install)
-        if finding.level != "ok" or name in ("torch", "ray"):
-            yield finding
-
-
-def _installed(package: str) -> str:
-    """The version of an installed package, or ""."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-def _version(name: str, installed: str, required: SpecifierSet, advice: str) -> Finding:
-    if installed and required.contains(installed, prereleases=True):
-        return Finding("versions", name, installed)
-    found = f"{installed or 'not installed'}, must be {required}"
-    return Finding("versions", name, found, "broken", advice)
+    """Python, tuner, torch and Ray; pip checks what they require."""
+    yield Finding("versions", "Python", platform.python_version())
+    for package in ("tuner", "torch", "ray"):
+        yield Finding("versions", package, version(package))
 
 
 def check_machine() -> Iterator[Finding]:
-    """CPUs, GPUs, memory, temporary files, loopback interface and shared memory."""
+    """CPUs, GPUs, memory, temporary files and the loopback interface."""
     yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _check_gpus()
     yield _check_memory(*memory.free_and_all())
@@ -127,25 +91,20 @@ def check_machine() -> Iterator[Finding]:
     if problem := access.loopback_problem():
         reached, _, advice = problem.partition("; ")
         yield Finding("machine", "loopback", reached, "broken", advice)
-    with suppress(OSError):  # not on macOS
-        free = psutil.disk_usage("/dev/shm").free
-        advice = f"make it larger (docker run --shm-size): Ray wants {_size(OBJECT_STORE_BYTES)}"
-        small = ("warning", advice) if free < OBJECT_STORE_BYTES else ()
-        yield Finding("machine", "/dev/shm", f"{_size(free)} are free", *small)
 
 
 def _check_gpus() -> Iterator[Finding]:
     """Each NVIDIA GPU that the driver lists, and whether torch can use them."""
     fields = "name,memory.total,memory.free,driver_version"
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         yield Finding("machine", "GPUs", "none")
         return
-    for number, row in enumerate(csv.reader(done.stdout.splitlines(), skipinitialspace=True)):
-        name, total, free, driver = row
-        found = f"{name}, {total} MiB of which {free} are free, driver {driver}"
+    for number, row in enumerate(done.stdout.splitlines()):
+        name, total, free, driver = row.split(", ")
+        found = f"{name}, {total} of which {free} are free, driver {driver}"
         yield Finding("machine", f"GPU {number}", found)
     import torch
 
@@ -268,7 +227,11 @@ def examine_node(marker: str) -> Examined:
 
 def versions() -> dict[str, str]:
     """The versions that nodes and driver should have in common; "" for what is not installed."""
-    return {package: _installed(package) for package in _COMPARED}
+    found = dict.fromkeys(_COMPARED, "")
+    for package in _COMPARED:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def check_nodes(

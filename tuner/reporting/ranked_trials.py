@@ -60,7 +60,7 @@ class RankedTrials:
     def varying(self) -> list[str]:
         """The hyperparameters of at least two values, in the order in which trials have them."""
         names = dict.fromkeys(name for trial in self.trials for name in trial.params)
-        return [name for name in names if _vary(self.values_of(name))]
+        return [name for name in names if len(set(map(repr, self.values_of(name)))) > 1]
 
     def values_of(self, name: str) -> list[Any]:
         """The values of a hyperparameter, best trial first; of those trials that have it."""
@@ -73,12 +73,7 @@ class RankedTrials:
 
     def left_out(self, shown: int) -> list[str]:
         """Sentences on what a figure of so many trials does not show, or not where it is."""
-        sentences = []
-        if shown < len(self.trials):
-            sentences.append(
-                f"Of {len(self.trials)} trials {shown} are drawn: the best ones, and an even "
-                "selection of the others."
-            )
+        sentences = selection_note("trials", len(self.trials), shown)
         if self.fence is not None and self.outside:
             worse = "above" if self.objective.sign > 0 else "below"
             sentences.append(
@@ -113,6 +108,13 @@ def ranked_trials(results: Results, frozen: Mapping[str, FrozenTrial]) -> Ranked
     return RankedTrials(tuple(trials), objective, fence, outside)
 
 
+def selection_note(things: str, total: int, shown: int, first: str = "the best ones") -> list[str]:
+    """The sentence for a figure that shows a selection; none if it shows all."""
+    if shown == total:
+        return []
+    return [f"Of {total} {things} {shown} are drawn: {first}, and an even selection of the others."]
+
+
 def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     """The value beyond which one lies far out on the bad side; None where none of them does."""
     if len(values) < 4:
@@ -121,11 +123,6 @@ def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     low, _, high = quantiles(costs, n=4, method="inclusive")
     fence = high + _FAR_OUT * (high - low)
     return objective.sign * fence if max(costs) > fence else None
-
-
-def _vary(values: Sequence[Any]) -> bool:
-    first = repr(values[0])
-    return any(repr(value) != first for value in values)
 
 
 def _study(trials: Sequence[FrozenTrial], objective: Objective) -> optuna.Study:
@@ -221,11 +218,7 @@ def importances(ranked: RankedTrials) -> list[Importance]:
     for name in names:
         spread = sorted(sample.get(name, 0.0) for sample in resampled)
         listed.append(Importance(name, shares.get(name, 0.0), spread[cut], spread[-1 - cut]))
-    return _told_apart(sorted(listed, key=lambda one: -one.share))
-
-
-def _told_apart(found: Sequence[Importance]) -> list[Importance]:
-    first, *others = found
+    first, *others = sorted(listed, key=lambda one: -one.share)
     others = [replace(one, told_apart=one.high < first.low) for one in others]
     return [replace(first, told_apart=all(one.told_apart for one in others)), *others]
 

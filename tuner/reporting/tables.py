@@ -12,8 +12,6 @@ from tuner.spec.plain_values import flat
 from tuner.wording import aligned, amount_of, duration, moment, number, printable, shorten
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from tuner.cluster.jobs import Job
     from tuner.experiment.results.listing import Listed
     from tuner.reporting.doctor import Finding
@@ -23,7 +21,6 @@ _EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")
 _LABELS = ("tags", "note")  # shown where there are any
 _JOBS = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 _LONGEST_BEST, _LONGEST_PROBLEM = 50, 100  # characters
-_STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
 def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | None = None) -> str:
@@ -47,7 +44,7 @@ def _cell(one: Listed, row: Mapping[str, Any], name: str) -> str:
     """What a column shows of an experiment."""
     value = value_at(row, name)
     if name == "started" and one.problem:
-        return _problem(one)
+        return shorten(one.problem.replace(f"{one.folder}/", ""), _LONGEST_PROBLEM)
     if value is None:
         return ""
     if name == "best":
@@ -75,33 +72,12 @@ def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
     return _table(_JOBS, rows)
 
 
-def findings_table(findings: Sequence[Finding]) -> Group:
+def findings_text(findings: Sequence[Finding]) -> str:
     """A row for each finding, a line of advice for each that is not "ok", and the verdict."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for foldable in (False, True, True, False):
-        table.add_column(no_wrap=not foldable, overflow="fold" if foldable else "ellipsis")
-    topic = None
-    for finding in findings:
-        table.add_row(
-            Text("" if finding.topic == topic else finding.topic, style="bold"),
-            Text(printable(finding.name)),
-            Text(printable(finding.found)),
-            Text(finding.level, style=_STYLES[finding.level]),
-        )
-        topic = finding.topic
+    rows = [tuple(map(printable, (f.topic, f.name, f.level, f.found))) for f in findings]
     faults = [finding for finding in findings if finding.level != "ok"]
-    advice = [
-        Text.assemble(
-            (fault.level, _STYLES[fault.level]),
-            f"  {printable(f'{fault.topic}, {fault.name}: {fault.advice}')}",
-        )
-        for fault in faults
-    ]
-    return Group(table, *([Text()] if advice else []), *advice, Text(), Text(_verdict(faults)))
+    advice = [f"{f.level}  {printable(f'{f.topic}, {f.name}: {f.advice}')}" for f in faults]
+    return "\n".join([*aligned(rows), "", *advice, *([""] if advice else []), _verdict(faults)])
 
 
 def _verdict(faults: Sequence[Finding]) -> str:
@@ -114,11 +90,6 @@ def _verdict(faults: Sequence[Finding]) -> str:
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(aligned([head, *(tuple(map(printable, row)) for row in rows)]))
-
-
-def _problem(one: Listed) -> str:
-    """What is wrong with a damaged experiment, without its folder, which the row names."""
-    return shorten((one.problem or "").replace(f"{one.folder}/", ""), _LONGEST_PROBLEM)
 
 
 _LONGEST = 24  # characters of a value

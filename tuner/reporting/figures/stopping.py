@@ -21,7 +21,7 @@ from tuner.reporting.figures._figure import (
     Variant,
     figure,
 )
-from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading
+from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
 from tuner.reporting.report import Report
 from tuner.wording import number
 
@@ -76,15 +76,14 @@ def curves(report: Report) -> Drawing:
     if rungs:
         epochs = ", ".join(str(rung.epoch) for rung in rungs)
         caption.append(f"Dotted lines are the rungs, at epoch {epochs}.")
-    if len(ids) < len(reported):
-        caption.append(
-            f"Of {len(reported)} curves {len(ids)} are drawn: the best ones, and an even selection "
-            "of the others."
-        )
+    caption += selection_note("curves", len(reported), len(ids))
     values = [value for trial in reported.values() for _, value in trial.values(metric)]
     fence = fence_of(values, report.results.objective)
     if fence is not None:
-        _zoom(plot, values, fence, report.results.objective.sign)
+        sign = report.results.objective.sign
+        inside = [value for value in values if sign * value <= sign * fence]
+        margin = 0.05 * (max(inside) - min(inside)) or 1.0
+        plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
         caption.append(
             f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
         )
@@ -100,13 +99,6 @@ def _study(frozen: Mapping[str, FrozenTrial], trial_ids: set[str]) -> optuna.Stu
             shown.state, shown.values, shown.datetime_complete = TrialState.RUNNING, None, None
             running.add_trial(shown)
     return running
-
-
-def _zoom(plot: go.Figure, values: list[float], fence: float, sign: int) -> None:
-    """Show the values up to the fence."""
-    inside = [value for value in values if sign * value <= sign * fence]
-    margin = 0.05 * (max(inside) - min(inside)) or 1.0
-    plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
 
 
 @figure("Who went on at each rung", section="stopping", order=20, half=True)

@@ -1,14 +1,44 @@
 from confirmed import retrained, searched
+from stories import odd, search
 
 from tuner.experiment.results.results import Results
-from tuner.reporting.figures import confirmation
+from tuner.reporting.figures import best
 from tuner.reporting.report import Report
+
+
+def test_history_best_so_far_only_rises(tmp_path):
+    caption, plot = best.history(Report(search(tmp_path / "x", 12)))
+    dots, line = plot.data[:2]
+    assert list(line.y) == sorted(line.y)
+    assert line.y[-1] == max(dots.y)
+    after = 11 - 1 - list(dots.y).index(max(dots.y))
+    assert f"{after} after the best one brought nothing better" in caption
+
+
+def test_history_without_values_says_why(tmp_path):
+    for kind in ("no_report", "all_failed"):
+        caption, plot = best.history(Report(odd(tmp_path / kind, kind)))
+        assert plot is None
+        assert "no trial that did not fail has a value" in caption
+
+
+def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
+    report = Report(search(tmp_path / "x", 40))
+    _, whole = best.history(report)
+    monkeypatch.setattr(best, "_MOST_POINTS", 5)
+    caption, thinned = best.history(report)
+    assert 5 <= len(thinned.data[0].x) < 39
+    assert f"Of 39 trials {len(thinned.data[0].x)} are drawn" in caption
+    for before, after in zip(whole.data, thinned.data, strict=True):
+        points = set(zip(before.x, before.y, strict=True))
+        assert points >= set(zip(after.x, after.y, strict=True))
+    assert set(thinned.data[1].y) == set(whole.data[1].y)
 
 
 def draw(search, values):
     retrained(search, values)
     report = Report(Results(search.folder))
-    return report.confirmation, *confirmation.confirmation(report)
+    return report.confirmation, *best.confirmation(report)
 
 
 def test_confirmation_shows_seeds_mean_and_searched_value(tmp_path):
@@ -38,6 +68,6 @@ def test_confirmation_of_one_seed_has_no_interval(tmp_path):
 
 
 def test_confirmation_missing_says_how_to_get_one(tmp_path):
-    caption, plot = confirmation.confirmation(Report(searched(tmp_path / "x", {0.1: 0.9})))
-    assert (plot, caption) == (None, confirmation.NOT_CONFIRMED)
+    caption, plot = best.confirmation(Report(searched(tmp_path / "x", {0.1: 0.9})))
+    assert (plot, caption) == (None, best.NOT_CONFIRMED)
     assert "tuner confirm" in caption
