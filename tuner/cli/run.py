@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -77,10 +78,9 @@ def run(
         print_plan(spec, source, address, as_json)
         return 0
     refuse_elsewhere(spec.trainable)
+    _warn(warnings_of(spec, here=address == LOCAL))
     _confirm_large_grid(spec, confirmed=trust)
-    # before any Ray starts: images may turn out to be unreadable
-    for warning in (*warnings_of(spec, here=address == LOCAL), *spec.pin_data()):
-        click.echo(printable(f"warning: {warning}"), err=True)
+    _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
     from tuner.cluster import connect as cluster
 
     with cluster.connect(address, spec=spec):
@@ -92,6 +92,11 @@ def run(
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(experiment, assignments, address, flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(printable(f"warning: {warning}"), err=True)
 
 
 def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
