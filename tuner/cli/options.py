@@ -96,12 +96,81 @@ def _searchers() -> str:
     return ", ".join(sorted(module.name for module in modules if module.name[0] != "_"))
 
 
-storage = click.option(
-    "--storage",
-    metavar="DIR",
-    help="The folder of all experiments, or s3://BUCKET/FOLDER.  "
-    "[default: $TUNER_STORAGE, else ./results]",
-)
+# Parameter: the field of the spec that it sets, its type, metavar and help
+_SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
+    "num_samples": ("num_samples", int, "N", "Run N trials."),
+    "max_concurrent": (
+        "max_concurrent",
+        int,
+        "N",
+        "Run at most N trials at a time.  [default: as many as fit]",
+    ),
+    "time_budget": (
+        "time_budget_s",
+        Duration(),
+        None,
+        "End the search after this time, as in 10m or 2h.",
+    ),
+    "seed": ("seed", int, "N", "The seed of all configs and of the training."),
+    "cpus": ("resources.cpus", float, "X", "CPUs for each worker of a trial."),
+    "gpus": (
+        "resources.gpus",
+        float,
+        "X",
+        "GPUs for each worker of a trial; with 0.25, four trials share one.",
+    ),
+    "workers": (
+        "resources.workers",
+        int,
+        "N",
+        "Train each trial in N processes (DistributedDataParallel).",
+    ),
+    "name": (
+        "name",
+        str,
+        "NAME",
+        "What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
+    ),
+    "warm_start": (
+        "warm_start",
+        str,
+        "NAME",
+        "Learn from the trials of this earlier experiment; grid and random skip its configs.",
+    ),
+    "storage": (
+        "storage",
+        str,
+        "DIR",
+        "The folder of all experiments, or s3://BUCKET/FOLDER.  "
+        "[default: $TUNER_STORAGE, else ./results]",
+    ),
+    "log": ("log", list, "NAME", "Log to wandb or mlflow, too. May be given several times."),
+    "notify": (
+        "notify",
+        list,
+        "TARGET",
+        "Send a message at the end, at the first failure and at a new best: to a URL, or to a "
+        "shell command as exec:COMMAND. May be given several times.",
+    ),
+    "data_dir": (
+        "training.data_dir",
+        str,
+        "DIR",
+        "The folder with the data sets (training.data_dir).",
+    ),
+}
+
+
+def _setting(name: str) -> Callable[[Any], Any]:
+    _, kind, metavar, help = _SETTINGS[name]
+    flag = "--from" if name == "warm_start" else f"--{name.replace('_', '-')}"
+    multiple = kind is list
+    return click.option(
+        flag, name, type=str if multiple else kind, multiple=multiple, metavar=metavar, help=help
+    )
+
+
+storage, max_concurrent, notify = map(_setting, ("storage", "max_concurrent", "notify"))
 address = click.option(
     "--address",
     default=LOCAL,
@@ -119,19 +188,6 @@ evaluate = click.option(
     "--evaluate/--no-evaluate",
     default=True,
     help="Whether to measure the best trial on the test split at the end.  [default: evaluate]",
-)
-max_concurrent = click.option(
-    "--max-concurrent",
-    type=int,
-    metavar="N",
-    help="Run at most N trials at a time.  [default: as many as fit]",
-)
-notify = click.option(
-    "--notify",
-    multiple=True,
-    metavar="TARGET",
-    help="Send a message at the end, at the first failure and at a new best: to a URL, or to a "
-    "shell command as exec:COMMAND. May be given several times.",
 )
 _search = _all_of(
     click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
@@ -152,58 +208,19 @@ _search = _all_of(
         metavar="NAME",
         help="What stops poor trials early: asha, forecast, none, or a module of your own.",
     ),
-    click.option("--num-samples", type=int, metavar="N", help="Run N trials."),
-    max_concurrent,
-    click.option(
-        "--time-budget", type=Duration(), help="End the search after this time, as in 10m or 2h."
-    ),
-    click.option(
-        "--seed", type=int, metavar="N", help="The seed of all configs and of the training."
-    ),
-    click.option("--cpus", type=float, metavar="X", help="CPUs for each worker of a trial."),
-    click.option(
-        "--gpus",
-        type=float,
-        metavar="X",
-        help="GPUs for each worker of a trial; with 0.25, four trials share one.",
-    ),
-    click.option(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="Train each trial in N processes (DistributedDataParallel).",
-    ),
-    click.option(
-        "--name",
-        metavar="NAME",
-        help="What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
-    ),
-    click.option(
-        "--from",
-        "warm_start",
-        metavar="NAME",
-        help="Learn from the trials of this earlier experiment; grid and random skip its configs.",
-    ),
-    storage,
-    click.option(
-        "--log",
-        multiple=True,
-        metavar="NAME",
-        help="Log to wandb or mlflow, too. May be given several times.",
-    ),
-    notify,
-    click.option(
-        "--data-dir", metavar="DIR", help="The folder with the data sets (training.data_dir)."
-    ),
+    *map(_setting, _SETTINGS),
 )
-_like = click.option(
-    "--like",
-    metavar="NAME",
-    help="Take the spec of this earlier experiment in place of EXPERIMENT, and learn from its "
-    "trials (--from).",
+optional_spec = _all_of(
+    click.argument("experiment", required=False),
+    click.option(
+        "--like",
+        metavar="NAME",
+        help="Take the spec of this earlier experiment in place of EXPERIMENT, and learn from its "
+        "trials (--from).",
+    ),
+    _search,
 )
-spec = _all_of(click.argument("experiment", required=False), _like, _search, address)
-optional_spec = _all_of(click.argument("experiment", required=False), _like, _search)
+spec = _all_of(optional_spec, address)
 sort = _all_of(
     click.option("--sort", metavar="COLUMN", help="Sort by this column, ascending."),
     click.option("--reverse", is_flag=True, help="Reverse the order."),
@@ -228,28 +245,11 @@ dashboard = click.option(
     help="The address of the cluster's dashboard.  [default: $RAY_API_SERVER_ADDRESS]",
 )
 
-# The field of the spec that an option sets
-_PATHS = {
-    "num_samples": "num_samples",
-    "max_concurrent": "max_concurrent",
-    "time_budget": "time_budget_s",
-    "seed": "seed",
-    "cpus": "resources.cpus",
-    "gpus": "resources.gpus",
-    "workers": "resources.workers",
-    "name": "name",
-    "warm_start": "warm_start",
-    "storage": "storage",
-    "data_dir": "training.data_dir",
-    "log": "log",
-    "notify": "notify",
-}
-
 
 def assignments_of(flags: Mapping[str, Any]) -> list[str]:
     """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
     return [
         f"{path}={json.dumps(flags[flag])}"
-        for flag, path in _PATHS.items()
+        for flag, (path, *_) in _SETTINGS.items()
         if flags[flag] not in (None, ())
     ]
