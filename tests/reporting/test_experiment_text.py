@@ -252,10 +252,11 @@ def test_what_is_confirmed_stands_beside_the_searched_best(storage):
     writer.end()
     confirmed = {"mean": 0.71234, "standard_error": 0.0123, "seeds": 3, "searched": 0.75}
     results = Results(writer.folder)
-    lines = summary(results, confirmed={"trial_id": "00001", **confirmed}).splitlines()
-    assert "Confirmed: trial 00001, val_accuracy 0.7123 +- 0.012 (3 seeds), searched 0.75" in lines
+    text = summary(results, confirmed={"trial_id": "00001", **confirmed})
+    mean = "0.7123 +- 0.012 over 3 fresh seeds; searched 0.75"
+    assert f"Confirmed: trial 00001, val_accuracy {mean}" in " ".join(text.split())
     one = {"trial_id": "00001", **confirmed, "standard_error": None, "seeds": 1}
-    assert "0.7123 (1 seed), searched" in summary(results, confirmed=one)
+    assert "0.7123 over 1 fresh seed; searched" in summary(results, confirmed=one)
     assert "Confirmed" not in summary(results)
 
 

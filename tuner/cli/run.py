@@ -70,8 +70,8 @@ def run(
 
     KEY=VALUE sets any key of the spec; `tuner spec` explains them all.
     """
-    from tuner.spec.plan import warnings_of
     from tuner.spec.code import refuse_elsewhere
+    from tuner.spec.plan import warnings_of
 
     spec, source = resolve(experiment, assignments, address, flags, trust=trust)
     if dry_run:

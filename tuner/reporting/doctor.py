@@ -24,7 +24,7 @@ from tuner.cluster import access
 from tuner.cluster.connect import connect
 from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.storage import check_store, marker_in, storage_folder, why_not_shared
+from tuner.experiment.storage import marker_in, storage_folder, why_not_shared
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
@@ -81,7 +81,9 @@ def check_machine() -> Iterator[Finding]:
     """CPUs, GPUs, memory, temporary files and the loopback interface."""
     yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _check_gpus()
-    yield _check_memory(*memory.free_and_all())
+    free, total = memory.free_and_all()
+    broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
+    yield Finding("machine", "memory", f"{_size(free)} of {_size(total)} are free", *broken)
     temporary = Path(access.TEMPORARY)
     if os.access(temporary, os.W_OK):
         yield _check_space("machine", "temporary files", temporary, "remove files there")
@@ -114,15 +116,17 @@ def _check_gpus() -> Iterator[Finding]:
         yield Finding("machine", "GPUs", found, "warning", advice)
 
 
-def _check_memory(free: int, total: int) -> Finding:
-    broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
-    return Finding("machine", "memory", f"{_size(free)} of {_size(total)} are free", *broken)
-
-
 def check_storage(place: str | Path) -> Finding:
     """Whether experiments can be written to this URL or folder, or where the folder will be."""
     if is_url(place):
-        return _check_store(str(place))
+        try:
+            round_trips_ms(str(place), 1)
+        except UsageError as error:
+            return Finding("storage", "writable", str(error), "broken", "install what it names")
+        except OSError as error:
+            advice = "give another storage, or what it needs: a bucket, a key, an endpoint"
+            return Finding("storage", "writable", f"{place}: {error.strerror}", "broken", advice)
+        return Finding("storage", "writable", str(place))
     folder = Path(place)
     existing = folder.resolve()
     while not existing.exists():
@@ -135,17 +139,6 @@ def check_storage(place: str | Path) -> Finding:
         return Finding("storage", "writable", f"{folder}: {error.strerror}", "broken", advice)
     advice = "remove old experiments, or give another --storage"
     return _check_space("storage", "writable", existing, advice)
-
-
-def _check_store(url: str) -> Finding:
-    try:
-        check_store(url)
-    except UsageError as error:
-        return Finding("storage", "writable", str(error), "broken", "install what it names")
-    except OSError as error:
-        advice = "give another storage, or what is needed to use it: a bucket, a key, an endpoint"
-        return Finding("storage", "writable", f"{url}: {error.strerror}", "broken", advice)
-    return Finding("storage", "writable", url)
 
 
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
@@ -213,7 +206,7 @@ def _admits_without_token(head: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a node reports. apart: why it does not share the storage, "" if it does."""
+    """A node's report. apart: why it does not share the storage, or ""."""
 
     versions: dict[str, str]
     apart: str

@@ -55,11 +55,7 @@ def summary(
 ) -> str:
     """The experiment in a screen of text, without a newline at the end.
 
-    How many trials ended how; the best trial with its validation metrics, the test_* of `test`
-    (held-out split), and its config; `confirmed`, in the shape that `show_json` gives it; failures
-    by cause, each with its first message, whole, and its log; what
-    resumes changed of it; what was asked of it as it ran; where the results are and how to look at
-    them.
+    test: the metrics on the held-out split. confirmed: in the shape that `show_json` gives it.
     """
     sections = [
         _head(results),
@@ -96,7 +92,12 @@ def best_text(best: Mapping[str, Any], accuracy: Accuracy | None = None) -> str:
     """One trial in the shape of `Results.best_json`, beside the baseline of its `accuracy`."""
     lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
     if best["shown"] == "confirmed":
-        lines += _retrained(best["confirmed"])
+        confirmed = best["confirmed"]
+        name, trial_id, seed = (confirmed[key] for key in ("experiment", "trial_id", "seed"))
+        lines += [
+            f"  mean        {_confirmed_mean(confirmed)}",
+            f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
+        ]
     metrics, config = best["metrics"], best["config"]
     values = [*_rows(metrics, accuracy), *_rows(config)]
     rows = aligned([(f"    {printable(name)}", value) for name, value in values])
@@ -192,24 +193,15 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
 
 
 def _confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
-    mean = with_error(confirmed["mean"], confirmed["standard_error"])
-    seeds = amount_of(confirmed["seeds"], "seed")
-    return wrap(
-        f"Confirmed: trial {confirmed['trial_id']}, {printable(metric)} {mean} ({seeds}), "
-        f"searched {number(confirmed['searched'])}",
-        _WIDTH,
-    )
+    trial = f"Confirmed: trial {confirmed['trial_id']}"
+    return wrap(f"{trial}, {printable(metric)} {_confirmed_mean(confirmed)}", _WIDTH)
 
 
-def _retrained(confirmed: Mapping[str, Any]) -> list[str]:
-    """The mean and the model of a confirmed leader, in the shape of `best --json`."""
-    name, trial_id, seed = (confirmed[key] for key in ("experiment", "trial_id", "seed"))
+def _confirmed_mean(confirmed: Mapping[str, Any]) -> str:
+    """The mean of a confirmed leader, in the shape of `best --json`."""
     mean = with_error(confirmed["mean"], confirmed["standard_error"])
     seeds = amount_of(confirmed["seeds"], "fresh seed")
-    return [
-        f"  mean        {mean} over {seeds}; searched {number(confirmed['searched'])}",
-        f"  model       trial {trial_id} of {printable(name)}, seed {seed}",
-    ]
+    return f"{mean} over {seeds}; searched {number(confirmed['searched'])}"
 
 
 def failure_lines(results: Results) -> list[str]:
@@ -219,7 +211,8 @@ def failure_lines(results: Results) -> list[str]:
     for cause, failed in failures[:_CAUSES]:
         first = failed[0]
         lines.append(f"  {len(failed)} {printable(cause.kind)}, first trial {first.trial_id}")
-        lines += _indented(first.error.message if first.error else "")
+        message = " ".join(printable(first.error.message if first.error else "").split())
+        lines += wrap(message, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
         log = results.log_path(first)
         if log.exists():
             lines.append(f"    {printable(shown(log))}")
@@ -243,11 +236,6 @@ def _how_to_mend(results: Results) -> list[str]:
     return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _indented(message: str) -> list[str]:
-    text, indent = " ".join(printable(message).split()), " " * 4
-    return wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
-
-
 def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
     """The command that goes on with the experiment in `folder`; the call where only Python can.
 
@@ -263,15 +251,6 @@ def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: 
     return f"{program()} resume {folder_name(folder)}{budget}"
 
 
-def _how_to_resume(results: Results) -> str:
-    trainable = str(results.document["spec"].get("trainable", ""))
-    budget = results.document["spec"].get("time_budget_s")
-    if results.ended_by != TIME_BUDGET or not isinstance(budget, int | float):
-        return resume_with(results.folder, trainable)
-    searched_s = results.history.duration_s
-    return resume_with(results.folder, trainable, searched_s=searched_s, more_s=budget)
-
-
 def _next_steps(results: Results) -> list[str]:
     name = folder_name(results.folder)
     lines = [
@@ -281,7 +260,15 @@ def _next_steps(results: Results) -> list[str]:
     ]
     is_early = results.ended_by in (TIME_BUDGET, PATIENCE, FINISH)
     if results.status in (INTERRUPTED, FAILED) or is_early:
-        lines.append(f"Go on        {_how_to_resume(results)}")
+        spec = results.document["spec"]
+        budget = spec.get("time_budget_s") if results.ended_by == TIME_BUDGET else None
+        command = resume_with(
+            results.folder,
+            str(spec.get("trainable", "")),
+            searched_s=results.history.duration_s,
+            more_s=budget if isinstance(budget, int | float) else 0,
+        )
+        lines.append(f"Go on        {command}")
     return lines
 
 

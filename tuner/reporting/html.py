@@ -134,12 +134,12 @@ def best_table(report: Report) -> list[list[str]]:
     confirmed = any(one["shown"] == "confirmed" for one in report.best)
     head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
     rows = []
-    for one, config in zip(report.best, configs, strict=True):
-        searched = _searched(report, one)
+    for best, config in zip(report.best, configs, strict=True):
+        searched = _searched(report, best)
         values = (number(config[name]) if name in config else "" for name in names)
-        mean = [_mean(one)] if confirmed else []
+        mean = [_mean(best)] if confirmed else []
         value = number(searched["metrics"][metric])
-        rows.append([one["trial_id"], value, *mean, str(searched["epoch"]), *values])
+        rows.append([best["trial_id"], value, *mean, str(searched["epoch"]), *values])
     return [[*head, *names], *rows]
 
 
@@ -178,6 +178,5 @@ def _provenance(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _versions(versions: Any) -> str:
-    if not isinstance(versions, dict):
-        return "unknown"
-    return ", ".join(f"{name} {number}" for name, number in versions.items())
+    known = versions if isinstance(versions, dict) else {}
+    return ", ".join(f"{name} {number}" for name, number in known.items()) or "unknown"

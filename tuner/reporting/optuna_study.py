@@ -80,7 +80,7 @@ def study_of(results: Results) -> optuna.Study:
     with quiet_optuna():
         study = new_study(results.objective, results.name)
         study.set_user_attr("metric", results.metric)
-        study.add_trials(frozen_trials(results))
+        study.add_trials([*frozen_trials(results)])
     return study
 
 
@@ -119,12 +119,8 @@ def _without_password(text: str) -> str:
     return re.sub(r"://[^/@]*@", "://...@", printable(text))
 
 
-def frozen_trials(results: Results) -> list[FrozenTrial]:
+def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
     """The trials of an experiment as `study_of` has them; a Study would copy and check each."""
-    return list(_trials(results))
-
-
-def _trials(results: Results) -> Iterator[FrozenTrial]:
     configs = {trial_id: plain(trial.config) for trial_id, trial in results.trials.items()}
     space = results.spec.search.space
     distributions = distributions_of(dict(domains_of(space)), list(configs.values()))

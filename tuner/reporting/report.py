@@ -103,22 +103,19 @@ class Report:
     @property
     def failures(self) -> list[dict[str, Any]]:
         """Of each cause, the most frequent first: how many, the first one's message, all ids."""
-        told = []
-        for cause, failed in self.results.failures.items():
-            first = failed[0]
-            told.append(
-                {
-                    "kind": cause.kind,
-                    "count": len(failed),
-                    "first": {
-                        "trial_id": first.trial_id,
-                        "after_epoch": first.last_epoch,
-                        "message": first.error and first.error.message,
-                    },
-                    "trial_ids": [trial.trial_id for trial in failed],
-                }
-            )
-        return told
+        return [
+            {
+                "kind": cause.kind,
+                "count": len(failed),
+                "first": {
+                    "trial_id": failed[0].trial_id,
+                    "after_epoch": failed[0].last_epoch,
+                    "message": failed[0].error and failed[0].error.message,
+                },
+                "trial_ids": [trial.trial_id for trial in failed],
+            }
+            for cause, failed in self.results.failures.items()
+        ]
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _verdict(faults: Sequence[Finding]) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    return "\n".join(aligned([head, *(tuple(map(printable, row)) for row in rows)]))
+    return "\n".join(aligned([tuple(map(printable, row)) for row in (head, *rows)]))
 
 
 _LONGEST = 24  # characters of a value
@@ -116,7 +116,7 @@ def trials_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
         )
         for row, config in zip(rows, configs, strict=True)
     ]
-    return "\n".join(aligned([tuple(map(printable, line)) for line in [head, *lines]]))
+    return _table(head, lines)
 
 
 def trial_text(results: Results, trial: TrialRecord) -> str:

@@ -51,16 +51,13 @@ def serve(
     and folders.
     """
     with _runs_of(experiments, find) as runs, suppress(KeyboardInterrupt):  # Ctrl-C ends it
-        names = joined([one.name for one in experiments][:_MOST_NAMED]) if experiments else ""
-        return _served(runs, port=port, title=names or "tuner")
+        names = [experiment.name for experiment in experiments][:_MOST_NAMED]
+        title = joined(names) if names else "tuner"
+        plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
+        tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(runs)])
+        tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
+        return 2 if tensorboard.main() else 0
     return 0
-
-
-def _served(runs: Path, *, port: int, title: str) -> int:
-    plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
-    tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(runs)])
-    tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
-    return 2 if tensorboard.main() else 0
 
 
 @contextmanager

@@ -61,8 +61,14 @@ class Progress:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._standing = Standing(history, time_left, metric, each)
-        self._view = _view(stream or sys.stderr, self._standing, clock or time.time)
-        self._warnings = _Warnings(self._view.tell)
+        stream = stream or sys.stderr
+        console = process.console(stream) if stream.isatty() else None
+        self._view: _Lines | _Live
+        if console is None or console.is_dumb_terminal:
+            self._view = _Lines(stream, self._standing)
+        else:
+            self._view = _Live(console, self._standing, clock or time.time)
+        self._warnings = _Warnings(self._view.show)
         self._failures: set[str] = set()
         logging.getLogger("tuner").addHandler(self._warnings)
 
@@ -70,20 +76,16 @@ class Progress:
         """Take one event and show what it changes."""
         self._view.update(event)
         if event["event"] == TRIAL_ENDED and event["status"] == FAILED:
-            self._tell_failure(event["trial_id"], event["error"])
-
+            text = f"{event['error']['kind']}: {event['error']['message']}"
+            if text not in self._failures and len(self._failures) < _MOST_MESSAGES:
+                self._failures.add(text)
+                self._view.show(f"trial {event['trial_id']} failed: {text}", "red")
         if event["event"] == CONTROL:
-            self._view.tell(answer_text(self._standing.history.steered.answers[-1]), "cyan")
+            self._view.show(answer_text(self._standing.history.steered.answers[-1]), "cyan")
 
     def expect(self, time_left: TimeLeft) -> None:
         """Estimate by this from now on."""
         self._standing.time_left = time_left
-
-    def _tell_failure(self, trial_id: str, error: Event) -> None:
-        text = f"{error['kind']}: {error['message']}"
-        if text not in self._failures and len(self._failures) < _MOST_MESSAGES:
-            self._failures.add(text)
-            self._view.tell(f"trial {trial_id} failed: {text}", "red")
 
     def close(self) -> None:
         """Leave the terminal as it was, the last view in place."""
@@ -92,14 +94,14 @@ class Progress:
 
 
 class _Warnings(logging.Handler):
-    """Hands warnings to `tell`, as text and its style."""
+    """Hands warnings to `show`, as text and its style."""
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, show: Callable[[str, str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._tell = tell
+        self._show = show
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._tell(f"warning: {record.getMessage()}", "yellow")
+        self._show(f"warning: {record.getMessage()}", "yellow")
 
 
 @dataclass(slots=True)
@@ -140,14 +142,6 @@ class Standing:
         return f"{done(self.history)}{total} trials"
 
 
-def _view(stream: IO[str], standing: Standing, clock: Callable[[], float]) -> _Lines | _Live:
-    if stream.isatty():
-        console = process.console(stream)
-        if not console.is_dumb_terminal:
-            return _Live(console, standing, clock)
-    return _Lines(stream, standing)
-
-
 class _Lines:
     """Plain lines: a new best and how it stands now and then, warnings and failures, the end."""
 
@@ -172,18 +166,16 @@ class _Lines:
             self._best_printed_at, self._printed_best = now, best
         if over or now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
-            self._print(self._line(now))
+            standing = self._standing
+            suffix = f"; {standing.best(best)}" if best else ""
+            line = f"{standing.times(now)}: {standing.trials()}: {standing.counts()}{suffix}"
+            self._print(line)
 
-    def tell(self, text: str, style: str) -> None:
+    def show(self, text: str, style: str) -> None:
         self._print(text)
 
     def close(self) -> None:
         pass
-
-    def _line(self, now: float) -> str:
-        standing, best = self._standing, self._standing.history.best
-        suffix = f"; {standing.best(best)}" if best else ""
-        return f"{standing.times(now)}: {standing.trials()}: {standing.counts()}{suffix}"
 
     def _print(self, line: str) -> None:
         print(printable(line), file=self._stream, flush=True)
@@ -198,12 +190,10 @@ class _Live:
     def __init__(self, console: Console, standing: Standing, clock: Callable[[], float]) -> None:
         from rich.live import Live
 
-        self._standing = standing
-        self._clock = clock
         self._console = console
         self._live = Live(
             console=console,
-            get_renderable=self._render,
+            get_renderable=lambda: live_view(standing, now=clock(), width=console.width),
             refresh_per_second=4,
             redirect_stdout=False,  # stdout is for data and may go elsewhere
         )
@@ -212,16 +202,13 @@ class _Live:
     def update(self, event: Event) -> None:
         pass  # the view renews itself
 
-    def tell(self, text: str, style: str) -> None:
+    def show(self, text: str, style: str) -> None:
         from rich.text import Text
 
         self._console.print(Text(printable(text), style))
 
     def close(self) -> None:
         self._live.stop()
-
-    def _render(self) -> RenderableType:
-        return live_view(self._standing, now=self._clock(), width=self._console.width)
 
 
 def live_view(standing: Standing, *, now: float, width: int = _WIDTH) -> RenderableType:
