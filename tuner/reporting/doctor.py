@@ -120,7 +120,7 @@ def check_storage(place: str | Path) -> Finding:
     """Whether experiments can be written to this URL or folder, or where the folder will be."""
     if is_url(place):
         try:
-            round_trips_ms(str(place), 1)
+            check_store(str(place))
         except UsageError as error:
             return Finding("storage", "writable", str(error), "broken", "install what it names")
         except OSError as error:
