@@ -24,7 +24,7 @@ from tuner.cluster import access
 from tuner.cluster.connect import connect
 from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.storage import marker_in, storage_folder, why_not_shared
+from tuner.experiment.storage import check_store, marker_in, storage_folder, why_not_shared
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
