@@ -13,7 +13,7 @@ BROKEN = Finding("storage", "space", "none", "broken", "make room")
 
 
 @pytest.mark.parametrize(("findings", "code"), [([FINE], 0), ([FINE, BROKEN], 1)])
-def test_the_exit_code_says_whether_something_is_broken(monkeypatch, findings, code):
+def test_doctor_exit_code_is_1_if_broken(monkeypatch, findings, code):
     monkeypatch.setattr("tuner.reporting.doctor.examine", lambda storage, address: findings)
     done = call("doctor")
     assert done.return_value == code

@@ -18,7 +18,7 @@ def test_durations(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "m", "10x", "1h 30m", "-5", "1e3", "nan", "inf", "ten", "h1"])
-def test_what_is_no_duration_is_told(text):
+def test_duration_rejects_other_text(text):
     with pytest.raises(click.BadParameter, match="is no duration; write 90, 90s, 10m or 1h30m"):
         options.Duration().convert(text, None, None)
 
@@ -51,7 +51,7 @@ def test_flags_are_assignments():
     ]
 
 
-def test_every_flag_of_a_spec_has_its_place():
+def test_assignments_of_covers_every_option():
     numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
     texts = ("name", "storage", "data-dir", "from")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]

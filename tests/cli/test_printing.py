@@ -18,7 +18,7 @@ def test_some_failed_trials_are_exit_code_3(digits, ended, capsys):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_no_usable_trial_is_exit_code_1_and_still_told(here, capsys, as_json):
+def test_print_outcome_without_usable_trial_is_exit_code_1(here, capsys, as_json):
     writer = Writer(make_folder(here / "results" / "bad"))
     writer.trial(0, [], error=("nan", "m"))
     writer.end()

@@ -81,7 +81,7 @@ def test_a_name_that_exists_is_exit_code_2_and_points_to_resume(digits, command)
         assert "tuner resume digits" in done.stderr
 
 
-def test_an_assignment_without_a_value_is_told():
+def test_validate_rejects_assignment_without_value():
     assert "foo: must be KEY=VALUE, as in scheduler.max_t=30" in str(
         call("validate", "digits", "foo").exception
     )
@@ -163,7 +163,7 @@ def test_like_an_earlier_search_learning_from_it(first):
     assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
 
 
-def test_a_target_is_that_of_its_own_objective(first):
+def test_like_with_another_objective_drops_the_target(first):
     path = first / "experiment.json"
     document = json.loads(path.read_text())
     document["spec"]["stop"] = {"target": 0.1}
@@ -180,7 +180,7 @@ def test_a_target_is_that_of_its_own_objective(first):
     assert planned(*other, "stop.target=0.9") == (0.9, "")
 
 
-def test_what_had_been_left_open_is_decided_anew(first):
+def test_like_decides_open_settings_anew(first):
     fewer = json.loads(call("validate", "--like", "first", "num_samples=1", "--json").stdout)
     assert fewer["spec"]["search"]["order"] == "spread"
     longer = json.loads(call("validate", "--like", "first", "scheduler.max_t=8", "--json").stdout)
@@ -212,7 +212,7 @@ def test_validate_command_of_another_python_says_which_it_is(tmp_path, monkeypat
     assert call("validate", "--command", "python {lr}", *options).stdout.count(str(python))
 
 
-def test_a_command_is_searched_without_an_experiment(tmp_path, monkeypatch):
+def test_validate_command_needs_no_experiment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     command = f"{sys.executable} train.py --lr {{lr}}"
@@ -234,16 +234,16 @@ def test_a_command_is_searched_without_an_experiment(tmp_path, monkeypatch):
         assert fault in str(call("validate", "--command", wrong, *space).exception)
 
 
-def test_the_whole_a_part_and_the_schema():
+def test_spec_prints_all_a_part_and_the_schema():
     assert call("spec").stdout == f"{reference()}\n"
     assert call("spec", "search.space").stdout == f"{part('search.space')}\n"
     assert json.loads(call("spec", "--json").stdout) == spec_schema()
 
 
-def test_a_part_of_the_schema_is_refused():
+def test_spec_rejects_a_part_as_json():
     assert "leave KEY out" in str(call("spec", "search", "--json").exception)
 
 
-def test_nothing_heavy_is_imported():
+def test_validate_imports_nothing_heavy():
     done = ran("from tuner.cli.main import cli; cli.main(['spec'], standalone_mode=False)")
     assert not done.modules & {"ray", "torch", "pandas", "sklearn"}

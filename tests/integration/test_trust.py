@@ -39,7 +39,7 @@ def here(ray_here, tmp_path_factory):
         yield here
 
 
-def test_the_leaders_are_retrained_with_fresh_seeds_and_the_test_split_is_measured_once(here):
+def test_confirm_retrains_leaders_and_measures_the_test_split_once(here):
     before = shown("best", "learner")
     assert before["shown"] == "searched"
     found = shown("confirm", "learner", "--top", 2, "--seeds", 3)
@@ -68,7 +68,7 @@ def test_the_leaders_are_retrained_with_fresh_seeds_and_the_test_split_is_measur
 
 
 @pytest.mark.slow
-def test_a_confirmation_that_was_interrupted_is_resumed(here):
+def test_resume_continues_a_confirmation(here):
     """After the first test: its experiment as a kill in the fourth trial would have left it."""
     folder = here / "results" / "learner-confirm"
     whole = shown("confirm", "learner", "--top", 2, "--seeds", 3)
@@ -84,7 +84,7 @@ def test_a_confirmation_that_was_interrupted_is_resumed(here):
 
 
 @pytest.mark.slow
-def test_a_function_is_given_the_seed_in_its_config(here):
+def test_confirm_puts_the_seed_into_a_functions_config(here):
     call("run", "function.json")
     found = shown("confirm", "function", "--top", 1, "--seeds", 2)
     (leader,) = found["leaders"]
@@ -93,7 +93,7 @@ def test_a_function_is_given_the_seed_in_its_config(here):
     assert found["test"] is None
 
 
-def test_a_refined_grid_runs_as_it_is_written(here):
+def test_refine_writes_a_grid_that_runs(here):
     found = shown("refine", "learner")
     assert (found["path"], found["trials"]) == ("learner-refined.yaml", 3)
     assert found["command"].endswith("run learner-refined.yaml")
@@ -127,7 +127,7 @@ def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
 
 
 @pytest.mark.slow
-def test_a_space_that_is_used_up_ends_the_search_in_words(here):
+def test_run_of_exhausted_space_has_no_usable_trial(here):
     finite = {"x": "choice([1, 2])"}
     (here / "finite.json").write_text(json.dumps(spec("Noisy", search={"space": finite})))
     call("run", "finite.json")

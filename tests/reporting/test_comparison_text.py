@@ -22,7 +22,7 @@ def comparison(tmp_path):
     return Comparison([*random, *(hyperopt(tmp_path / f"h{seed}", seed) for seed in range(2))])
 
 
-def test_strategies_have_a_line_in_each_table(comparison):
+def test_comparison_text_has_a_line_for_each_strategy(comparison):
     shown = comparison_text(comparison)
     first, second = (side.strategy for side in comparison.sides)
     lines = shown.splitlines()
@@ -43,20 +43,20 @@ def test_strategies_have_a_line_in_each_table(comparison):
     assert "note: search.space.momentum differs: " in shown
 
 
-def test_of_three_strategies_the_choice_of_the_best_is_counted_in(tmp_path):
+def test_verdict_of_three_strategies_widens_the_intervals(tmp_path):
     space = {"strategy": "bohb", "space": {"lr": "loguniform(0.001, 1)"}}
     others = [hyperopt(tmp_path / "h", 0), search(tmp_path / "b", 12, search=space)]
     *_, last = verdict(Comparison([search(tmp_path / "r", 12), *others]))
     assert last == "The intervals count in that it is the best of 3 strategies."
 
 
-def test_equal_strategies_cannot_be_told_apart(comparison):
+def test_verdict_of_equal_strategies_is_open(comparison):
     ahead, beside = verdict(comparison)  # the same trials by another name
     assert ahead == f"After 49 epochs {comparison.sides[0].strategy} is ahead."
     assert "cannot be told apart from it: 0 behind, -0.012 to +0.012 by the 95 % interval" in beside
 
 
-def test_one_seed_or_none_in_common_tells_nothing(tmp_path):
+def test_verdict_without_paired_seeds_is_open(tmp_path):
     one = search(tmp_path / "r", 12, seed=0)
     *_, same = verdict(Comparison([one, hyperopt(tmp_path / "h0", 0)]))
     assert "with the one seed that both have, which says nothing about the spread" in same
@@ -64,14 +64,14 @@ def test_one_seed_or_none_in_common_tells_nothing(tmp_path):
     assert "no seed in common" in other
 
 
-def test_one_strategy_alone_shows_its_seeds(tmp_path):
+def test_verdict_of_one_strategy_names_the_seed(tmp_path):
     results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
     assert list(verdict(Comparison(results))) == [
         "All are of one strategy, random: their spread is that of the seed."
     ]
 
 
-def test_one_without_a_value_says_none(tmp_path):
+def test_comparison_text_without_value_says_none(tmp_path):
     failed = odd(tmp_path / "failed", "all_failed")
     shown = comparison_text(Comparison([failed, hyperopt(tmp_path / "h", 0)]))
     best, equal, *_ = (line for line in shown.splitlines() if line.startswith("random "))
@@ -96,7 +96,7 @@ def text_of(leaders, values):
     return text
 
 
-def test_leaders_that_can_be_told_apart(leaders):
+def test_leaders_verdict_of_different_leaders_names_the_better(leaders):
     text = text_of(leaders, [[0.70, 0.80, 0.90], [0.84, 0.85, 0.86], [0.91, 0.92, 0.93]])
     lines = text.splitlines()
     assert lines[0] == "digits: the 3 leaders retrained with 3 fresh seeds each, val_accuracy (max)"
@@ -121,14 +121,14 @@ def test_leaders_that_can_be_told_apart(leaders):
     assert "test_accuracy  0.9  (held-out test split)" in text
 
 
-def test_one_that_is_better_than_the_others(leaders):
+def test_leaders_verdict_of_several_names_the_best(leaders):
     text = text_of(leaders, [[0.97, 0.98, 0.99], [0.90, 0.91, 0.92]])
     assert "Trial 00001 is better than the others" in text
     assert "the best of" not in text
     assert "the search did not flatter it." in " ".join(text.split())
 
 
-def test_what_the_seeds_cannot_tell(leaders):
+def test_leaders_verdict_of_one_seed_is_open(leaders):
     assert "One seed tells nothing of the spread" in text_of(leaders, [[0.9], [0.8]])
     assert "No result depends on the seed" in text_of(leaders, [[0.9, 0.9], [0.8, 0.8]])
     text = text_of(leaders, [[None, None], [0.8, 0.7]])

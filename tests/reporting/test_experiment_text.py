@@ -47,7 +47,7 @@ def metrics(accuracy):
     return {"val_loss": 1 - accuracy, "val_accuracy": accuracy, "train_loss": 0.1, "lr": 0.2}
 
 
-def test_the_summary_of_a_whole_search(storage):
+def test_summary_of_completed_search(storage):
     make_folder(storage / "digits")
     writer = Writer("results/digits", clock=Clock(tick=5.0))
     writer.trial(1, [metrics(0.5), metrics(0.75), metrics(0.625)], config=CONFIG)
@@ -131,7 +131,7 @@ def test_summary_of_a_damaged_baseline_shows_none(storage):
     assert "baseline" not in summary(Results(writer.folder))
 
 
-def test_an_interrupted_search_says_how_to_go_on(storage):
+def test_summary_of_interrupted_search_says_how_to_resume(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5], end=None)
     writer.kill()
@@ -140,7 +140,7 @@ def test_an_interrupted_search_says_how_to_go_on(storage):
     assert lines[-1] == "Go on        tuner resume digits"
 
 
-def test_a_search_that_is_out_of_time_says_what_is_left_and_how_to_go_on(storage):
+def test_summary_out_of_time_says_how_to_resume(storage):
     writer = Writer(make_folder(storage / "digits", time_budget_s=90.0))
     writer.trial(0, [0.5])
     writer.trial(1, [0.5], end="interrupted")
@@ -185,7 +185,7 @@ def test_failure_lines_show_the_five_most_frequent_causes(storage):
     assert lines[-1] == f"  2 with other causes: {which}"
 
 
-def test_a_search_elsewhere_that_was_out_of_time_goes_on_with_more_than_it_had(storage):
+def test_summary_of_search_elsewhere_prints_a_call(storage):
     spec = {"trainable": "elsewhere", "training": {}, "time_budget_s": 90}
     make_folder(storage / "far", **spec)
     writer = Writer("results/far")
@@ -199,7 +199,7 @@ def test_a_search_elsewhere_that_was_out_of_time_goes_on_with_more_than_it_had(s
         assert search.suggest() is not None
 
 
-def test_what_a_resume_has_nothing_to_do_for_is_one_line(storage):
+def test_nothing_left_is_one_line(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(0, [0.5])
     writer.trial(1, error=("oom", "m"))
@@ -212,7 +212,7 @@ def test_what_a_resume_has_nothing_to_do_for_is_one_line(storage):
     )
 
 
-def test_without_a_usable_trial_the_summary_says_why(storage):
+def test_summary_without_usable_trial_says_why(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
     writer.end("failed")
@@ -222,13 +222,13 @@ def test_without_a_usable_trial_the_summary_says_why(storage):
     assert "\x1b" not in told
 
 
-def test_a_search_without_a_trial(storage):
+def test_summary_without_trials(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.end("interrupted")
     assert "digits: interrupted after 1s\n0 trials\n" in summary(Results(writer.folder))
 
 
-def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
+def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
     inside = Writer(make_folder(storage / "digits"))
     inside.end()
     outside = Writer(make_folder(tmp_path / "my own" / "digits"))
@@ -237,7 +237,7 @@ def test_a_folder_out_of_the_storage_is_named_by_its_path(storage, tmp_path):
     assert folder_name(outside.folder) == f"'{tmp_path}/my own/digits'"
 
 
-def test_every_line_of_ours_fits_80_columns(storage):
+def test_summary_fits_80_columns(storage):
     writer = Writer(make_folder(storage / "digits"))
     long = {"name" * 4: "value" * 40, "list": list(range(100))}
     writer.trial(1, [0.5], config=long)
@@ -246,7 +246,7 @@ def test_every_line_of_ours_fits_80_columns(storage):
     assert max(map(len, summary(Results(writer.folder)).splitlines()[:-3])) <= 80
 
 
-def test_what_is_confirmed_stands_beside_the_searched_best(storage):
+def test_summary_shows_the_confirmed_mean(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.75])
     writer.end()
@@ -260,7 +260,7 @@ def test_what_is_confirmed_stands_beside_the_searched_best(storage):
     assert "Confirmed" not in summary(results)
 
 
-def test_the_best_trial():
+def test_best_text_of_searched_trial():
     assert best_text(BEST).splitlines() == [
         "trial 00007, epoch 9, searched",
         "  metrics",
@@ -273,11 +273,11 @@ def test_the_best_trial():
     ]
 
 
-def test_a_best_epoch_without_a_checkpoint_says_so():
+def test_best_text_without_checkpoint_says_so():
     assert best_text(BEST | {"checkpoint": None}).endswith("none kept at this epoch")
 
 
-def test_a_confirmed_best_has_its_mean_and_its_model(tmp_path):
+def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
     retrained(search, [[0.97, 0.98, 0.99]])
     lines = best_text(best_json(search)[0]).splitlines()
@@ -301,11 +301,11 @@ def test_a_confirmed_best_has_its_mean_and_its_model(tmp_path):
         ({"verb": "\x1b[2Jfinish"}, " [2Jfinish"),
     ],
 )
-def test_a_control_is_told_as_one_would_ask_for_it(control, text):
+def test_control_text_is_what_a_user_types(control, text):
     assert control_text(control) == text
 
 
-def test_who_asked_and_why_it_was_not_done_are_told():
+def test_answer_text_has_user_and_reason():
     pause = Answer("1", 0.0, {"verb": "pause"})
     assert answer_text(pause) == "pause"
     asked = pause._replace(by="ada@lap\x1btop", refused="the search is paused already")
@@ -316,7 +316,7 @@ def test_who_asked_and_why_it_was_not_done_are_told():
     assert control_lines([]) == []
 
 
-def test_what_a_resume_changed_is_told_with_when_and_after_how_many_epochs():
+def test_change_lines_have_time_and_epochs():
     was, now = {"scheduler.max_t": 10, "stop": {}}, {"scheduler.max_t": 20, "stop": {"target": 0.1}}
     made = datetime(2026, 11, 22, 20, 10).timestamp()
     budget = {"was": {"time_budget_s": 9.0}, "is": {"time_budget_s": None}}

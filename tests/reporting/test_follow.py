@@ -20,7 +20,7 @@ def story(tmp_path):
     story.journal.close()
 
 
-def test_how_a_running_search_stands(story):
+def test_standing_of_running_search_shows_its_trials(story):
     now = story.events[-1]["time"] + 1
     lines = standing(Results(story.folder), now=now).splitlines()
     assert lines[0] == "digits: running"
@@ -36,21 +36,21 @@ def test_how_a_running_search_stands(story):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_trials_elsewhere_reserve_nothing_here(tmp_path):
+def test_standing_of_trials_elsewhere_reserves_nothing(tmp_path):
     story = Writer(make_folder(tmp_path / "far", trainable="elsewhere", training={}))
     story.trial(0, [0.5], end=None)
     assert "running\n" in standing(Results(story.folder), now=story.events[-1]["time"] + 1)
     story.kill()
 
 
-def test_what_has_failed_while_a_search_runs_is_told_whole(story):
+def test_standing_shows_complete_failures(story):
     story.trial(2, [], error=("exception", "ValueError: " + "word " * 40))
     lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
     at = lines.index("Failed trials")
     assert " ".join(" ".join(lines[at + 2 :]).split()) == f"ValueError: {'word ' * 40}".strip()
 
 
-def test_a_search_is_followed_to_its_end(story):
+def test_follow_shows_a_search_to_its_end(story):
     stream = io.StringIO()
 
     def sleep(seconds):
@@ -63,12 +63,12 @@ def test_a_search_is_followed_to_its_end(story):
     assert "2/4 trials: 1 running, 2 completed; best val_accuracy 0.875" in last
 
 
-def test_what_does_not_run_is_not_waited_for(story):
+def test_follow_of_ended_search_returns_at_once(story):
     story.kill()
     follow(Results(story.folder), stream=io.StringIO(), sleep=lambda seconds: pytest.fail("waits"))
 
 
-def test_who_follows_sees_what_a_search_is_asked_for(story):
+def test_follow_shows_controls(story):
     stream = io.StringIO()
 
     def sleep(seconds):

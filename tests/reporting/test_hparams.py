@@ -31,29 +31,29 @@ def column(domain):
         (0.9, "number", (0.9,), None),
     ],
 )
-def test_a_domain_becomes_a_column_with_its_filter(domain, kind, values, bounds):
+def test_columns_of_domain_have_its_filter(domain, kind, values, bounds):
     found = column(domain)
     assert (found.kind, found.values, found.bounds) == (kind, values, bounds)
 
 
-def test_whole_numbers_are_read_as_such_and_sort_as_numbers():
+def test_columns_of_whole_numbers_sort_as_numbers():
     found = column("choice([16, 128, 32])")
     assert [value.strip() for value in found.values] == ["16", "128", "32"]
     assert [value.strip() for value in sorted(found.values)] == ["16", "32", "128"]
     assert found.cell(16) in found.values
 
 
-def test_what_cannot_vary_is_told():
+def test_columns_of_constants_do_not_vary():
     found = columns_of({"a": 0.9, **parse_space({"b": "choice([1])", "c": "choice([1, 2])"})})
     assert [c.varies for c in found] == [False, False, True]
 
 
-def test_what_is_no_number_stays_out_of_a_column_of_numbers():
+def test_row_of_foreign_config_leaves_out_text():
     columns = columns_of(parse_space({"lr": "uniform(0, 1)"}))
     assert [row_of({"lr": value}, columns) for value in (0.5, None, "")] == [{"lr": 0.5}, {}, {}]
 
 
-def test_branches_have_columns_of_their_own_that_stay_empty_where_not_taken():
+def test_row_of_branch_not_taken_is_empty():
     space = parse_space(
         {
             "optimizer": {
@@ -89,11 +89,11 @@ def test_branches_have_columns_of_their_own_that_stay_empty_where_not_taken():
     assert row_of(config, columns)["dropout"] == "None"
 
 
-def test_no_control_character_reaches_the_page():
+def test_row_of_control_characters_is_printable():
     assert Column("x", "text").cell("a\x1b[31m\nb") == "a [31m b"
 
 
-def test_the_status_and_the_first_that_vary_are_shown_at_first():
+def test_summaries_show_status_and_varying_columns_first():
     from tensorboard.plugins.hparams import metadata
 
     domains = {f"h{number}": "uniform(0, 1)" for number in range(6)}

@@ -37,7 +37,7 @@ def figures(page):
 
 
 @pytest.mark.usefixtures("_no_plotly_js")
-def test_every_figure_has_its_place_and_its_data(tmp_path):
+def test_report_page_has_every_figure(tmp_path):
     page = report_page(Report(search(tmp_path / "x", 40)))
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
     known = [
@@ -53,7 +53,7 @@ def test_every_figure_has_its_place_and_its_data(tmp_path):
     assert "loguniform(0.001, 1)" in page
 
 
-def test_the_summary_is_a_few_numbers(tmp_path):
+def test_tiles_count_trials_and_epochs(tmp_path):
     shown = {
         label: (value, note) for label, value, note in tiles(Report(search(tmp_path / "x", 12)))
     }
@@ -74,7 +74,7 @@ def test_page_shows_the_baseline_and_says_where_it_is_not_beaten(tmp_path):
     assert "does not beat" not in report_page(Report(Results(path.parent)))
 
 
-def test_the_best_trials_have_a_column_for_each_hyperparameter(tmp_path):
+def test_best_table_has_a_column_for_each_hyperparameter(tmp_path):
     head, *rows = best_table(Report(odd(tmp_path / "x", "conditional")))
     assert head[:3] == ["trial", "val_accuracy", "epoch"]
     assert sorted(head[3:]) == ["opt", "opt.lr", "opt.name"]
@@ -84,7 +84,7 @@ def test_the_best_trials_have_a_column_for_each_hyperparameter(tmp_path):
     assert cells == {"None", ""}
 
 
-def test_a_confirmed_mean_stands_beside_what_was_searched(tmp_path):
+def test_best_table_of_confirmed_search_has_means(tmp_path):
     results = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
     retrained(results, [[0.5, 0.6], [0.7, 0.8]])
     report = Report(Results(results.folder))
@@ -98,7 +98,7 @@ def test_a_confirmed_mean_stands_beside_what_was_searched(tmp_path):
 
 @pytest.mark.usefixtures("_no_plotly_js")
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_experiments_have_a_page_too(tmp_path, kind, caplog):
+def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
     page = report_page(Report(odd(tmp_path / "x", kind)))
     assert not caplog.messages
     assert "cannot be drawn: " not in page
@@ -112,7 +112,7 @@ def test_odd_experiments_have_a_page_too(tmp_path, kind, caplog):
 
 
 @pytest.mark.usefixtures("_no_plotly_js")
-def test_a_comparison_has_the_figures_the_tables_and_the_verdict(tmp_path):
+def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
     page = comparison_page(Comparison(results))
     assert re.findall(r'data-figure="(\w+)"', page) == ["trials", "epochs", "seconds"]
@@ -124,14 +124,14 @@ def test_a_comparison_has_the_figures_the_tables_and_the_verdict(tmp_path):
     ]
 
 
-def test_figures_are_json_that_cannot_end_their_element():
+def test_figure_json_cannot_end_its_element():
     told = figure_json(go.Figure(go.Bar(x=["</script><script>"], y=[float("nan")])))
     assert "<" not in told
     (bar,) = json.loads(told)["data"]
     assert (bar["x"], bar["y"]) == (["</script><script>"], [None])
 
 
-def test_a_page_is_one_file_that_asks_the_network_for_nothing():
+def test_render_makes_one_file_without_requests():
     page = render("page.html", None)
     assert page.count("plotly.js v") == 1
     ours = re.sub(r"<script>/\*\*.*?</script>", "", page, flags=re.DOTALL)
@@ -140,7 +140,7 @@ def test_a_page_is_one_file_that_asks_the_network_for_nothing():
     assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
 
 
-def test_a_page_replaces_the_one_before_or_leaves_it(tmp_path):
+def test_write_page_replaces_or_keeps_the_file(tmp_path):
     path = tmp_path / "report.html"
     write_page(path, "one")
     write_page(path, "two é")
@@ -153,7 +153,7 @@ def test_a_page_replaces_the_one_before_or_leaves_it(tmp_path):
 
 
 @pytest.mark.usefixtures("_no_plotly_js")
-def test_what_was_asked_while_it_ran_is_told_and_escaped(tmp_path):
+def test_report_page_escapes_controls(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
     writer.add("control", id="1", control={"verb": "num-samples", "num_samples": 9}, by="<b>ada")
@@ -168,7 +168,7 @@ def test_what_was_asked_while_it_ran_is_told_and_escaped(tmp_path):
 
 
 @pytest.mark.usefixtures("_no_plotly_js")
-def test_what_resumes_changed_is_told_and_escaped(tmp_path):
+def test_report_page_escapes_changes(tmp_path):
     folder = make_folder(tmp_path / "x")
     writer = Writer(folder)
     writer.trial(0, [0.5])

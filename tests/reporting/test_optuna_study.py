@@ -12,7 +12,7 @@ from tuner.reporting.optuna_study import category, distributions_of, plain, stud
 from tuner.spec.space.parsing import parse_domain
 
 
-def test_each_trial_is_told_with_its_state_values_and_times(tmp_path):
+def test_study_of_search_has_states_values_and_times(tmp_path):
     study = study_of(search(tmp_path / "x", 6))
     done, stopped, failed = (study.trials[n] for n in (0, 1, 4))
     assert (study.study_name, study.direction.name) == ("x", "MAXIMIZE")
@@ -31,7 +31,7 @@ def test_each_trial_is_told_with_its_state_values_and_times(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_experiments_are_told_too(tmp_path, kind):
+def test_study_of_odd_experiments_is_complete(tmp_path, kind):
     results = odd(tmp_path / "x", kind)
     study = study_of(results)
     ids = [trial.user_attrs["trial_id"] for trial in study.trials]
@@ -39,7 +39,7 @@ def test_odd_experiments_are_told_too(tmp_path, kind):
     assert all(set(t.params) == set(t.distributions) for t in study.trials)
 
 
-def test_branches_are_told_by_dotted_names(tmp_path):
+def test_study_of_branches_has_dotted_names(tmp_path):
     study = study_of(odd(tmp_path / "x", "conditional"))
     assert study.trials[0].params == {"opt.name": "sgd", "opt.lr": 0.1}
     assert study.trials[2].params == {"opt.name": "adam"}
@@ -61,7 +61,7 @@ def test_branches_are_told_by_dotted_names(tmp_path):
         (None, [*range(20)], IntDistribution(0, 19)),
     ],
 )
-def test_a_distribution_is_the_domains_and_holds_all_values(domain, values, expected):
+def test_distributions_of_domains_hold_all_values(domain, values, expected):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     assert distributions_of(domains, [{"x": value} for value in values]) == {"x": expected}
 
@@ -73,7 +73,7 @@ def test_a_distribution_is_the_domains_and_holds_all_values(domain, values, expe
     ),
     domain=st.sampled_from([None, "loguniform(0.1, 1)", "lograndint(1, 9)", "choice([1, 'a'])"]),
 )
-def test_every_value_lies_in_its_distribution(values, domain):
+def test_distributions_of_any_configs_contain_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     configs = [plain({"x": value}) for value in values]
     found = distributions_of(domains, configs)
@@ -82,11 +82,11 @@ def test_every_value_lies_in_its_distribution(values, domain):
         optuna.trial.create_trial(params=params, distributions=found, value=0)  # refuses others
 
 
-def test_what_never_varies_is_no_hyperparameter():
+def test_distributions_of_constants_are_left_out():
     assert distributions_of({}, [{"x": 1, "y": n} for n in (1, 2)]).keys() == {"y"}
 
 
-def test_an_optuna_storage_gets_the_same_study_once(tmp_path):
+def test_write_study_twice_is_refused(tmp_path):
     results = search(tmp_path / "x", 6)
     url = f"sqlite:///{tmp_path}/study.db"
     write_study(study_of(results), url)
@@ -102,14 +102,14 @@ def test_an_optuna_storage_gets_the_same_study_once(tmp_path):
         write_study(study_of(results), url)
 
 
-def test_a_storage_that_cannot_be_written_is_told_without_its_password(tmp_path):
+def test_write_study_error_hides_the_password(tmp_path):
     results = odd(tmp_path / "x", "one_trial")
     with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as told:
         write_study(study_of(results), "nothing://user:secret@host/x")
     assert "secret" not in str(told.value)
 
 
-def test_a_study_is_put_in_place_of_no_device(tmp_path):
+def test_write_study_refuses_a_device(tmp_path):
     results = odd(tmp_path / "x", "one_trial")
     (tmp_path / "link.db").symlink_to("/dev/null")
     with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
@@ -118,7 +118,7 @@ def test_a_study_is_put_in_place_of_no_device(tmp_path):
         write_study(study_of(results), "sqlite:////dev/null")
 
 
-def test_a_study_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
     study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
 
     def fail(*_):

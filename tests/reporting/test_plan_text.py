@@ -28,7 +28,7 @@ def told(*, here=False, **changes):
     return {line[2:14].strip(): line[15:] for line in facts}
 
 
-def test_the_plan():
+def test_plan_text_of_random_search():
     assert told() == {
         "From": "mine.yaml",
         "Trials": "24, random search",
@@ -41,7 +41,7 @@ def test_the_plan():
     }
 
 
-def test_what_a_trial_reserves():
+def test_plan_text_has_the_resources_of_a_trial():
     assert told(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
         "0.5 CPUs and 0.25 GPUs"
     )
@@ -51,7 +51,7 @@ def test_what_a_trial_reserves():
     assert told(resources={"split": 3})["Each trial"].endswith("3 stages of 1 CPU")
 
 
-def test_how_many_fit_and_why(monkeypatch):
+def test_plan_text_has_the_trials_that_fit(monkeypatch):
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=8, gpus=2))
     assert told(here=True, resources={"cpus": 2})["At once"] == "4 on this machine's 8 CPUs"
     one = told(here=True, resources={"cpus": 4, "gpus": 2})
@@ -59,7 +59,7 @@ def test_how_many_fit_and_why(monkeypatch):
     assert told(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
 
 
-def test_the_nodes_of_a_cluster_are_told_with_what_fits_on_each():
+def test_plan_text_lists_nodes():
     spec = build_spec(SPEC | {"resources": {"workers": 3}})
     nodes = [
         {"address": "10.0.0.1", "cpus": 4.0, "gpus": 0.0, "trials": 1},
@@ -76,14 +76,14 @@ def test_the_nodes_of_a_cluster_are_told_with_what_fits_on_each():
     assert lines[at + 4].startswith("  Stopping")
 
 
-def test_notes_fit_80_columns():
+def test_plan_text_fits_80_columns():
     spec = build_spec(SPEC | {"resources": {"workers": 2}})
     text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")
     assert "  Note         on CPUs each worker's BatchNorm sees" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_what_has_no_number_is_said_in_words():
+def test_plan_text_without_limits_uses_words():
     free = told(scheduler="none", num_samples=None, time_budget_s=5400)
     assert free["Trials"] == "as many as 1h 30m allow, random search"
     assert free["Each trial"] == "as long as it reports, 1 CPU"
@@ -91,11 +91,11 @@ def test_what_has_no_number_is_said_in_words():
     assert free["Time budget"] == "1h 30m"
 
 
-def test_a_grace_period_as_long_as_a_trial_stops_none():
+def test_plan_text_of_long_grace_period_stops_none():
     assert told(scheduler={"max_t": 3, "grace_period": 3})["Stopping"].startswith("none: the grace")
 
 
-def test_a_first_rung_that_follows_from_the_number_of_trials_is_told():
+def test_plan_text_explains_the_first_rung():
     def first_rung(**changes):
         spec = validate(SPEC | changes)
         lines = plan_text(spec, plan_of(spec, here=False), "mine.yaml").splitlines()
@@ -109,7 +109,7 @@ def test_a_first_rung_that_follows_from_the_number_of_trials_is_told():
     assert first_rung(scheduler={"max_t": 10, "grace_period": 4}) is None
 
 
-def test_what_timing_decides_is_told():
+def test_plan_text_says_what_timing_decides():
     learns = {"strategy": "hyperopt", **SPEC["search"]}
     assert told(search=learns)["Same seed"].startswith("not always the same winner: timing")
     assert "Same seed" in told(search=learns, scheduler="none")
@@ -117,7 +117,7 @@ def test_what_timing_decides_is_told():
     assert "Same seed" not in told(search=learns, max_concurrent=1)
 
 
-def test_brackets_are_told_where_there_are_several():
+def test_plan_text_of_several_brackets_lists_them():
     assert "Brackets" not in told()
     bohb = {"strategy": "bohb", **SPEC["search"]}
     two = "2, first compared: 69% of trials at epoch 1, 31% at epoch 3"
@@ -128,7 +128,7 @@ def test_brackets_are_told_where_there_are_several():
     assert "Brackets" not in told(search=bohb, scheduler="none")
 
 
-def test_a_network_is_told_layer_by_layer():
+def test_plan_text_lists_layers():
     stages = [
         {"name": "conv", "kind": "Conv2d", "output": (16, 8, 8), "parameters": 1234},
         {"name": "a\x1bside", "kind": "Linear", "output": (), "parameters": 6},
@@ -159,7 +159,7 @@ def test_a_network_is_told_layer_by_layer():
     )
 
 
-def test_the_spec_follows_and_reads_back():
+def test_plan_text_ends_with_the_spec():
     spec = build_spec(SPEC)
     text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")
     after = text.partition("Its spec\n")[2]
@@ -167,7 +167,7 @@ def test_the_spec_follows_and_reads_back():
     assert yaml.safe_load(after)["name"] == "mine"
 
 
-def test_each_domain_beside_what_it_was_and_the_command(tmp_path):
+def test_refinement_text_shows_each_change(tmp_path):
     space = {"lr": "loguniform(0.001, 1)", "k": 3}
     search = searched(
         tmp_path / "digits", {0.1: 0.9}, search={"strategy": "random", "space": {"lr": space["lr"]}}
@@ -191,7 +191,7 @@ def test_each_domain_beside_what_it_was_and_the_command(tmp_path):
     }
 
 
-def test_what_ends_it_early_is_told():
+def test_plan_text_lists_early_ends():
     stop = {"target": 0.25, "patience_trials": 5, "patience_s": 90, "patience_epochs": 3}
     assert told(stop=stop)["Ends early"] == (
         "at val_loss 0.25; after 5 trials without a better one; after 1m 30s without a better one; "

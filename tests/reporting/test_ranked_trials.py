@@ -23,7 +23,7 @@ def ranked(results):
     return ranked_trials(results, {t.user_attrs["trial_id"]: t for t in frozen_trials(results)})
 
 
-def test_all_that_have_not_failed_are_compared_by_their_best_value(tmp_path):
+def test_ranked_trials_are_ordered_by_best_value(tmp_path):
     results = search(tmp_path / "x", 12)
     found = ranked(results)
     ids = [trial.user_attrs["trial_id"] for trial in found.trials]
@@ -35,19 +35,19 @@ def test_all_that_have_not_failed_are_compared_by_their_best_value(tmp_path):
     assert (found.fence, found.outside) == (None, 0)
 
 
-def test_diverged_trials_are_drawn_at_the_fence(tmp_path):
+def test_ranked_trials_diverged_are_moved_to_the_fence(tmp_path):
     found = ranked(odd(tmp_path / "x", "diverged"))
     assert found.outside == 3
     assert max(trial.value for trial in found.trials) == found.fence
     assert found.fence < 10
 
 
-def test_running_trials_count_by_what_they_have_reported(tmp_path):
+def test_ranked_trials_include_running_ones(tmp_path):
     found = ranked(odd(tmp_path / "x", "running"))
     assert [trial.value for trial in found.trials] == [0.5, 0.5]
 
 
-def test_a_smaller_study_keeps_the_best_and_spreads_the_others(tmp_path):
+def test_study_of_limited_size_keeps_the_best(tmp_path):
     found = ranked(search(tmp_path / "x", 40))
     kept = [trial.user_attrs["trial_id"] for trial in found.study(10).trials]
     ids = [trial.user_attrs["trial_id"] for trial in found.trials]
@@ -56,7 +56,7 @@ def test_a_smaller_study_keeps_the_best_and_spreads_the_others(tmp_path):
     assert kept == sorted(kept)
 
 
-def test_tags_and_entities_come_out_of_names_and_texts(tmp_path):
+def test_ranked_trials_escape_names_and_texts(tmp_path):
     found = ranked(odd(tmp_path / "x", "hostile"))
     (name,) = found.varying
     assert name.startswith("&lt;b&gt;bold&lt;b&gt;&lt;script&gt;")
@@ -73,24 +73,24 @@ def test_tags_and_entities_come_out_of_names_and_texts(tmp_path):
         ([1, 100, 1000], "min", None),
     ],
 )
-def test_the_fence_is_tukeys_on_the_bad_side(values, mode, fence):
+def test_fence_of_values_is_tukeys_outer_fence(values, mode, fence):
     assert fence_of(values, Objective(mode=mode)) == fence
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=4))
-def test_the_best_is_never_outside_and_most_are_within(values):
+def test_fence_of_any_values_includes_the_best(values):
     fence = fence_of(values, Objective())
     if fence is not None:
         assert min(values) <= fence < max(values)
         assert sum(value > fence for value in values) <= len(values) / 4
 
 
-def test_text_shows_as_it_is():
+def test_escaped_replaces_tags_and_control_characters():
     assert escaped("<b>\x1b & 1") == "&lt;b&gt;  &amp; 1"
 
 
 @given(st.lists(st.integers(), min_size=1, unique=True), st.integers(1, 20))
-def test_thinning_keeps_order_ends_and_the_best(items, most):
+def test_leading_keeps_order_and_ends(items, most):
     kept = leading(items, most)
     assert len(kept) == min(most, len(items))
     assert kept == [item for item in items if item in kept]
@@ -103,7 +103,7 @@ def importances_of(results):
     return importances(ranked(results))
 
 
-def test_what_decides_comes_first_and_spreads_are_around_the_shares(tmp_path):
+def test_importances_put_the_decisive_one_first(tmp_path):
     found = importances_of(search(tmp_path / "x", 60))
     assert found[0].name == "lr"
     assert sum(one.share for one in found) == pytest.approx(1)
@@ -114,7 +114,7 @@ def test_what_decides_comes_first_and_spreads_are_around_the_shares(tmp_path):
 
 
 @pytest.mark.parametrize("count", [10, 20, 50])
-def test_what_changes_nothing_is_not_told_apart(count):
+def test_importances_of_noise_are_not_told_apart(count):
     chance, names = random.Random(count), "abcd"
     trials = [
         create_trial(
@@ -129,16 +129,16 @@ def test_what_changes_nothing_is_not_told_apart(count):
     assert not any(one.told_apart for one in found)
 
 
-def test_the_same_trials_give_the_same_importances(tmp_path):
+def test_importances_are_reproducible(tmp_path):
     results = search(tmp_path / "x", 20)
     assert importances_of(results) == importances_of(results)
 
 
-def test_conditional_hyperparameters_have_one_too(tmp_path):
+def test_importances_include_conditional_hyperparameters(tmp_path):
     found = importances_of(odd(tmp_path / "x", "conditional"))
     assert {one.name for one in found} == {"opt.name", "opt.lr"}
 
 
 @pytest.mark.parametrize("kind", ["no_trial", "one_trial", "all_failed", "one_config"])
-def test_too_few_trials_or_one_config_tell_nothing(tmp_path, kind):
+def test_importances_of_too_few_trials_are_empty(tmp_path, kind):
     assert importances_of(odd(tmp_path / "x", kind)) == []

@@ -10,7 +10,7 @@ from tuner.experiment.results.results import Results
 from tuner.reporting.report import Report, RungCount, utc
 
 
-def test_the_numbers_are_those_of_the_search(tmp_path):
+def test_report_has_the_numbers_of_the_search(tmp_path):
     results = search(tmp_path / "x", 30)
     told = json.loads(json.dumps(Report(results).as_dict(), allow_nan=False))
     best = results.best_json()
@@ -23,7 +23,7 @@ def test_the_numbers_are_those_of_the_search(tmp_path):
     assert told["confirmation"] is None
 
 
-def test_failures_are_told_by_kind(tmp_path):
+def test_report_groups_failures_by_kind(tmp_path):
     report = Report(search(tmp_path / "x", 6))
     assert report.failures == [
         {
@@ -35,7 +35,7 @@ def test_failures_are_told_by_kind(tmp_path):
     ]
 
 
-def test_provenance_is_all_that_is_known(tmp_path):
+def test_report_provenance_is_complete(tmp_path):
     results = search(tmp_path / "x", 3)
     told = Report(results).provenance
     assert told["experiment"] == results.document
@@ -45,7 +45,7 @@ def test_provenance_is_all_that_is_known(tmp_path):
     assert set(told["report_made_by"]) == {"tuner", "optuna", "plotly"}
 
 
-def test_once_confirmed_the_confirmed_leader_is_the_best(tmp_path):
+def test_report_of_confirmed_search_puts_it_first(tmp_path):
     results = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
     retrained(results, [[0.5, 0.5], [0.7, 0.7]])
     told = Report(Results(results.folder)).as_dict()
@@ -55,12 +55,12 @@ def test_once_confirmed_the_confirmed_leader_is_the_best(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_experiments_have_numbers_too(tmp_path, kind):
+def test_report_of_odd_experiments_is_complete(tmp_path, kind):
     told = json.loads(json.dumps(Report(odd(tmp_path / "x", kind)).as_dict(), allow_nan=False))
     assert (told["best"] is None) == (kind in ("no_trial", "no_report", "all_failed"))
 
 
-def test_why_there_is_no_best_is_told(tmp_path):
+def test_report_without_best_says_why(tmp_path):
     report = Report(odd(tmp_path / "x", "all_failed"))
     assert report.best == []
     assert report.why_no_best.startswith("x has no usable trial: 3 failed (nan). Trial 00000: <b>")

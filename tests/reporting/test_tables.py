@@ -26,11 +26,11 @@ def listed(name, **changes):
     return Listed(name, Path("results") / name, **{**fields, "started": 1.7e9, **changes})
 
 
-def test_nothing_yet_says_how_to_begin():
+def test_experiments_table_when_empty_says_how_to_begin():
     assert experiments_table([]) == "no experiments yet; start with: tuner run digits"
 
 
-def test_a_line_an_experiment_with_columns_aligned():
+def test_experiments_table_aligns_columns():
     lines = experiments_table([listed("digits"), listed("a-longer-name", best=None)]).splitlines()
     assert lines[0].split() == ["NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED"]
     assert lines[1].split()[:6] == ["digits", "completed", "12", "1", "val_loss", "0.03125"]
@@ -38,18 +38,18 @@ def test_a_line_an_experiment_with_columns_aligned():
     assert not any(line.endswith(" ") for line in lines)
 
 
-def test_a_damaged_one_is_listed_without_times():
+def test_experiments_table_lists_a_damaged_experiment():
     counts = dict.fromkeys(COUNTS, 0)
     damaged = listed("x", status="damaged", counts=counts, metric=None, best=None, started=None)
     assert experiments_table([damaged]).splitlines()[1].split() == ["x", "damaged", "0", "0"]
 
 
-def test_a_foreign_name_moves_no_cursor():
+def test_experiments_table_removes_control_characters():
     assert "\x1b" not in experiments_table([listed("a\x1b[31mb\nc")])
     assert len(experiments_table([listed("a\nb")]).splitlines()) == 2
 
 
-def test_jobs_are_listed_with_their_commands():
+def test_jobs_table_shows_commands():
     from tuner.cluster.jobs import Job
 
     ended = Job("a", "SUCCEEDED", "tuner run x", 1_000.0, 1_072.0, 0, "")
@@ -67,7 +67,7 @@ SLOW = Finding("machine", "disk", "slow \x1b[31m", "warning", "buy another")
 BROKEN = Finding("versions", "ray", "not installed", "broken", "pip install ray")
 
 
-def test_findings_advice_and_verdict():
+def test_findings_text_shows_advice_and_verdict():
     assert findings_text([GOOD, SLOW, BROKEN]).splitlines() == [
         "machine   CPUs  ok       4 of 4",
         "machine   disk  warning  slow  [31m",
@@ -88,7 +88,7 @@ def test_findings_advice_and_verdict():
         ([BROKEN, BROKEN], "A search would not work: 2 findings."),
     ],
 )
-def test_the_verdict(findings, verdict):
+def test_findings_text_ends_with_verdict(findings, verdict):
     assert findings_text(findings).splitlines()[-1] == verdict
 
 
@@ -102,7 +102,7 @@ def results(tmp_path):
     return Results(writer.folder)
 
 
-def test_a_line_a_trial_with_what_differs(results):
+def test_trials_table_shows_varying_hyperparameters(results):
     assert trials_table(trial_rows(results), "val_accuracy").splitlines() == [
         "TRIAL  STATUS     VAL_ACCURACY  EPOCH  OF  TIME  lr",
         "00000  completed  0.75          2      3   4s    0.1",
@@ -112,7 +112,7 @@ def test_a_line_a_trial_with_what_differs(results):
     assert trials_table([], "val_accuracy") == "no trials"
 
 
-def test_a_trial_with_its_curve(results):
+def test_trial_text_has_a_curve(results):
     lines = trial_text(results, results.trials["00000"]).splitlines()
     assert lines[:5] == [
         "trial 00000: completed after 4s",
@@ -128,7 +128,7 @@ def test_a_trial_with_its_curve(results):
     assert "\x1b" not in trial_text(results, results.trials["00002"])
 
 
-def test_who_has_asked_for_its_end_is_told(tmp_path):
+def test_trial_text_names_the_user_who_ended_it(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5], end=None)
     writer.add("control", id="1", control={"verb": "stop-trial", "trial_id": "00000"}, by="ad\x1ba")
@@ -139,7 +139,7 @@ def test_who_has_asked_for_its_end_is_told(tmp_path):
     assert told == "trial 00000: stopped after 3s, as asked by ad a"
 
 
-def test_curves_of_one_value_of_none_and_of_very_many(results, tmp_path):
+def test_plot_of_few_and_many_values_fits(results, tmp_path):
     assert list(plot(results.trials["00001"], "val_accuracy")) == [
         "val_accuracy",
         "0.25 |*",

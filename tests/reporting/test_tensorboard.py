@@ -102,7 +102,7 @@ def folder(tmp_path):
     return make_folder(tmp_path / "digits")
 
 
-def test_runs_are_trials_and_tags_are_grouped(folder):
+def test_writer_groups_tags_by_trial(folder):
     writer = writer_of(folder)
     for number in (1, 2):
         writer(result(number, 1, **METRICS))
@@ -119,7 +119,7 @@ def test_runs_are_trials_and_tags_are_grouped(folder):
     ]
 
 
-def test_points_have_the_epoch_as_step_and_the_events_time(folder):
+def test_writer_points_have_epoch_and_time(folder):
     writer = writer_of(folder)
     for epoch, value in ((1, 0.5), (2, 0.75), (3, 0.625)):
         writer(result(1, epoch, val_accuracy=value))
@@ -133,7 +133,7 @@ def test_points_have_the_epoch_as_step_and_the_events_time(folder):
     assert points(folder, 1, "best/val_accuracy") == [(1, 0.5), (2, 0.75), (3, 0.75)]
 
 
-def test_the_best_goes_down_where_the_objective_does(tmp_path):
+def test_writer_best_of_min_objective_falls(tmp_path):
     folder = tmp_path / "digits"
     writer = writer_of(folder, metric="val_loss", mode="min")
     for epoch, value in ((1, 0.5), (2, 0.75), (3, 0.25)):
@@ -141,7 +141,7 @@ def test_the_best_goes_down_where_the_objective_does(tmp_path):
     assert points(folder, 1, "best/val_loss") == [(1, 0.5), (2, 0.5), (3, 0.25)]
 
 
-def test_a_resume_goes_on_in_the_run_without_repeated_points(folder):
+def test_writer_resume_repeats_no_point(folder):
     story = Writer(folder)
     story.trial(1, [0.5, 0.75], end=None)
     story.kill()
@@ -158,14 +158,14 @@ def test_a_resume_goes_on_in_the_run_without_repeated_points(folder):
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
 
 
-def test_a_resume_within_the_second_goes_on_in_the_file(folder):
+def test_writer_resume_within_a_second_appends(folder):
     for epoch in (1, 2):
         writer_of(folder)(result(1, epoch, val_loss=1.0) | {"time": START})
     assert len(list((logdir(folder) / "00001").iterdir())) == 1
     assert points(folder, 1, "val/loss") == [(1, 1.0), (2, 1.0)]
 
 
-def test_a_thousand_trials_hold_no_descriptor_and_no_thread(folder):
+def test_writer_of_many_trials_holds_no_descriptor(folder):
     import threading
 
     writer = writer_of(folder)
@@ -176,7 +176,7 @@ def test_a_thousand_trials_hold_no_descriptor_and_no_thread(folder):
     assert threading.active_count() == threads
 
 
-def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
+def test_writer_does_not_import_torch(folder):
     code = """
         import sys
         from tuner.experiment.history import History
@@ -194,7 +194,7 @@ def test_torch_stays_out_of_the_driver_and_can_still_be_imported(folder):
     assert "torch" not in done.modules
 
 
-def test_a_disk_that_fails_is_reported_once_and_stops_nothing(folder, caplog, monkeypatch):
+def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device")
 
@@ -206,19 +206,19 @@ def test_a_disk_that_fails_is_reported_once_and_stops_nothing(folder, caplog, mo
 
 
 @given(metric=st.text(min_size=1))
-def test_a_tag_holds_only_what_tensorboard_takes(metric):
+def test_tag_of_any_metric_is_valid(metric):
     tag = tag_of(metric, "val_accuracy")
     group, _, rest = tag.partition("/")
     assert group in ("train", "val", "system")
     assert all(char.isalnum() or char in "-/_." for char in rest)
 
 
-def test_an_objective_that_names_no_split_has_its_own_group():
+def test_tag_of_objective_without_split_has_a_group():
     assert tag_of("accuracy", "accuracy") == "objective/accuracy"
     assert tag_of("accuracy", "loss") == "system/accuracy"
 
 
-def test_a_trial_has_its_row_from_its_start(folder):
+def test_writer_adds_a_row_when_a_trial_starts(folder):
     writer_of(folder)(started(1, lr=0.25))
     experiment, start, end = hparams(folder, 1)
     assert [info.name for info in experiment.hparam_infos] == ["status", "seed", "lr"]
@@ -227,7 +227,7 @@ def test_a_trial_has_its_row_from_its_start(folder):
     assert (end.status, end.end_time_secs) == (api_pb2.STATUS_RUNNING, 0)
 
 
-def test_the_seed_of_a_trial_is_in_its_row(folder):
+def test_writer_row_has_the_seed(folder):
     """That of the experiment, its own, or what its config says: each in a column of text."""
     search = {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}, "seeds": [3, 14]}
     writer = writer_of(folder, search=search)
@@ -256,7 +256,7 @@ def test_the_seed_of_a_trial_is_in_its_row(folder):
         ("interrupted", "STATUS_UNKNOWN"),
     ],
 )
-def test_how_a_trial_ended_is_shown(folder, status, shown):
+def test_writer_row_shows_the_final_status(folder, status, shown):
     writer = writer_of(folder)
     writer(started(1))
     assert status_of(folder, 1) == ("STATUS_RUNNING", "running")
@@ -265,7 +265,7 @@ def test_how_a_trial_ended_is_shown(folder, status, shown):
     assert hparams(folder, 1)[2].end_time_secs == START + 60
 
 
-def test_every_run_has_the_same_complete_columns(folder):
+def test_writer_runs_have_equal_columns(folder):
     writer = writer_of(folder, space={"lr": "uniform(0, 1)", "schedule": "choice([None, 'step'])"})
     writer(started(1, lr=0.5, schedule=None))
     writer(started(2, lr=0.25, schedule="step"))
@@ -279,7 +279,7 @@ def test_every_run_has_the_same_complete_columns(folder):
     ]
 
 
-def test_the_columns_of_another_trainable_are_those_of_its_objective():
+def test_metric_columns_of_custom_trainable_are_its_objective():
     spec = build_spec(
         {
             "trainable": "mine:Learner",
@@ -291,7 +291,7 @@ def test_the_columns_of_another_trainable_are_those_of_its_objective():
     assert metric_columns(spec) == ["best/f1", "objective/f1"]
 
 
-def test_after_a_kill_a_resume_shows_how_every_trial_stands(folder):
+def test_writer_resume_updates_every_status(folder):
     story = Writer(folder)
     story.trial(1, [0.5], end="stopped")
     story.trial(2, [0.5], end=None)
@@ -309,14 +309,14 @@ def test_after_a_kill_a_resume_shows_how_every_trial_stands(folder):
     assert status_of(folder, 2) == ("STATUS_SUCCESS", "completed")
 
 
-def test_a_hyperparameter_may_be_called_status(folder):
+def test_writer_accepts_a_hyperparameter_called_status(folder):
     writer_of(folder, space={"status": "choice(['a', 'b'])"})(started(1, status="a"))
     start = hparams(folder, 1)[1]
     assert start.hparams["status"].string_value == "a"
     assert start.hparams["trial_status"].string_value == "running"
 
 
-def test_a_file_is_replaced_whole_and_leaves_nothing_behind(tmp_path):
+def test_replace_file_is_atomic(tmp_path):
     tensorboard.replace(tmp_path / "file", b"old content")
     with (tmp_path / "file").open("rb") as reader:
         tensorboard.replace(tmp_path / "file", b"new")
@@ -325,7 +325,7 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_behind(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_a_plugin_is_told_is_read_back():
+def test_plugin_data_reads_what_was_written():
     data = tensorboard.version_record(time=1.0)
     data += tensorboard.plugin_record("hparams", {"a": b"1", "b": b"2"}, time=2.0)
     data += tensorboard.plugin_record("other", {"c": b"3"}, time=2.0)

@@ -22,7 +22,7 @@ def board(tmp_path_factory):
     board.close()
 
 
-def test_every_trial_has_a_row_with_its_status_and_times(board):
+def test_board_has_a_row_for_each_trial(board):
     rows = board.sessions()
     told = {
         trial_id: (row["sessions"][0]["status"], row["hparams"]["status"])
@@ -40,7 +40,7 @@ def test_every_trial_has_a_row_with_its_status_and_times(board):
     assert 0 < session["startTimeSecs"] < session["endTimeSecs"]
 
 
-def test_a_row_shows_the_config_and_the_best_beside_the_last(board):
+def test_board_row_shows_config_best_and_last(board):
     row = board.sessions()["00000"]
     config = row["hparams"]
     assert config["batch_size"].strip() == "32"
@@ -51,7 +51,7 @@ def test_a_row_shows_the_config_and_the_best_beside_the_last(board):
     assert board.sessions()["00002"]["metricValues"] == []
 
 
-def test_a_trial_that_was_seen_running_is_seen_to_end(board):
+def test_board_follows_a_running_trial_to_its_end(board):
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
     board.end(5, "stopped")
     row = board.sessions()["00005"]
@@ -62,7 +62,7 @@ def test_a_trial_that_was_seen_running_is_seen_to_end(board):
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
 
 
-def test_it_is_served_to_this_machine_only(board):
+def test_serve_listens_on_this_machine_only(board):
     board.sessions()
     hexadecimal = f":{board.port:04X}"
     listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()]
@@ -71,7 +71,7 @@ def test_it_is_served_to_this_machine_only(board):
 
 
 @pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
-def test_a_folder_with_a_link_is_not_served(tmp_path, monkeypatch, name):
+def test_serve_refuses_a_folder_with_a_link(tmp_path, monkeypatch, name):
     monkeypatch.setattr(program.TensorBoard, "main", lambda board: pytest.fail("served"))
     link = tmp_path / "x" / name
     link.parent.mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_a_folder_with_a_link_is_not_served(tmp_path, monkeypatch, name):
         serve([ExperimentFolder(tmp_path / "x")])
 
 
-def test_no_plugin_opens_files_that_a_file_of_the_folder_names(tmp_path, monkeypatch):
+def test_serve_has_no_projector(tmp_path, monkeypatch):
     served = []
     monkeypatch.setattr(program.TensorBoard, "main", lambda board: served.append(board) or 0)
     assert serve([ExperimentFolder(tmp_path)]) == 0
@@ -107,7 +107,7 @@ def logdirs(monkeypatch):
     return found
 
 
-def test_several_stand_side_by_side_by_their_names(tmp_path, logdirs):
+def test_serve_of_several_names_their_runs(tmp_path, logdirs):
     folders = [tmp_path / name for name in ("a/digits", "b/digits", "a/cnn")]
     for folder in folders:
         (folder / "trials").mkdir(parents=True)
@@ -117,7 +117,7 @@ def test_several_stand_side_by_side_by_their_names(tmp_path, logdirs):
     assert logdirs == [dict(zip(("digits", "digits-2", "cnn"), trials, strict=True))]
 
 
-def test_none_of_several_may_hold_a_link(tmp_path, logdirs):
+def test_serve_of_several_refuses_a_link(tmp_path, logdirs):
     for name in ("a", "b"):
         (tmp_path / name / "trials").mkdir(parents=True)
     (tmp_path / "b" / "trials" / "00000").symlink_to(tmp_path)
@@ -126,7 +126,7 @@ def test_none_of_several_may_hold_a_link(tmp_path, logdirs):
     assert logdirs == []
 
 
-def test_one_that_comes_later_is_shown(tmp_path, monkeypatch):
+def test_serve_adds_later_experiments(tmp_path, monkeypatch):
     monkeypatch.setattr(tensorboard_server, "_NEW_EVERY_S", 0.01)
     (tmp_path / "a" / "trials").mkdir(parents=True)
 

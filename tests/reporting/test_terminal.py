@@ -52,7 +52,7 @@ def events(tmp_path):
     return writer.events
 
 
-def test_without_a_terminal_there_are_plain_lines(events):
+def test_progress_without_terminal_prints_plain_lines(events):
     stream = io.StringIO()
     shown = Shown(stream)
     for event in events:
@@ -70,7 +70,7 @@ def test_without_a_terminal_there_are_plain_lines(events):
     ]
 
 
-def test_new_bests_in_quick_succession_are_shown_together():
+def test_progress_limits_lines_of_new_bests():
     stream = io.StringIO()
     shown = Shown(stream)
     for second in range(25):
@@ -82,7 +82,7 @@ def test_new_bests_in_quick_succession_are_shown_together():
     assert bests == [f"new best val_accuracy {value}" for value in ("0", 0.1, 0.2, 0.24)]
 
 
-def test_warnings_are_shown_as_they_come():
+def test_progress_shows_warnings():
     stream = io.StringIO()
     shown = Shown(stream)
     logging.getLogger("tuner.anything").warning("no space left on %s", "disk")
@@ -91,7 +91,7 @@ def test_warnings_are_shown_as_they_come():
     assert stream.getvalue() == "warning: no space left on disk\n"
 
 
-def test_what_is_asked_is_told_as_it_is_answered():
+def test_progress_shows_controls():
     stream = io.StringIO()
     shown = Shown(stream)
     shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
@@ -102,7 +102,7 @@ def test_what_is_asked_is_told_as_it_is_answered():
     assert Standing(shown.history, KNOWN, "m").counts() == "0 running, ending as asked"
 
 
-def test_lines_of_standing_come_at_most_every_30_s():
+def test_progress_limits_lines_of_status():
     stream = io.StringIO()
     shown = Shown(stream)
     shown({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
@@ -112,7 +112,7 @@ def test_lines_of_standing_come_at_most_every_30_s():
     assert len(stream.getvalue().splitlines()) == 9
 
 
-def test_what_an_earlier_run_found_is_not_shown_again(events):
+def test_progress_of_resume_shows_only_new_bests(events):
     stream = io.StringIO()
     shown = Shown(stream, earlier=events)
     shown({"event": "experiment_started", "time": START + 100, "resumed": True, "owner": OWNER})
@@ -123,7 +123,7 @@ def test_what_an_earlier_run_found_is_not_shown_again(events):
     assert stream.getvalue().startswith("new best val_accuracy 0.8, trial 00002, epoch 4: lr=")
 
 
-def test_a_failure_is_told_whole_once_and_only_the_first_few():
+def test_progress_shows_each_failure_once():
     stream = io.StringIO()
     shown = Shown(stream)
     message = f"ValueError: {'far too long ' * 50}, at train.py:12 in step: x = y"
@@ -149,7 +149,7 @@ def rendered(events, width, **settings):
     return file.getvalue().splitlines()
 
 
-def test_the_live_view_in_80_columns(events):
+def test_live_view_fits_80_columns(events):
     lines = rendered(events[:9], 80)
     assert lines[0].endswith("1/3 trials 32s, ~39s left")
     assert [line.rstrip() for line in lines[1:]] == [
@@ -161,7 +161,7 @@ def test_the_live_view_in_80_columns(events):
     ]
 
 
-def test_failures_are_shown_with_their_kind(events):
+def test_live_view_shows_failures_by_kind(events):
     lines = rendered(events, 80)
     assert [line.rstrip() for line in lines[4:]] == [
         "failed: 1 oom",
@@ -169,7 +169,7 @@ def test_failures_are_shown_with_their_kind(events):
     ]
 
 
-def test_of_many_trials_that_run_only_some_are_listed(tmp_path):
+def test_live_view_of_many_trials_lists_some(tmp_path):
     writer = Writer(make_folder(tmp_path / "many"))
     for number in range(30):
         writer.trial(number, [0.5], end=None, config=CONFIG)
@@ -184,14 +184,14 @@ def test_of_many_trials_that_run_only_some_are_listed(tmp_path):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("unknown", [{}, {"total": None}, {"max_t": None}])
-def test_the_live_view_keeps_its_lines_at_every_width(events, width, unknown):
+def test_live_view_fits_every_width(events, width, unknown):
     for upto in range(len(events) + 1):
         lines = rendered(events[:upto], width, **unknown)
         assert len(lines) <= 8
         assert all(len(line) <= width for line in lines)
 
 
-def test_what_is_told_stands_whole_above_the_view(events, monkeypatch):
+def test_progress_on_terminal_shows_complete_failures(events, monkeypatch):
     screen = pyte.HistoryScreen(80, 24, history=100)
     terminal = pyte.Stream(screen)
     failed = {**events[-2], "error": {"kind": "exception", "message": "word " * 40}}
@@ -222,7 +222,7 @@ def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):
     return received.decode()
 
 
-def test_on_a_terminal_the_view_is_drawn_in_colour(events, monkeypatch):
+def test_progress_on_terminal_has_colour(events, monkeypatch):
     received = on_a_terminal(events, monkeypatch)
     assert "3/3 trials" in received
     assert "best val_accuracy 0.75, trial 00001, epoch 3" in received
@@ -230,7 +230,7 @@ def test_on_a_terminal_the_view_is_drawn_in_colour(events, monkeypatch):
     assert received.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
-def test_the_view_scrolls_nothing_away(events, monkeypatch):
+def test_progress_on_terminal_scrolls_nothing_away(events, monkeypatch):
     screen = pyte.HistoryScreen(80, 24, history=100)
     terminal = pyte.Stream(screen)
     terminal.feed("$ tuner run digits\r\n")

@@ -40,7 +40,7 @@ class Search:
         return self.time_left.seconds(self.history, self.now if now is None else now)
 
 
-def test_what_is_over_is_done():
+def test_done_counts_completed_stopped_and_failed():
     search = Search()
     search.begin()
     assert done(search.history) == 0
@@ -51,7 +51,7 @@ def test_what_is_over_is_done():
     assert done(search.history) == 3
 
 
-def test_time_passes_since_the_last_start_whatever_the_clock_says():
+def test_elapsed_with_late_clock_uses_events():
     search = Search()
     assert (elapsed_s(search.history, START), latest(search.history, START)) == (0, START)
     search.begin()
@@ -63,7 +63,7 @@ def test_time_passes_since_the_last_start_whatever_the_clock_says():
 
 
 @pytest.mark.parametrize("unknown", [{"total": None}, {"max_t": None}])
-def test_unknown_totals_give_no_estimate(unknown):
+def test_seconds_without_totals_is_none(unknown):
     search = Search(**unknown)
     search.begin()
     search.start(1)
@@ -88,7 +88,7 @@ def test_seconds_at_a_steady_pace_is_that_of_the_epochs():
     assert search.left_s() == 0
 
 
-def test_the_last_trial_alone_does_not_go_at_the_pace_of_all():
+def test_seconds_of_slow_last_trial_uses_its_pace():
     search = Search(total=2)
     search.begin()
     for number in (1, 2):
@@ -101,7 +101,7 @@ def test_the_last_trial_alone_does_not_go_at_the_pace_of_all():
     assert search.left_s() == pytest.approx(90)  # it has taken 10 s for one
 
 
-def test_a_resume_goes_on_counting_without_the_gap_and_keeps_the_trials():
+def test_seconds_after_resume_leaves_out_the_gap():
     search = Search()
     search.begin()
     search.start(1)
@@ -119,7 +119,7 @@ def test_a_resume_goes_on_counting_without_the_gap_and_keeps_the_trials():
     assert search.left_s() == 34
 
 
-def test_an_end_leaves_nothing_to_estimate():
+def test_seconds_after_end_is_none():
     search = Search()
     search.begin()
     search.start(1)
@@ -150,7 +150,7 @@ def test_seconds_beyond_the_expected_epochs_expects_a_trial_to_end_as_the_longes
     assert search.left_s() == 2 * 76
 
 
-def test_a_time_budget_ends_it_at_the_latest():
+def test_seconds_is_at_most_the_time_budget():
     search = Search(budget_s=60)
     search.begin()
     search.now += 10
@@ -180,7 +180,7 @@ def test_of_takes_the_expected_epochs_from_the_scheduler():
         assert search.left_s(START + 1) == pytest.approx(epochs - 1 + 9 * epochs)
 
 
-def test_a_view_may_ask_from_a_thread_of_its_own():
+def test_seconds_is_safe_in_another_thread():
     search, over, estimates = Search(total=2000), threading.Event(), []
 
     def ask():
@@ -215,7 +215,7 @@ STATUSES = ("completed", "stopped", "failed", "interrupted")
     total=st.none() | st.integers(1, 8),
     max_t=st.none() | st.integers(1, 10),
 )
-def test_whatever_happens_the_estimate_is_a_time_or_none(steps, total, max_t):
+def test_seconds_of_any_events_is_finite_or_none(steps, total, max_t):
     search = Search(total=total, max_t=max_t)
     for what, number, epoch, status in steps:
         search.now += 1

@@ -66,7 +66,7 @@ class Notified:
         self._tracker.close()
 
 
-def test_every_trial_is_a_run_with_its_config_reports_and_status(spec, mlflow):
+def test_tracker_makes_a_run_of_each_trial(spec, mlflow):
     story = Writer(spec.folder)
     story.trial(0, [{"val_loss": 0.5}, {"val_loss": 0.25}], config=CONFIG)
     story.trial(1, [{"val_loss": 0.5}], end="stopped", config=CONFIG)
@@ -90,7 +90,7 @@ def test_every_trial_is_a_run_with_its_config_reports_and_status(spec, mlflow):
     assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.25)]
 
 
-def test_after_a_resume_a_trial_goes_on_in_its_run(spec, mlflow):
+def test_tracker_resume_continues_the_run(spec, mlflow):
     story = Writer(spec.folder)
     story.trial(0, [{"val_loss": 0.5}], end=None, config=CONFIG)
     story.kill()
@@ -126,7 +126,7 @@ class Broken:
     on_experiment_end = log_trial_result = log_trial_start
 
 
-def test_a_tracker_that_fails_is_given_up_with_one_warning(spec, monkeypatch, caplog):
+def test_tracker_failure_warns_once(spec, monkeypatch, caplog):
     broken = Broken()
     parts = (broken, lambda view: None, lambda view, status: None)
     monkeypatch.setattr(trackers, "_BUILDERS", {"mlflow": lambda spec: parts})
@@ -143,15 +143,13 @@ def test_a_tracker_that_fails_is_given_up_with_one_warning(spec, monkeypatch, ca
     assert caplog.records[0].levelno == logging.WARNING
 
 
-def test_a_tracker_that_cannot_be_set_up_is_reported_before_anything_starts(
-    spec, mlflow, monkeypatch
-):
+def test_tracker_with_wrong_address_is_refused(spec, mlflow, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://here")
     with pytest.raises(UsageError, match=r"cannot log to mlflow: .*nonsense"):
         Notified(spec)
 
 
-def test_the_names_are_those_of_the_spec():
+def test_tracker_names_equal_those_of_the_spec():
     from tuner.spec.sections import LOGS
 
     assert sorted(trackers._BUILDERS) == sorted(LOGS)
