@@ -150,17 +150,17 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
     from tuner.experiment.storage import find_experiment
     from tuner.wording import amount_of, size
 
-    found = [ExperimentFolder(find_experiment(name, storage)) for name in names]
-    for one in found:
-        if one.is_driven:
-            raise UsageError(f"{one.location} is running: end it before it is removed")
-    for one in found:
-        files = one.sizes()
+    folders = [ExperimentFolder(find_experiment(name, storage)) for name in names]
+    for folder in folders:
+        if folder.is_driven:
+            raise UsageError(f"{folder.location} is running: end it before it is removed")
+    for folder in folders:
+        files = folder.sizes()
         what = f"{amount_of(len(files), 'file')}, {size(sum(files.values()))}"
-        click.echo(f"{printable(one.location)}: {what}", err=True)
+        click.echo(f"{printable(folder.location)}: {what}", err=True)
     unattended = "rm asks before it removes, and there is no terminal: give --yes"
     ask("remove for good?", yes=yes, unattended=unattended)
-    for one in found:
-        one.remove(warn=_warn)
-        click.echo(f"removed {printable(one.location)}")
+    for folder in folders:
+        folder.remove(warn=_warn)
+        click.echo(f"removed {printable(folder.location)}")
     return 0

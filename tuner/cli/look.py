@@ -45,14 +45,14 @@ def ls(
 
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
-    check_names(names or [], [one.row() for one in listed])
-    found = listing.find(listed, where=where, tag=tag, sort=sort, reverse=reverse)
+    check_names(names or [], [experiment.row() for experiment in listed])
+    matches = listing.find(listed, where=where, tag=tag, sort=sort, reverse=reverse)
     if as_json:
-        click.echo(json_text([one.as_dict() for one in found]))
-    elif listed and not found:
+        click.echo(json_text([experiment.as_dict() for experiment in matches]))
+    elif listed and not matches:
         click.echo("no experiment matches")
     else:
-        click.echo(experiments_table(found, names))
+        click.echo(experiments_table(matches, names))
     return 0
 
 

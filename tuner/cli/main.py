@@ -60,9 +60,11 @@ def _commands() -> list[Command]:
     names = [module.name for module in pkgutil.iter_modules(import_module("tuner.cli").__path__)]
     modules = [import_module(f"tuner.cli.{name}") for name in names if name != "main"]
     declared = [value for module in modules for value in vars(module).values()]
-    commands = {one.name: one for one in declared if isinstance(one, Command)}
+    commands = {command.name: command for command in declared if isinstance(command, Command)}
     sections = get_args(Section)
-    return sorted(commands.values(), key=lambda one: (sections.index(one.section), one.order))
+    return sorted(
+        commands.values(), key=lambda command: (sections.index(command.section), command.order)
+    )
 
 
 for command in _commands():

@@ -174,7 +174,11 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
     """In sentences: whether the leaders differ for sure, and if the search flattered its best."""
     first, others = confirmation.chosen, confirmation.leaders[1:]
     level = "by the 95 % interval of the paired differences at equal seeds"
-    equal = [one.trial_id for one in others if one.difference and not one.difference.is_settled]
+    equal = [
+        leader.trial_id
+        for leader in others
+        if leader.difference and not leader.difference.is_settled
+    ]
     if len(confirmation.seeds) == 1:
         yield "One seed tells nothing of the spread: give --seeds 3 or more to compare leaders."
     elif equal:

@@ -218,9 +218,9 @@ def importances(ranked: RankedTrials) -> list[Importance]:
     for name in names:
         spread = sorted(sample.get(name, 0.0) for sample in resampled)
         listed.append(Importance(name, shares.get(name, 0.0), spread[cut], spread[-1 - cut]))
-    first, *others = sorted(listed, key=lambda one: -one.share)
-    others = [replace(one, told_apart=one.high < first.low) for one in others]
-    return [replace(first, told_apart=all(one.told_apart for one in others)), *others]
+    first, *others = sorted(listed, key=lambda item: -item.share)
+    others = [replace(item, told_apart=item.high < first.low) for item in others]
+    return [replace(first, told_apart=all(item.told_apart for item in others)), *others]
 
 
 def _shares(

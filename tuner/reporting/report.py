@@ -71,7 +71,7 @@ class Report:
     @property
     def names_by_importance(self) -> list[str]:
         """The varying hyperparameters, the most important first as far as that is known."""
-        return [one.name for one in self.importances] or self.ranked.varying
+        return [item.name for item in self.importances] or self.ranked.varying
 
     @property
     def why_no_stop(self) -> str:
@@ -149,7 +149,7 @@ class Report:
             "trained_epochs": self.trained_epochs,
             "wall_s": results.history.duration_s,
             "top": self.best,
-            "importances": [asdict(one) for one in self.importances],
+            "importances": [asdict(item) for item in self.importances],
             "rungs": [asdict(rung) for rung in self.rungs],
             "failures": self.failures,
             "confirmation": self.confirmation and self.confirmation.as_dict(),

@@ -30,25 +30,25 @@ def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | No
     """
     if not experiments:
         return "no experiments yet; start with: tuner run digits"
-    shown = [one.row() for one in experiments]
+    shown = [experiment.row() for experiment in experiments]
     labels = (name for name in _LABELS if any(row[name] for row in shown))
     names = [*_EXPERIMENTS, *labels] if columns is None else columns
     rows = [
-        tuple(_cell(one, row, name) for name in names)
-        for one, row in zip(experiments, shown, strict=True)
+        tuple(_cell(experiment, row, name) for name in names)
+        for experiment, row in zip(experiments, shown, strict=True)
     ]
     return _table(tuple(name.upper() for name in names), rows)
 
 
-def _cell(one: Listed, row: Mapping[str, Any], name: str) -> str:
+def _cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
     """What a column shows of an experiment."""
     value = value_at(row, name)
-    if name == "started" and one.problem:
-        return shorten(one.problem.replace(f"{one.folder}/", ""), _LONGEST_PROBLEM)
+    if name == "started" and experiment.problem:
+        return shorten(experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM)
     if value is None:
         return ""
     if name == "best":
-        return shorten(f"{one.metric} {number(value)}", _LONGEST_BEST)
+        return shorten(f"{experiment.metric} {number(value)}", _LONGEST_BEST)
     if name == "time":
         return duration(value)
     text = " ".join(value) if isinstance(value, list) else number(value)

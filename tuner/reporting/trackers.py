@@ -140,10 +140,10 @@ def _mlflow(spec: ExperimentSpec) -> _Parts:
     def go_on(view: TrialView) -> None:
         """Let Ray's callback find the run of an earlier part of the search, or make one."""
         experiment: Any = callback.mlflow_util.experiment_id  # known once it is set up
-        found = client.search_runs([experiment], f"tags.tuner_run = '{view.trial_id}'")
+        runs = client.search_runs([experiment], f"tags.tuner_run = '{view.trial_id}'")
         callback.tags = {"tuner_run": view.trial_id}
-        if found:
-            run_id = ray_compat.mlflow_runs(callback)[view] = found[0].info.run_id
+        if runs:
+            run_id = ray_compat.mlflow_runs(callback)[view] = runs[0].info.run_id
             client.update_run(run_id, status="RUNNING")
 
     def tell_status(view: TrialView, status: str) -> None:

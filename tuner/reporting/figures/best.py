@@ -31,7 +31,7 @@ def history(report: Report) -> Drawing:
     plot = visualization.plot_optimization_history(study, target_name=ranked.label)
     if len(shown) < len(ranked.trials):
         for trace in plot.data[:2]:  # the third is of infeasible trials, which there are none of
-            trace.update(x=[place for place, _ in shown])
+            trace.update(x=[index for index, _ in shown])
     plot.data[0].update(marker={"color": GREY, "size": 5, "opacity": 0.7}, name="a trial's best")
     if len(plot.data) > 1:
         plot.data[1].update(line={"color": BLUE, "width": 2.5, "shape": "hv"}, name="best so far")
@@ -51,10 +51,10 @@ def _shown(ranked: RankedTrials) -> list[tuple[int, FrozenTrial]]:
     if len(placed) <= _MOST_POINTS:
         return placed
     chosen, best = dict(evenly(placed, _MOST_POINTS)), None
-    for place, trial in placed:
+    for index, trial in placed:
         assert trial.value is not None
         if ranked.objective.is_better(trial.value, best):
-            best, chosen[place] = trial.value, trial
+            best, chosen[index] = trial.value, trial
     return sorted(chosen.items())
 
 
@@ -64,10 +64,10 @@ def confirmation(report: Report) -> Drawing:
     confirmed = report.confirmation
     if confirmed is None:
         return NOT_CONFIRMED, None
-    leaders = [(f"trial {one.trial_id}", one) for one in confirmed.leaders if one.mean]
+    leaders = [(f"trial {leader.trial_id}", leader) for leader in confirmed.leaders if leader.mean]
     names = [name for name, _ in leaders]
-    dots = [(name, value) for name, one in leaders for value in one.values.values()]
-    means = [one.mean for _, one in leaders if one.mean]
+    dots = [(name, value) for name, leader in leaders for value in leader.values.values()]
+    means = [leader.mean for _, leader in leaders if leader.mean]
     above = [mean.high - mean.mean if mean.high is not None else 0.0 for mean in means]
     below = [mean.mean - mean.low if mean.low is not None else 0.0 for mean in means]
     plot = go.Figure(
@@ -96,7 +96,7 @@ def confirmation(report: Report) -> Drawing:
             ),
             go.Scatter(
                 x=names,
-                y=[one.searched for _, one in leaders],
+                y=[leader.searched for _, leader in leaders],
                 mode="markers",
                 marker={"color": ORANGE, "size": 12, "symbol": "diamond"},
                 name="what the search showed",

@@ -40,18 +40,18 @@ def importance(report: Report) -> Drawing:
     plot = go.Figure(
         go.Bar(
             orientation="h",
-            x=[one.share for one in bars],
-            y=[f"{one.name}  {_share(one)}" for one in bars],
+            x=[item.share for item in bars],
+            y=[f"{item.name}  {_share(item)}" for item in bars],
             hovertemplate=[
-                f"{one.name}: {one.share:.2f} ({one.low:.2f} to {one.high:.2f})<extra></extra>"
-                for one in bars
+                f"{item.name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
+                for item in bars
             ],
-            marker_color=[BLUE if one.told_apart else GREY for one in bars],
+            marker_color=[BLUE if item.told_apart else GREY for item in bars],
             error_x={
                 "type": "data",
                 "symmetric": False,
-                "array": [max(0.0, one.high - one.share) for one in bars],
-                "arrayminus": [max(0.0, one.share - one.low) for one in bars],
+                "array": [max(0.0, item.high - item.share) for item in bars],
+                "arrayminus": [max(0.0, item.share - item.low) for item in bars],
                 "color": BLACK,
             },
         ),
@@ -67,13 +67,13 @@ def importance(report: Report) -> Drawing:
     return caption, plot
 
 
-def _share(one: Importance) -> str:
-    return f"{one.share:.2f}" if one.told_apart else CANNOT_BE_TOLD
+def _share(item: Importance) -> str:
+    return f"{item.share:.2f}" if item.told_apart else CANNOT_BE_TOLD
 
 
 def _verdict(importances: Sequence[Importance]) -> str:
     """Which one matters most, or between which ones that is open."""
-    unclear = [one.name for one in importances if not one.told_apart]
+    unclear = [item.name for item in importances if not item.told_apart]
     if unclear:
         return (
             f"Which of {joined(unclear)} matters most {CANNOT_BE_TOLD}: their spreads overlap, and "

@@ -43,21 +43,21 @@ def curves(report: Report) -> Drawing:
     shown = [t for t in study.get_trials(deepcopy=False) if t.intermediate_values]
     seen: set[str] = set()
     for trace, trial in zip(plot.data, shown, strict=True):
-        own = reported[trial.user_attrs["trial_id"]]
-        is_best = best_first[:1] == [own.trial_id]
-        group = "the best trial" if is_best else own.status
+        record = reported[trial.user_attrs["trial_id"]]
+        is_best = best_first[:1] == [record.trial_id]
+        group = "the best trial" if is_best else record.status
         trace.update(
             name=group,
             legendgroup=group,
             showlegend=group not in seen,
-            mode="lines+markers" if is_best or len(own.results) < 3 else "lines",
+            mode="lines+markers" if is_best or len(record.results) < 3 else "lines",
             marker={"size": 4},
             line={
-                "color": BLACK if is_best else STATUS_COLOURS[own.status],
+                "color": BLACK if is_best else STATUS_COLOURS[record.status],
                 "width": 3 if is_best else 1,
             },
             opacity=1 if is_best else 0.5,
-            hovertemplate=f"trial {own.trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
+            hovertemplate=f"trial {record.trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
         seen.add(group)
     rungs = report.rungs
@@ -142,11 +142,18 @@ def forecasts(report: Report, argument: None = None) -> Drawing:
     """A point for each forecast of a trial that ran to its end."""
     metric = report.spec.objective.metric
     points = [
-        (trial.trial_id, epoch, told["end"], told["low"], told["high"], trial.values(metric)[-1][1])
+        (
+            trial.trial_id,
+            epoch,
+            forecast["end"],
+            forecast["low"],
+            forecast["high"],
+            trial.values(metric)[-1][1],
+        )
         for trial in report.results.trials.values()
         if trial.status == COMPLETED and trial.values(metric)
-        for epoch, told in (trial.forecasts or {}).items()
-        if {"end", "low", "high"} <= told.keys()
+        for epoch, forecast in (trial.forecasts or {}).items()
+        if {"end", "low", "high"} <= forecast.keys()
     ]
     if not points:
         return "Nothing to show: no end was predicted of a trial that came to it.", None
