@@ -44,7 +44,6 @@ def test_a_well_shaped_event_has_no_fault(event):
 def test_every_field_of_a_known_event_is_needed(event):
     for field in event:
         fault = fault_of({key: value for key, value in event.items() if key != field})
-        assert fault is not None
         assert field in fault
 
 
@@ -86,7 +85,6 @@ def test_every_field_of_a_known_event_is_needed(event):
 )
 def test_a_wrong_value_is_named_with_its_rule(number, field, value):
     fault = fault_of(GOOD[number] | {field: value})
-    assert fault is not None
     assert f"`{field}`" in fault
 
 

@@ -61,8 +61,8 @@ def experiment_folders(
         objects = Objects(url)
         with objects.reaching():
             names = [name for name in objects.folders() if name[0] != "."]
-            found = [n for n in names if n in known or objects.has(f"{n}/{EXPERIMENT}")]
-        yield from (root / name for name in found)
+            experiments = [n for n in names if n in known or objects.has(f"{n}/{EXPERIMENT}")]
+        yield from (root / name for name in experiments)
     elif root.is_dir():
         visible = (folder for folder in root.iterdir() if folder.name[0] != ".")
         yield from (f for f in visible if f.name in known or _is_experiment(f))

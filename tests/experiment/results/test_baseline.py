@@ -68,11 +68,9 @@ def test_accuracy_of_a_value_that_is_none_is_none(value: object) -> None:
 def test_what_was_measured_without_a_baseline_has_an_interval_alone() -> None:
     measured = {"test_accuracy": 0.4, "images": 50}
     found = with_interval(measured)
-    assert found is not None
     assert found["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
     assert (found["images"], found["baseline"], found["beats_baseline"]) == (50, None, None)
     accuracy = measured_accuracy(measured)
-    assert accuracy is not None
     assert (accuracy.note, accuracy.warning) == ("", "")
 
 

@@ -30,9 +30,7 @@ def search(tmp_path: Path) -> Results:
 def test_the_best_mean_is_chosen_and_its_best_model_handed_over(search: Results) -> None:
     retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
     found = confirmation_of(search)
-    assert found is not None
     assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
-    assert found.chosen.mean is not None
     assert found.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
     assert found.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
     assert (found.trial.trial_id, found.trial.seed) == ("00004", 3)  # the search's seed is 1
@@ -52,12 +50,9 @@ def test_differences_are_paired_by_seed(search: Results) -> None:
     # Seeds differ more than leaders do: only their pairs tell the leaders apart.
     retrained(search, [[0.70, 0.80, 0.90], [0.72, 0.82, 0.921], [0.719, 0.825, 0.916]])
     found = confirmation_of(search)
-    assert found is not None
     first, second, third = found.leaders
     assert (first.trial_id, second.trial_id, third.trial_id) == ("00002", "00000", "00001")
     assert first.difference is None
-    assert second.difference is not None
-    assert third.difference is not None
     assert (second.difference.is_settled, third.difference.is_settled) == (False, True)
     assert third.difference.mean == pytest.approx(-0.02033, abs=1e-4)
     assert not found.told_apart
@@ -71,7 +66,6 @@ def test_differences_are_paired_by_seed(search: Results) -> None:
 def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: Results) -> None:
     retrained(search, [[0.99, None], [0.5, 0.6], [None, None]])
     found = confirmation_of(search)
-    assert found is not None
     assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
     assert [len(leader.values) for leader in found.leaders] == [2, 1, 0]
     last = found.leaders[2]
@@ -82,9 +76,7 @@ def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: R
 def test_one_seed_settles_nothing(search: Results) -> None:
     retrained(search, [[0.9], [0.5]])
     found = confirmation_of(search)
-    assert found is not None
     assert not found.told_apart
-    assert found.chosen.mean is not None
     assert found.chosen.mean.standard_error is None
 
 
@@ -112,7 +104,6 @@ def test_the_newest_confirmation_counts_while_the_searchs_leader_is_in_it(search
     newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
     assert newer.name == "digits-confirm-2"
     found = confirmation_of(search)
-    assert found is not None
     assert found.chosen.trial_id == "00001"
     writer = Writer(search.folder, resumed=True)
     writer.trial(9, [0.99], config={"lr": 0.7})
@@ -161,5 +152,4 @@ def test_only_a_confirmation_is_one(search: Results) -> None:
     results = retrained(search, [[0.9, 0.8]])
     assert results.is_confirmation
     found = confirmation_of(results)
-    assert found is not None
     assert found.results is results

@@ -38,7 +38,6 @@ def test_a_mean_is_that_of_scipy(values: list[float]) -> None:
 def test_a_paired_difference_is_that_of_scipy(values: list[tuple[float, float]]) -> None:
     first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
     found = paired_difference(first, second)
-    assert found is not None
     test = stats.ttest_rel(list(first.values()), list(second.values()))
     interval = test.confidence_interval(0.95)
     assert (found.low, found.high) == (
@@ -57,7 +56,6 @@ def test_one_value_says_nothing_of_its_spread() -> None:
 
 def test_only_the_keys_of_both_are_paired() -> None:
     found = paired_difference({1: 3.0, 2: 5.0, 3: 9.0}, {1: 1.0, 2: 1.0, 4: 0.0})
-    assert found is not None
     assert (found.n, found.mean) == (2, 3.0)
     assert paired_difference({1: 3.0}, {2: 1.0}) is None
 
@@ -136,8 +134,6 @@ def test_the_interval_of_the_chosen_one_holds_what_it_estimates(count: int, sign
 def test_of_two_it_is_the_paired_interval(values: list[tuple[float, float]]) -> None:
     first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
     (found,), paired = differences_from_best([first], second), paired_difference(first, second)
-    assert found is not None
-    assert paired is not None
     assume(paired.sd is None or paired.sd > 1e-3)  # tied differences get the values' resolution
     assert (found.low, found.high) == (
         pytest.approx(paired.low, abs=1e-6),
@@ -149,8 +145,6 @@ def test_one_that_failed_with_a_key_is_compared_by_the_others() -> None:
     best = {1: 0.10, 2: 0.12, 3: 0.11}
     found = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
     (short, single, none) = found
-    assert short is not None
-    assert single is not None
     assert (short.n, single.n, none) == (2, 1, None)
     assert short.mean == pytest.approx(0.105)
     assert short.low is not None

@@ -100,21 +100,21 @@ class Objects:
         """The size in bytes of each object below the folder `prefix`, by name."""
         with _os_errors():
             try:
-                found = self._system.find(self._path(prefix), detail=True)
+                entries = self._system.find(self._path(prefix), detail=True)
             except FileNotFoundError:
                 return {}
         start = len(self._path("")) + 1
-        return {path[start:]: entry["size"] for path, entry in found.items() if path[start:]}
+        return {path[start:]: entry["size"] for path, entry in entries.items() if path[start:]}
 
     def folders(self) -> list[str]:
         """The names of the folders right below the URL, in order."""
         with _os_errors():
             try:
-                found = self._system.ls(self._path(""), detail=True)
+                entries = self._system.ls(self._path(""), detail=True)
             except FileNotFoundError:
                 self.check_bucket()
                 return []
-        kinds = [entry for entry in found if entry["type"] == "directory"]
+        kinds = [entry for entry in entries if entry["type"] == "directory"]
         return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
 
     def check_bucket(self) -> None:

@@ -58,12 +58,12 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
     for segment in known:
         if segment.generation == begun[-1] and segment.end > segment.start:
             longest[segment.start] = segment
-    found: list[Segment] = []
+    parts: list[Segment] = []
     at = 0
     while at in longest:
-        found.append(longest[at])
+        parts.append(longest[at])
         at = longest[at].end
-    return found
+    return parts
 
 
 def listed(objects: Objects) -> list[Segment]:
@@ -86,7 +86,7 @@ class Remote(NamedTuple):
 
 
 def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; if its generation is still the one in `known`, only the bytes after those.
+    """The journal; if its generation is still that of `known`, only the bytes after those.
 
     known: a generation, and how many of its bytes the caller has. Raises JournalError if a segment
     does not have as many bytes as its name says.
@@ -94,17 +94,17 @@ def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
     from concurrent.futures import ThreadPoolExecutor
 
     for _ in range(_TRIES):
-        found = chain(listed(objects))
-        if not found:
+        parts = chain(listed(objects))
+        if not parts:
             return Remote(0, 0, b"")
-        generation, end = found[-1].generation, found[-1].end
+        generation, end = parts[-1].generation, parts[-1].end
         holder = newest(objects)
         if holder and holder.generation > generation:
             end = min(end, holder.at)
         start = known[1] if known[0] == generation and known[1] <= end else 0
         try:
             with ThreadPoolExecutor(_READERS) as threads:
-                needed = [segment for segment in found if segment.end > start]
+                needed = [segment for segment in parts if segment.end > start]
                 data = list(threads.map(partial(_piece, objects, start=start), needed))
         except FileNotFoundError:  # a moment ago it was merged with others
             continue
@@ -158,8 +158,8 @@ class Uploader:
                 self._levels.append([])
             self._levels[level + 1].append(large)
             self._levels[level] = []
-            for one in small:
-                self._objects.remove(one.name)
+            for segment in small:
+                self._objects.remove(segment.name)
 
     def _read(self, start: int, end: int) -> bytes:
         with self._path.open("rb") as file:

@@ -105,8 +105,8 @@ class Side:
 
     def by_seed(self, axis: str, spent: float) -> dict[int, float]:
         """seed -> the best value after so much."""
-        found = ((e.spec.seed, e.curves[axis].at(spent)) for e in self.entrants)
-        return {seed: value for seed, value in found if value is not None}
+        pairs = ((e.spec.seed, e.curves[axis].at(spent)) for e in self.entrants)
+        return {seed: value for seed, value in pairs if value is not None}
 
 
 class Comparison:

@@ -90,13 +90,13 @@ class Confirmation:
         by_leader: dict[int, list[TrialRecord]] = {}
         for trial in results.trials.values():
             by_leader.setdefault(int(trial.trial_id) // len(self.seeds), []).append(trial)
-        found = [
+        leaders = [
             _leader(results, trial_id, searched, config, by_leader.get(number, []))
             for number, (trial_id, searched, config) in enumerate(
                 zip(self.confirms.trials, self.confirms.values, spec.search.configs, strict=True)
             )
         ]
-        self.leaders = _compared(found, results.objective)
+        self.leaders = _compared(leaders, results.objective)
         if self.chosen.mean is None:
             none = f"{results.name}: none of the retrained trials completed"
             raise NoUsableTrialError(f"{none}{results.why_failed}")
@@ -183,15 +183,15 @@ def _leader(
     return Leader(trial_id, config, searched, tuple(trials), values, mean)
 
 
-def _compared(found: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
+def _compared(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
     """Best first, each with its difference from the first; those that failed with a seed last."""
 
     def rank(leader: Leader) -> tuple[int, float]:
         return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
 
-    first, *others = sorted(found, key=rank)
+    first, *others = sorted(leaders, key=rank)
     if first.mean:
-        among = sum(1 for leader in found if leader.mean)
+        among = sum(1 for leader in leaders if leader.mean)
         values = list(first.values.values())
         first = replace(first, mean=mean_of_best(values, among=among, sign=objective.sign))
     differences = differences_from_best([one.values for one in others], first.values)

@@ -147,15 +147,15 @@ class Results(Described):
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial of this id, leading zeros optional; UsageError if there is none."""
-        found = self.trials.get(trial_id)
-        if found is None and trial_id.isascii() and trial_id.isdecimal():
+        trial = self.trials.get(trial_id)
+        if trial is None and trial_id.isascii() and trial_id.isdecimal():
             same = (t for t in self.trials.values() if int(t.trial_id) == int(trial_id))
-            found = next(same, None)
-        if found is None:
+            trial = next(same, None)
+        if trial is None:
             ids = list(self.trials)
             has = f"its trials are {ids[0]} to {ids[-1]}" if ids else "it has no trials"
             raise UsageError(f"{self.name} has no trial {trial_id!r}; {has}")
-        return found
+        return trial
 
     def log_path(self, trial: TrialRecord) -> Path:
         """The file with the trial's own output; it may be missing."""
