@@ -74,39 +74,32 @@ def test_check_settings_of_sound_values_finds_no_fault(values):
     assert check_settings(values) == []
 
 
+BEYOND = {
+    "lr": [0, float("nan")],
+    "momentum": [1, -0.1],
+    "weight_decay": [-1e-9],
+    "label_smoothing": [1],
+    "batch_size": [0, 1078],
+    **{name: [0] for name in ("epochs", "width", "norm_bias_lr")},
+    **{name: [-1] for name in ("seed", "split_seed")},
+    **{name: [5] for name in ("crop_padding", "test_time_shift")},
+    "cutout": [9],
+    "image_size": [16],
+    "crop_fill": ["white"],
+    "dtype": ["float8"],
+    "precision": ["bfloat16"],
+    "norm": ["layer"],
+    "lr_schedule": ["linear"],
+    "optimizer": ["adam"],
+    **{name: ["perhaps"] for name in ("compile", "flip")},
+    "alternating_flip": [True],
+    "data_dir": ["/data"],
+    **{name: [4] for name in ("l1", "l2")},
+}
+
+
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("lr", 0),
-        ("lr", float("nan")),
-        ("momentum", 1),
-        ("momentum", -0.1),
-        ("weight_decay", -1e-9),
-        ("label_smoothing", 1),
-        ("batch_size", 0),
-        ("batch_size", 1078),
-        ("epochs", 0),
-        ("width", 0),
-        ("crop_padding", 5),
-        ("crop_fill", "white"),
-        ("cutout", 9),
-        ("test_time_shift", 5),
-        ("image_size", 16),
-        ("seed", -1),
-        ("split_seed", -1),
-        ("dtype", "float8"),
-        ("precision", "bfloat16"),
-        ("compile", "perhaps"),
-        ("norm", "layer"),
-        ("lr_schedule", "linear"),
-        ("optimizer", "adam"),
-        ("flip", "perhaps"),
-        ("alternating_flip", True),
-        ("norm_bias_lr", 0),
-        ("data_dir", "/data"),
-        ("l1", 4),
-        ("l2", 4),
-    ],
+    ("key", "value"), [(key, value) for key, values in BEYOND.items() for value in values]
 )
 def test_check_settings_names_the_key_beyond_its_bound(key, value):
     assert keys(**{key: value}) == [key]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
-from tuner.errors import Fault, SpecError, unknown
+from tuner.errors import Fault, SpecError
 from tuner.settings import FaultsError, Settings, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision import catalog
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     _ModelSettings = Settings
 else:
     _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_fields_of_models())
-
-
-def _one_of(known: Mapping[str, object], what: str) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in known:
-            raise FaultsError(unknown("", what, name, known))
-        return name
-
-    return AfterValidator(check)
 
 
 def _model(reference: str) -> str:

@@ -1,10 +1,10 @@
 """CIFAR-10 (Krizhevsky 2009) from its official binary archive, which holds no pickles.
 
-    DATA_DIR/cifar-10-binary.tar.gz      the archive: found, or downloaded and verified
+    DATA_DIR/cifar-10-binary.tar.gz      the archive, downloaded if missing, and verified
     DATA_DIR/cifar-10-batches-bin/       or its extracted folder
     DATA_DIR/cifar10-uint8/              decoded once: images.npy and labels.npy, memory-mapped
 
-The archive is read in place, never extracted, so nothing in it can write anywhere.
+The archive is read in place, never extracted, so that its members cannot write anywhere.
 """
 
 # N images, C channels, H W pixels
@@ -44,7 +44,7 @@ RECORD_BYTES = 1 + 3 * 32 * 32
 
 @dataclass(frozen=True, slots=True)
 class Source(Archive):
-    """The archive, where it comes from, and how many images it must hold."""
+    """The archive, its origin, and the number of images in it."""
 
     images_a_file: int
     validation: int
@@ -66,7 +66,7 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
     """60,000 images: validation is stratified from the first 50,000, test is the official one.
 
     The images are a read-only map of one file, shared by all processes of the node. Raises
-    DataError, which names the URL and the folder, where the data cannot be had.
+    DataError, with the URL and the folder, if the data is not available.
     """
     import numpy as np
 
@@ -89,11 +89,11 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
 
 
 def _decoded(folder: Path, source: Source) -> Path:
-    """The folder with the decoded set; makes it where no process has done so yet."""
+    """The folder with the decoded set, which is made first if it is missing."""
     decoded = folder / DECODED
     if decoded.is_dir():
         return decoded
-    if folder.exists() and not os.access(folder, os.W_OK):  # a place of its own in the cache
+    if folder.exists() and not os.access(folder, os.W_OK):  # a separate folder in the cache
         key = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
         decoded = data_folder(None) / f"cifar10-{key}" / DECODED
     folder_made_once(decoded, lambda partial: _decode(folder, partial, source))

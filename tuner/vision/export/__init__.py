@@ -1,1 +1,1 @@
-"""A model that is handed over: write it, read it, convert it, describe it, evaluate it."""
+"""Exports of a model: write, read, convert, describe, evaluate."""

@@ -219,9 +219,9 @@ def _timm_weights(name: str) -> tuple[Path | None, str]:
     if config is None or not config.hf_hub_id:
         return None, fetch
     for file in filter(None, (config.hf_hub_filename, "model.safetensors", "pytorch_model.bin")):
-        found = try_to_load_from_cache(config.hf_hub_id, file)
-        if isinstance(found, str):
-            return Path(found), fetch
+        path = try_to_load_from_cache(config.hf_hub_id, file)
+        if isinstance(path, str):
+            return Path(path), fetch
     return None, fetch
 
 

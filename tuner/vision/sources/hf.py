@@ -1,7 +1,7 @@
-"""`hf:NAME`: a data set of the Hugging Face hub, or a folder that its `save_to_disk` has written.
+"""`hf:NAME`: a data set of the Hugging Face hub, or a folder of its `save_to_disk`.
 
-Needs the extra `tuner[hf]`. Its images are in the column of type Image, its labels in the one of
-type ClassLabel. No script of a data set is run.
+Needs the extra `tuner[hf]`. The images are in the column of type Image, the labels in that of type
+ClassLabel. No script of a data set runs.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from tuner.vision.sources._module import Part, images_of
 
 
 def outline(name: str) -> Outline | None:
-    """None: only `datasets` can tell. Raises FaultsError where that is not installed."""
+    """None: only `datasets` can tell. Raises FaultsError if that is not installed."""
     require("datasets", "hf", name)
     return None
 
 
 def find(name: str, folder: Path) -> Images:
-    """The images of the data set called `name`; it lies in DATA_DIR/hf. Raises as `outline`."""
+    """The images of the data set called `name`, kept in DATA_DIR/hf. Raises as `outline`."""
     require("datasets", "hf", name)
     import datasets
 
     try:
         if Path(name).expanduser().is_dir():
-            found: Any = datasets.load_from_disk(str(Path(name).expanduser()))
+            loaded: Any = datasets.load_from_disk(str(Path(name).expanduser()))
         else:
-            found = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
-    except Exception as error:  # whatever a download or a damaged file raises
+            loaded = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
+    except Exception as error:  # a download or a damaged file may raise any type
         raise DataError(f"hf:{name} cannot be had: {reason_of(error)}") from error
-    splits = dict(found) if isinstance(found, Mapping) else {"train": found}
+    splits = dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
     known = {split_of(split): each for split, each in splits.items() if split_of(split)}
     if "train" not in known:
         raise fault("must have a split `train`", name, tuple(splits))
@@ -53,8 +53,8 @@ SOURCE = Source("hf:NAME", outline, find)
 def _part(split: Any, name: str) -> Part:
     kinds = {column: type(feature).__name__ for column, feature in split.features.items()}
     image, label = (
-        next((column for column, found in kinds.items() if found == kind), None)
-        for kind in ("Image", "ClassLabel")
+        next((column for column, kind in kinds.items() if kind == wanted), None)
+        for wanted in ("Image", "ClassLabel")
     )
     if image is None or label is None:
         listed = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())

@@ -1,7 +1,7 @@
-"""`torchvision:NAME`: a classification data set of torchvision, downloaded where it is missing.
+"""`torchvision:NAME`: a classification data set of torchvision, downloaded if it is missing.
 
-It lies in DATA_DIR/torchvision, where torchvision has verified it; so its name is all that its
-decoded form is made from. Needs the extra `tuner[torchvision]`.
+It is kept in DATA_DIR/torchvision and verified by torchvision, so that its name identifies its
+decoded form. Needs the extra `tuner[torchvision]`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tuner.vision.sources._images import (
 )
 from tuner.vision.sources._module import images_of, parts_of
 
-# channels, px, classes, training and test images: what a spec is checked by without torch
+# channels, px, classes, training and test images, to check a spec without torch
 _KNOWN = {
     "CIFAR10": (3, 32, 10, 50_000, 10_000),
     "CIFAR100": (3, 32, 100, 50_000, 10_000),
@@ -38,7 +38,7 @@ _KNOWN = {
 
 
 def outline(name: str) -> Outline | None:
-    """What is known of the data set called `name`. Raises FaultsError without torchvision."""
+    """The outline of the data set called `name`, if known. Raises FaultsError."""
     require("torchvision", "torchvision", name)
     if name not in _KNOWN:
         return None
@@ -56,7 +56,7 @@ def outline(name: str) -> Outline | None:
 
 
 def find(name: str, folder: Path) -> Images:
-    """The images of the data set called `name`. Raises FaultsError, DataError for no download."""
+    """The images of the data set called `name`. Raises FaultsError; DataError of a download."""
     require("torchvision", "torchvision", name)
     with translate_error(DataError, message_of):  # a torchvision that does not fit torch
         from torchvision import datasets
@@ -69,7 +69,7 @@ def find(name: str, folder: Path) -> Images:
     root.mkdir(parents=True, exist_ok=True)
     try:
         parts = dict(_splits(kind, root))
-    except Exception as error:  # whatever a download or a missing file raises
+    except Exception as error:  # a download or a missing file may raise any type
         what = f"torchvision's {name} is not in {root} and cannot be had"
         raise DataError(f"{what}: {reason_of(error)}") from error
     return images_of(
@@ -84,7 +84,7 @@ SOURCE = Source("torchvision:NAME", outline, find)
 
 
 def _split_argument(kind: Any) -> str | None:
-    """`train` or `split`, by which a data set tells its splits apart; None for another kind."""
+    """The argument for a data set's split, `train` or `split`; None for another class."""
     if not inspect.isclass(kind):
         return None
     names = inspect.signature(kind).parameters
@@ -94,7 +94,7 @@ def _split_argument(kind: Any) -> str | None:
 
 
 def _splits(kind: Any, root: Path) -> Iterator[tuple[str, Any]]:
-    """The splits that a data set has: train and test, and some have val."""
+    """A data set's splits: train, test, and perhaps val."""
     if _split_argument(kind) == "train":
         yield "train", kind(root, train=True, download=True)
         yield "test", kind(root, train=False, download=True)
@@ -108,5 +108,5 @@ def _splits(kind: Any, root: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _evenly(total: int, classes: int) -> tuple[int, ...]:
-    """`total` images in `classes`: what a check of the sizes needs to know."""
+    """`total` images in `classes`, for a check of the sizes."""
     return tuple(total // classes + (number < total % classes) for number in range(classes))
