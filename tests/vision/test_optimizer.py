@@ -266,8 +266,7 @@ def test_only_sgdw_decays_alike_at_any_lr(name):
     assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
 
 
-@pytest.mark.parametrize("momentum", [0, 0.5, 0.9])
-@pytest.mark.parametrize("batch_size", [256, 2048])
+@pytest.mark.parametrize(("momentum", "batch_size"), [(0, 256), (0.9, 2048)])
 def test_decoupled_rates_move_a_weight_per_1024_images(momentum, batch_size):
     settings = {"momentum": momentum, "batch_size": batch_size, "decoupled": True}
     settings |= {"optimizer": "sgdw", "lr": 0.1}
@@ -308,14 +307,6 @@ def test_weights_in_half_precision_are_all_updated(dtype):
 
 def network():
     return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
-
-
-def test_norm_bias_lr_applies_to_biases_of_norm_layers():
-    model = network()
-    groups = build_optimizer(ClassifierSettings(lr=0.5, norm_bias_lr=8), model).param_groups
-    assert [group["lr"] for group in groups] == [0.5, 4.0]
-    assert {id(p) for p in groups[1]["params"]} == {id(model[1].bias), id(model[2].bias)}
-    assert len(build_optimizer(ClassifierSettings(), model).param_groups) == 1
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -418,12 +409,6 @@ def test_decay_norms_and_biases_false_leaves_them_undecayed(name):
     decayed, undecayed = names(model, groups)
     assert decayed == {"0.weight", "3.weight"}
     assert undecayed == {name for name, _ in model.named_parameters()} - decayed
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    build_optimizer(settings, model).step()
-    shrunk = {name for name, value in model.named_parameters() if (value != before[name]).any()}
-    assert shrunk == decayed
 
 
 def test_groups_combine_rate_decay_and_freezing():

@@ -56,10 +56,6 @@ def _class_weights(raw: object) -> object:
     return weights
 
 
-def _metrics(raw: object) -> object:
-    return known_names(raw, OPTIONAL_METRICS, "metric")
-
-
 class RecipeSettings(Settings):
     """A recipe's settings beside the optimizer, its rate and its decay; augmentation first."""
 
@@ -187,7 +183,9 @@ class RecipeSettings(Settings):
         description="weights of the classes in the loss: balanced, or a list with one for each "
         "class",
     )
-    metrics: Annotated[tuple[str, ...], BeforeValidator(_metrics)] = Field(
+    metrics: Annotated[
+        tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, OPTIONAL_METRICS, "metric"))
+    ] = Field(
         (),
         description="metrics to report as well, as val_NAME and test_NAME: "
         f"{', '.join(OPTIONAL_METRICS)}",

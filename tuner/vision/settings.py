@@ -169,11 +169,6 @@ def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
     return defaults | {name: value for name, value in values.items() if value is not None}
 
 
-def _arguments(settings: ClassifierSettings) -> Mapping[str, Any]:
-    arguments: Mapping[str, Any] = model_settings(settings).get("model_args", {})
-    return arguments
-
-
 def settings_of_trial(
     constants: Mapping[str, Any], config: Mapping[str, Any], *, split: int
 ) -> ClassifierSettings:
@@ -233,7 +228,8 @@ def check_settings(
         faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
         faults += _inert_faults(settings)
-        faults += model_info(settings.model).faults(_arguments(settings)) if files else ()
+        arguments = model_settings(settings).get("model_args", {})
+        faults += model_info(settings.model).faults(arguments) if files else ()
         faults += _split_faults(settings, split)
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
