@@ -1,6 +1,7 @@
 import math
 import subprocess
 import sys
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -216,15 +217,18 @@ def test_one_cycle_and_triangular_rise_during_the_warm_up(schedule, warmup_epoch
     assert got[peak:] == sorted(got[peak:], reverse=True)
 
 
-def one_step(**settings):
-    """The weight 1 after one step on a gradient of 1 and another on 0."""
+def after(gradients, **settings):
+    """The weight 1 after a step on each of the gradients."""
     model = nn.Linear(1, 1, bias=False).double()
     nn.init.ones_(model.weight)
-    optimizer = build_optimizer(ClassifierSettings(lr=0.1, **settings), model)
-    for gradient in (1.0, 0.0):
+    optimizer = build_optimizer(ClassifierSettings(**settings), model)
+    for gradient in gradients:
         model.weight.grad = torch.full_like(model.weight, gradient)
         optimizer.step()
     return model.weight.item()
+
+
+one_step = partial(after, (1.0, 0.0), lr=0.1)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "sgdw", "adamw"])
@@ -254,16 +258,9 @@ def test_one_cycle_keeps_the_momentum(name):
 
 @pytest.mark.parametrize("name", ["sgd", "sgdw"])
 def test_only_sgdw_decays_alike_at_any_lr(name):
-    def decayed(lr):
-        model = nn.Linear(1, 1, bias=False).double()
-        nn.init.ones_(model.weight)
-        settings = ClassifierSettings(optimizer=name, lr=lr, momentum=0, weight_decay=0.01)
-        model.weight.grad = torch.zeros_like(model.weight)
-        build_optimizer(settings, model).step()
-        return model.weight.item()
-
-    assert decayed(0.5) == pytest.approx(0.99 if name == "sgdw" else 0.995)
-    assert (decayed(0.1) == pytest.approx(decayed(0.5))) == (name == "sgdw")
+    decayed = partial(after, [0.0], optimizer=name, momentum=0, weight_decay=0.01)
+    assert decayed(lr=0.5) == pytest.approx(0.99 if name == "sgdw" else 0.995)
+    assert decayed(lr=0.1) == pytest.approx(0.99 if name == "sgdw" else 0.999)
 
 
 @pytest.mark.parametrize(("momentum", "batch_size"), [(0, 256), (0.9, 2048)])

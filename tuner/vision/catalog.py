@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -92,30 +93,30 @@ class DataChoice:
 
 
 def ships(dataset: str) -> bool:
-    """Whether a data set is one of ours, and not a user's own."""
+    """Whether a data set ships, and is not a user's."""
     return dataset in DATASETS
 
 
 def is_at_hand(dataset: str) -> bool:
-    """Whether it is described without a look at what the user has: it ships, or is decoded."""
+    """Whether its description needs none of the user's files: it ships, or is decoded."""
     return ships(dataset) or dataset.partition(":")[0] == DECODED
 
 
 def may_download(dataset: str) -> bool:
-    """Whether to have its images may take a download by a library."""
+    """Whether a library may have to download its images."""
     scheme = dataset.partition(":")[0]
     return scheme in SOURCES and not SOURCES[scheme].lists
 
 
 def is_dotted(dataset: str) -> bool:
-    """Whether a data set is a function of the user's, `module:name`, and no scheme's place."""
+    """Whether a data set is a user's function, `module:name`, and no place of a scheme."""
     module, colon, name = dataset.partition(":")
     parts = (*module.split("."), *name.split("."))
     return bool(colon) and all(map(str.isidentifier, parts)) and module not in (*SOURCES, DECODED)
 
 
 def is_own_network(reference: str) -> bool:
-    """Whether a model is code of the user's: my_module:MyNet.
+    """Whether a model is the user's code: my_module:MyNet.
 
     >>> is_own_network("my_module:MyNet"), is_own_network("timm:resnet18"), is_own_network("cnn")
     (True, False, False)
@@ -125,7 +126,7 @@ def is_own_network(reference: str) -> bool:
 
 
 def check_form(dataset: str) -> None:
-    """Raise FaultsError for what can be no data set, whatever there is on this machine."""
+    """Raise FaultsError for a name that is no data set on any machine."""
     if ships(dataset):
         return
     scheme, colon, place = dataset.partition(":")
@@ -134,10 +135,10 @@ def check_form(dataset: str) -> None:
 
 
 def describe(settings: DataSettings) -> DatasetInfo | None:
-    """What can be told of a data set without torch and without decoding it; None where nothing can.
+    """The description of a data set without torch and without decoding it, or None.
 
-    A module of the user's is imported. Raises FaultsError where the data set cannot be had here,
-    and DataError for what is decoded and damaged.
+    Imports a user's module. Raises FaultsError if the data set is not available here, and DataError
+    for a damaged decoded set.
     """
     scheme, _, place = settings.dataset.partition(":")
     if ships(settings.dataset):
@@ -152,9 +153,9 @@ def describe(settings: DataSettings) -> DatasetInfo | None:
 
 
 def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
-    """What was perhaps not meant in how the files of a user's images lie, in words.
+    """Warnings about the layout of the files of a user's images.
 
-    Raises FaultsError where the data set cannot be had.
+    Raises FaultsError if the data set is not available.
     """
     scheme, _, place = settings.dataset.partition(":")
     if scheme not in SOURCES or not SOURCES[scheme].lists:
@@ -164,7 +165,7 @@ def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
 
 
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
-    """What a data set travels as from machine to machine; None where it does not."""
+    """What is sent of a data set from machine to machine, or None."""
     scheme, _, name = dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(name)
@@ -174,23 +175,16 @@ def archive_of(dataset: str) -> Archive | DecodedSet | None:
 def remembering(
     describe: Callable[[DataSettings], DatasetInfo | None],
 ) -> Callable[[DataSettings], DatasetInfo | None]:
-    """`describe`, which looks once however often it is asked: for one check of many settings."""
-    known: dict[DataChoice, DatasetInfo | None] = {}
-
-    def look_up(settings: DataSettings) -> DatasetInfo | None:
-        choice = data_choice({f.name: getattr(settings, f.name) for f in fields(DataChoice)})
-        if choice not in known:
-            known[choice] = describe(choice)
-        return known[choice]
-
-    return look_up
+    """`describe` with a cache, for one check of many settings."""
+    cached = cache(describe)
+    return lambda s: cached(data_choice({f.name: getattr(s, f.name) for f in fields(DataChoice)}))
 
 
 def dataset_info(settings: DataSettings) -> DatasetInfo:
     """The data set that `settings` choose: its shape, its classes, its splits.
 
-    One of the user's own is decoded only where nothing else tells. Raises DataError where it
-    cannot be had.
+    A user's images are decoded only if nothing else describes them. Raises DataError if they are
+    not available.
     """
     with translate_error(DataError, f"dataset {settings.dataset!r}", of=FaultsError):
         described = describe(settings)
@@ -198,15 +192,15 @@ def dataset_info(settings: DataSettings) -> DatasetInfo:
 
 
 def data_choice(values: Mapping[str, Any]) -> DataChoice:
-    """What raw settings choose; what they leave out is as usual."""
+    """The choice of raw settings, with defaults for missing ones."""
     given = {f.name: values[f.name] for f in fields(DataChoice) if values.get(f.name) is not None}
     return DataChoice(**given)
 
 
 def pinned(settings: DataSettings) -> DataChoice:
-    """The same data set, by what it has been decoded to: what changes later does not change it.
+    """The same data set by its decoded form, which later changes of the files leave alone.
 
-    One that ships is as it is. Raises DataError where the data set cannot be had.
+    A data set that ships is returned as it is. Raises DataError if the data set is not available.
     """
     name, size = settings.dataset, settings.image_size
     if not ships(name):
@@ -215,13 +209,13 @@ def pinned(settings: DataSettings) -> DataChoice:
 
 
 def decoded_set(settings: DataSettings) -> DecodedSet:
-    """What a data set of the user's own has been decoded to, if need be now. Raises DataError."""
+    """The decoded form of a user's data set, decoded now if it is missing. Raises DataError."""
     scheme, _, place = settings.dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(place)
     with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
-        images = _found(settings)
-        return DecodedSet(decode(images, **_target(settings, images)).name)
+        images, target = _to_decode(settings)
+        return DecodedSet(decode(images, **target).name)
 
 
 def labelled_folder(
@@ -242,30 +236,30 @@ def labelled_folder(
 
 
 def await_copy(values: Mapping[str, Any]) -> None:
-    """Where raw settings name what is decoded already, wait until it has come to this node."""
+    """If raw settings name a decoded set, wait until it has arrived on this node."""
     scheme, _, name = str(values.get("dataset")).partition(":")
     if scheme == DECODED:
         DecodedSet(name).await_in(data_folder(values.get("data_dir")))
 
 
 def decoded_before(settings: DataSettings) -> DataChoice | None:
-    """The same data set, by what it has been decoded to; None where it has not, or none can tell.
+    """The same data set by its decoded form, or None if that is missing or unknown.
 
-    Nothing is downloaded, and a user's function is not called. Raises FaultsError where the data
-    set cannot be had.
+    Downloads nothing, and calls no user's function. Raises FaultsError if the data set is not
+    available.
     """
     scheme = settings.dataset.partition(":")[0]
     if scheme not in SOURCES or not SOURCES[scheme].lists:
         return None
-    images = _found(settings)
-    path = decoded_path(images, **_target(settings, images))
+    images, target = _to_decode(settings)
+    path = decoded_path(images, **target)
     if path is None or not path.is_dir():
         return None
     return DataChoice(f"{DECODED}:{path.name}", settings.data_dir, None, settings.split_seed)
 
 
 def short_name(dataset: str) -> str:
-    """What a data set of the user's own is called, as part of the name of a folder."""
+    """The name of a user's data set, as part of the name of a folder."""
     scheme, _, place = dataset.partition(":")
     if scheme == "folder":
         place = Path(place).expanduser().resolve().name
@@ -311,39 +305,35 @@ def _unknown(dataset: str) -> Fault:
 
 
 def without_place(dataset: str) -> str:
-    """A data set as others may know it: of a folder its name alone."""
+    """The public name of a data set: of a folder without its path."""
     scheme, _, _ = dataset.partition(":")
     return f"{scheme}:{short_name(dataset)}" if scheme == "folder" else dataset
 
 
 def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
-    """Settings whose data lies in `data_dir`: the folder of a `folder:PATH`, else of all data."""
+    """Settings with their data in `data_dir`: the folder of a `folder:PATH`, else of all data."""
     if str(values.get("dataset")).startswith("folder:"):
         return {**values, "dataset": f"folder:{data_dir}"}
     return {**values, "data_dir": data_dir}
 
 
-def _found(settings: DataSettings) -> Images:
+def _to_decode(settings: DataSettings) -> tuple[Images, dict[str, Any]]:
+    """(a user's images, the further arguments of `decode`)."""
     scheme, _, place = settings.dataset.partition(":")
+    folder = data_folder(settings.data_dir)
     if scheme in SOURCES:
-        return SOURCES[scheme].find(place, data_folder(settings.data_dir))
-    return _module.find(settings.dataset)
-
-
-def _target(settings: DataSettings, images: Images) -> dict[str, Any]:
-    """The arguments that say how and where to `images` are decoded."""
+        images = SOURCES[scheme].find(place, folder)
+    else:
+        images = _module.find(settings.dataset)
     size = settings.image_size or min(images.own_size, LARGEST_SIZE)
-    return {
-        "how": Decoding(size, settings.image_bits, settings.skip_unreadable),
-        "store": data_folder(settings.data_dir) / STORE,
-        "name": short_name(settings.dataset),
-    }
+    how = Decoding(size, settings.image_bits, settings.skip_unreadable)
+    return images, {"how": how, "store": folder / STORE, "name": short_name(settings.dataset)}
 
 
 def model_info(reference: str) -> ModelInfo:
-    """The model that `reference`, the setting `model`, names: that ships, or is from elsewhere.
+    """The model that `reference`, the setting `model`, names: one that ships, or a foreign one.
 
-    Imports no network. Raises FaultsError, its key relative to the setting, for what names none.
+    Imports no network. Raises FaultsError, its key relative to the setting, for an unknown name.
     """
     if reference in MODELS:
         return MODELS[reference]
