@@ -13,14 +13,14 @@ import pytest
 import ray
 
 from tuner import ray_compat
-from tuner.cluster import access, guard
+from tuner.cluster import access
 from tuner.cluster import connect as cluster
 from tuner.cluster.joined.nodes import Node, Reply
 from tuner.errors import ExperimentError, UsageError
 from tuner.spec import quotas
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
-from tuner.trial import memory
+from tuner.trial import guard, memory
 from tuner.vision.datasets.cifar10 import OFFICIAL
 
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head

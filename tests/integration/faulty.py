@@ -14,7 +14,8 @@ import torch
 from ray import tune
 from sockets import listening, outside
 
-from tuner.cluster import access, guard
+from tuner.cluster import access
+from tuner.trial import guard
 from tuner.vision.image_classifier import ImageClassifier
 
 SAID = "this is what the trial said"

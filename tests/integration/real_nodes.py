@@ -21,7 +21,8 @@ from pathlib import Path
 
 import psutil
 
-from tuner.cluster import access, guard
+from tuner.cluster import access
+from tuner.trial import guard
 
 STORE = 80_000_000
 PATIENCE_S = 180

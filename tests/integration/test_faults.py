@@ -14,11 +14,10 @@ from driven import call
 from faulty import SAID
 
 from tuner.cluster import connect as cluster
-from tuner.cluster import guard
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment
-from tuner.trial import memory
+from tuner.trial import guard, memory
 from tuner.trial.memory import held_bytes
 from tuner.trial.worker_death import NOTES
 

@@ -11,8 +11,9 @@ import ray
 from sockets import outside
 
 from tuner import ray_compat
-from tuner.cluster import access, guard
+from tuner.cluster import access
 from tuner.cluster import connect as cluster
+from tuner.trial import guard
 
 JOIN = """
 import sys, ray

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from tuner import process, ray_compat
-from tuner.cluster import access, daemons, guard
+from tuner.cluster import access, daemons
 from tuner.errors import ExperimentError, translate_error
 from tuner.spec import quotas
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import fit
 from tuner.spec.validation import Machine
-from tuner.trial import memory
+from tuner.trial import guard, memory
 from tuner.trial.worker_death import NOTES
 
 OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets are memory-mapped

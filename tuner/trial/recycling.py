@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tuner import ray_compat
-from tuner.trial.children import Children
 from tuner.trial.failures import Failure, failure_of
+from tuner.trial.guard import Children
 from tuner.trial.memory import held_mib, release
 from tuner.trial.worker_death import NOTES
 

@@ -1,4 +1,4 @@
-"""The guard: when a driver is gone, so is what it started, and nothing else."""
+"""The guard: when a driver or a trial has ended, so has what it started, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tuner.cluster import guard
+from tuner.trial import guard
+from tuner.trial.guard import Children
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
@@ -28,7 +31,7 @@ with open(sys.argv[1], "w"):
 """
 DRIVER = """
 import os, subprocess, sys, time, uuid
-from tuner.cluster import guard
+from tuner.trial import guard
 mark, folder = sys.argv[1:]
 process = guard.start(mark, folder)
 os.environ[guard.MARK] = mark
@@ -41,13 +44,11 @@ time.sleep(600)
 def is_gone(pid: int) -> bool:
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":  # ended; whoever inherits it has not looked yet
-            return True
-        time.sleep(0.05)
+        with suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.05)
+                continue
+        return True
     return False
 
 
@@ -111,3 +112,84 @@ def test_an_orderly_end_removes_the_folder(tmp_path: Path) -> None:
     with guard.start(uuid.uuid4().hex, str(folder)):
         assert folder.exists()
     assert not folder.exists()
+
+
+# --- what a trial leaves running
+
+
+SLEEP = "import time; print('here', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def children(monkeypatch):
+    monkeypatch.setenv("TUNER_TRIAL", "")  # which is put back
+    return Children()
+
+
+def start(*command, **options):
+    """A process, once it runs its own program."""
+    child = subprocess.Popen([sys.executable, "-c", SLEEP, *command], stdout=-1, **options)
+    child.stdout.readline()
+    return child
+
+
+def end(child):
+    child.kill()
+    child.wait()
+    child.stdout.close()
+
+
+def test_what_is_started_before_stays_and_what_is_started_after_ends(children):
+    before = start()
+    children.begin()
+    after, detached = start(), start(start_new_session=True)
+    assert children.end() == 2
+    assert [after.wait(), detached.wait()] == [-signal.SIGKILL] * 2
+    assert before.poll() is None
+    assert children.end() == 0
+    for child in (before, after, detached):
+        end(child)
+
+
+def test_what_has_left_its_parent_ends_too(children, tmp_path):
+    """As a daemon does: its parent is gone, and its session is its own."""
+    children.begin()
+    told = tmp_path / "pid"
+    daemon = f"echo $$ > {told}.new; mv {told}.new {told}; exec sleep 60"
+    subprocess.run(f"setsid sh -c '{daemon}' & exit", shell=True, check=True)
+    deadline = time.monotonic() + 30
+    while not told.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    pid = int(told.read_text())
+    assert children.end() == 1
+    assert is_gone(pid)
+
+
+def test_what_a_library_starts_once_for_its_process_stays(children):
+    children.begin()
+    tracker = start("from multiprocessing.resource_tracker import main")
+    assert children.end() == 0
+    assert tracker.poll() is None
+    end(tracker)
+
+
+KILLED = """
+import os, subprocess, sys
+from tuner.trial.guard import Children
+children = Children()
+children.begin()
+children.guard()
+for own in (True, False):
+    child = subprocess.Popen(["sleep", "60"], start_new_session=own, stdout=subprocess.DEVNULL)
+    print(child.pid)
+sys.stdout.flush()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_guard_ends_what_a_killed_process_has_started():
+    done = subprocess.run([sys.executable, "-c", KILLED], stdout=-1, text=True)
+    assert done.returncode == -signal.SIGKILL
+    pids = [*map(int, done.stdout.split())]
+    assert len(pids) == 2
+    assert all(map(is_gone, pids))

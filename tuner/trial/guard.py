@@ -1,0 +1,151 @@
+"""Ends what a process has started, however that process ends; run as a process of its own.
+
+What is started carries a mark in its environment, by which it is found in Linux's /proc whatever
+its parent and its session are; elsewhere nothing is found. The guard's stdin closes when the
+process that started it ends, by an orderly end or by SIGKILL.
+
+A driver's guard ends Ray's daemons and workers, and removes the driver's temporary folder. A
+trial's guard ends what the trial's script has started. What was forked without a program of its
+own, as DataLoader's workers are, has no trial's mark, and ends with what it belongs to.
+
+This file is run by its path and uses the standard library alone, so that it starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "TUNER_SESSION"  # in the environment of Ray's daemons and, through them, of every worker
+
+_TRIAL_MARK = "TUNER_TRIAL"
+_PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
+_MOST_ROUNDS = 10  # of a family that goes on forking while it is ended
+
+# In the commands of what a library starts once for its whole process, and which ends with it
+_OF_LIBRARIES = (b"multiprocessing.", b"_inductor", b"torch_shm_manager", b"wandb")
+
+
+def new_mark() -> str:
+    """A mark that no other process has."""
+    return os.urandom(16).hex()
+
+
+def start(mark: str, temporary: str) -> subprocess.Popen[bytes]:
+    """Start a driver's guard; the end of its context, or this process's death, sets it off."""
+    return _start(mark, temporary)
+
+
+def _start(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, *arguments],
+        env={name: value for name, value in os.environ.items() if name != _TRIAL_MARK},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # a Ctrl-C in the terminal is not for it
+    )
+
+
+def _others() -> Iterator[tuple[Path, bytes]]:
+    """The folder in /proc of every other process that this user may read, and its environment."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if entry.name != str(os.getpid()):
+                yield entry, (entry / "environ").read_bytes()
+
+
+def marked(mark: str, temporary: str) -> list[int]:
+    """The pids of all other processes whose environment carries a driver's `mark`.
+
+    Ray's daemons give themselves a title that can overwrite it: what has a file of the folder
+    `temporary` open, and an environment that begins with nothing, is one of them.
+    """
+    wanted, within, pids = f"{MARK}={mark}".encode(), f"{temporary}/", []
+    for entry, environment in _others():
+        is_marked = wanted in environment.split(b"\0")
+        if not is_marked and environment.startswith(b"\0"):
+            with suppress(OSError):
+                is_marked = any(
+                    os.readlink(fd).startswith(within) for fd in (entry / "fd").iterdir()
+                )
+        if is_marked:
+            pids.append(int(entry.name))
+    return pids
+
+
+def end(mark: str, temporary: str) -> None:
+    """End every process with a driver's mark: by SIGTERM, and after a while by SIGKILL."""
+    began = time.monotonic()
+    while pids := marked(mark, temporary):
+        is_late = time.monotonic() - began > _PATIENCE_S
+        _signal(pids, signal.SIGKILL if is_late else signal.SIGTERM)
+        time.sleep(0.1)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(pid, number)
+
+
+class Children:
+    """The processes that are started between `begin` and `end`, and left running by a trial."""
+
+    def __init__(self) -> None:
+        self._mark = new_mark()
+        self._guard: subprocess.Popen[bytes] | None = None  # whose stdin closes as this one dies
+
+    def begin(self) -> None:
+        """Mark what this process starts from here on."""
+        os.environ[_TRIAL_MARK] = self._mark
+
+    def guard(self) -> None:
+        """Have them ended if this process dies, too: by a process that waits for its death."""
+        if self._guard is None:
+            self._guard = _start(self._mark)
+            self._guard.wait()  # it leaves the process behind, which is nobody's child
+
+    def end(self) -> int:
+        """End those that still run; how many there were."""
+        return _end_children(self._mark)
+
+
+def _end_children(mark: str) -> int:
+    wanted, ended = f"{_TRIAL_MARK}={mark}".encode(), set[int]()
+    for _ in range(_MOST_ROUNDS):
+        running = []
+        for entry, environment in _others():
+            if wanted in environment.split(b"\0") and int(entry.name) not in ended:
+                with suppress(OSError):  # it has ended
+                    command = (entry / "cmdline").read_bytes()
+                    if not any(name in command for name in _OF_LIBRARIES):
+                        running.append(int(entry.name))
+        if not running:
+            break
+        _signal(running, signal.SIGKILL)
+        ended.update(running)
+    return len(ended)
+
+
+def main(mark: str, temporary: str | None = None) -> None:
+    """Wait for the end of what started this, then clean up; temporary: None for a trial."""
+    if temporary is None and os.fork():
+        os._exit(0)  # Ray kills a worker's children with it
+    sys.stdin.buffer.read()
+    if temporary is None:
+        _end_children(mark)
+    else:
+        end(mark, temporary)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
