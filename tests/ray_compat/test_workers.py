@@ -116,7 +116,7 @@ def test_a_worker_that_does_not_answer_in_time_is_ended_once(driver):
     driver.go_on(10)
     assert driver.killed == [driver.worker]
     call = driver.watch.call_of(RayActorError("aa", "killed"))
-    assert (call.method, call.asked, call.ended) == ("train", 1000.0, True)
+    assert (call.method, call.made, call.ended) == ("train", 1000.0, True)
 
 
 def test_what_a_driver_did_not_hear_while_it_was_stopped_does_not_count(driver):

@@ -42,7 +42,7 @@ _OWN_NODE_S = 20.0
 class Cluster:
     """The Ray that this process is connected to.
 
-    Tests play one by overriding what asks Ray: `is_joined`, `nodes`, `driver`, `run` and `start`.
+    Tests override what asks Ray: `is_joined`, `nodes`, `driver`, `run` and `start`.
     """
 
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
@@ -54,7 +54,7 @@ class Cluster:
         return is_connected() and self.scratch is None
 
     def nodes(self, *, draining: bool = False) -> list[Node]:
-        """The living nodes, with those that are about to leave if asked for."""
+        """The living nodes; draining: with those that are about to leave."""
         return list_nodes(draining=draining)
 
     def driver(self) -> str:
@@ -107,7 +107,7 @@ class Cluster:
             )
 
     def autoscales(self, nodes: list[Node]) -> bool:
-        """Whether an autoscaler works for it: its head is asked."""
+        """Whether an autoscaler works for it, by a task on its head."""
         replies = self.run([node for node in nodes if node.is_head], autoscaling.has_autoscaler)
         return any(reply.value for reply in replies)
 

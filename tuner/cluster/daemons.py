@@ -25,7 +25,7 @@ _advice: list[Callable[[], str]] = []
 
 
 def watched() -> AbstractContextManager[None]:
-    """Within it, the death of one of Ray's daemons is told on stderr and ends this process.
+    """Within it, the death of one of Ray's daemons is reported on stderr and ends this process.
 
     It ends as by a kill, with the exit code of an ExperimentError: nothing that asks Ray would
     return. To be left before Ray is shut down.
@@ -64,7 +64,7 @@ def _daemons() -> dict[psutil.Process, str]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Whether it runs; a zombie, of which nobody has asked how it ended, does not."""
+    """Whether it runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -72,7 +72,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def exit_process(reason: str) -> NoReturn:
-    """End this process as by a kill, whatever else fails; stderr gets the reason and all advice."""
+    """End this process as by a kill; stderr gets the reason and all advice."""
     message = f"error: {reason}, and the search with it"
     try:
         for advice in _advice:

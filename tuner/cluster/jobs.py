@@ -192,7 +192,7 @@ def connected(address: str) -> Iterator[Jobs]:
 
 
 def _reach(host: str, port: int) -> None:
-    """Ray's client itself would wait for minutes. Raises OSError where nobody answers."""
+    """Raise OSError at once if nothing answers; Ray's client itself would wait for minutes."""
     socket.create_connection((host, port), _ANSWER_S).close()
 
 

@@ -31,7 +31,7 @@ _FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports t
 
 @contextmanager
 def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
-    """A Ray of this process's own; yields its temporary folder, which goes with it.
+    """A Ray of this process alone; yields its temporary folder, which goes with it.
 
     For a `spec` it gets its workers ready. Raises ExperimentError where Ray does not start.
     """
@@ -100,7 +100,7 @@ def ready_workers(spec: ExperimentSpec, machine: Machine) -> tuple[int, list[str
 
 @contextmanager
 def free_port() -> Iterator[int]:
-    """A port that nobody else is given while the context lasts, to be bound with SO_REUSEADDR."""
+    """A port that is reserved while the context lasts, to be bound with SO_REUSEADDR."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("", 0))

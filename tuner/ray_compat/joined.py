@@ -1,4 +1,4 @@
-"""What a cluster that is joined is asked, and told, beyond what `ray` offers."""
+"""What `ray` does not offer of a joined cluster."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tuner.ray_compat.names import METADATA
 def this_machines_cluster() -> str | None:
     """Return HOST:PORT of the head of the cluster that this machine belongs to.
 
-    The head is asked before Ray starts here. Raises ConnectionError where there is none, or
-    several. Until: `ray.init` itself says in seconds why it cannot join.
+    It is known before Ray starts here. Raises ConnectionError if there is none, or several. Until:
+    `ray.init` itself says in seconds why it cannot join.
     """
     from ray._private.services import canonicalize_bootstrap_address_or_die
 
@@ -52,7 +52,7 @@ def has_node_here(head: str, timeout_s: float) -> bool:
 
 # Without it: a node that is about to leave is used until it is gone
 def draining_nodes() -> dict[str, int]:
-    """Return by id when the nodes that are about to leave will be gone, in ms (0: not told).
+    """Return by id when the nodes that are about to leave will be gone, in ms (0: unknown).
 
     Empty where the head does not answer: that a node is lost is noticed anyway. Until:
     `ray.nodes()` tells it.

@@ -1,4 +1,4 @@
-"""What Ray Tune does at the driver of a search, and nobody can tell it otherwise."""
+"""What Ray Tune does at the driver of a search, and has no settings for."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.ray_compat.names import Names, replacing
 
-# Without it: whatever ends a trial's process, its node or too little memory, is a crash
+# Without it: the loss of a node, or too little memory, is taken for a crash
 NODE_DIED = "its node has died"  # in the message of a RayActorError
 PROCESS_DIED = "its worker process has died"  # likewise
 PID = re.compile(r"\bpid: (\d+)")  # likewise: of the process that has died
@@ -43,13 +43,13 @@ def has_ended(actor: Any, timeout_s: float) -> bool:
         ray.get(call, timeout=timeout_s)
     except GetTimeoutError:
         return False
-    except RayError:  # nobody answers any more
+    except RayError:  # it is gone
         return True
     return True
 
 
-START = "start"  # what a worker is asked first, by its actor being made
-RESET = "reset"  # what one is asked that has trained before: to begin another trial
+START = "start"  # a worker's first call: its actor is made
+RESET = "reset"  # the call that begins another trial
 
 _LOOK_EVERY_S = 0.25
 _PROCESS_S = 15.0  # for a new process to start, and to import what its trial needs
@@ -58,14 +58,14 @@ _MOST_S = 2.0  # counted between two looks: a driver that was itself stopped hea
 
 @dataclass
 class Call:
-    """What a worker was last asked: START, RESET, or another method of its trainable.
+    """A worker's last call: START, RESET, or another method of its trainable.
 
-    asked: when, as `time.monotonic` counts. silent_s: how long the driver has listened for the
+    made: when, as `time.monotonic` counts. silent_s: how long the driver has listened for the
     answer. ended: whether it has then ended the worker.
     """
 
     method: str
-    asked: float
+    made: float
     silent_s: float = 0.0
     ended: bool = False
 
@@ -81,7 +81,7 @@ class WorkerWatch:
         self.calls: dict[str, Call] = {}  # by the id of the worker's actor
 
     def call_of(self, error: BaseException | None) -> Call | None:
-        """What the actor had been asked of which `error` says that it died; None: not known."""
+        """The last call of the actor that `error` says has died, or None if unknown."""
         return self.calls.get(getattr(error, "actor_id", None) or "")
 
 
@@ -125,13 +125,13 @@ def watched_workers(watch: WorkerWatch) -> Names:
             now = time.monotonic()
             passed_s, self._looked = min(now - self._looked, _MOST_S), now
             for tracked, (actor, _) in self._live_actors_to_ray_actors_resources.items():
-                asked = self._tracked_actors_to_task_futures.get(tracked, set())
-                asked = asked | self._tracked_actors_to_state_futures.get(tracked, set())
+                pending = self._tracked_actors_to_task_futures.get(tracked, set())
+                pending = pending | self._tracked_actors_to_state_futures.get(tracked, set())
                 call = watch.calls[_id(actor)]
-                if not asked or call.ended:
+                if not pending or call.ended:
                     continue
                 call.silent_s += passed_s
-                if _is_late(call) and _unanswered(list(asked)):
+                if _is_late(call) and _unanswered(list(pending)):
                     call.ended = True
                     ray.kill(actor)  # also ends a stopped process, within seconds
 

@@ -289,7 +289,7 @@ def failure_of(
     what = f"{'did not start' if starting else 'no report'} in {report_timeout_s:g} s"
     if call.ended:
         return Failure("timeout", f"{what}, and its process did not end itself: the driver did")
-    if time.monotonic() - call.asked >= report_timeout_s:  # a worker that hangs ends itself
+    if time.monotonic() - call.made >= report_timeout_s:  # a worker that hangs ends itself
         return Failure("timeout", f"{what}; its log shows where it hung")
     return failure
 

@@ -164,7 +164,7 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
     except pickle.UnpicklingError as error:  # torch's advice is to let the file run its code
         reason = "it holds more than tensors and plain values, or is damaged"
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
-    except Exception as error:  # whatever damaged bytes make of torch's reader
+    except Exception as error:  # of any kind: torch's reader checks little
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
     if not isinstance(state, dict):

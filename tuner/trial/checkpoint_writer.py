@@ -1,11 +1,9 @@
 """When a trial's checkpoint is written, and how: while it waits, or in a thread while it trains.
 
-A checkpoint has to be there when something is decided about its trial: at a rung, at the end. In
-between it serves a kill alone. There an epoch waits for it where that takes next to nothing of the
-epoch; else a copy of the state is written while the trial trains on, every few seconds.
-
-Whenever a checkpoint is journaled, so is that of the trial's best epoch until then: what goes on
-from the newest would never come by the best again.
+At a rung and at the end of a trial the checkpoint must exist. In between it only serves after a
+kill: the trial waits for it if writing takes next to nothing of an epoch; otherwise a copy of the
+state is written every few seconds while the trial trains. With every checkpoint the trial's best
+epoch so far is journaled, too.
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ class SaveRules:
 
 
 class SavePolicy:
-    """The choices for one trial, which is asked about each of its epochs in turn.
+    """The choices for one trial, epoch by epoch.
 
-    reported: the last epoch whose report is journaled when the trial begins. Those up to it are run
-    again, and each is written at once: its report has to be corrected, which its line does.
+    reported: the last epoch whose report is journaled when the trial begins. Epochs up to it run
+    again, and the checkpoint of each is written at once.
     """
 
     def __init__(self, rules: SaveRules, *, reported: int = 0) -> None:
@@ -102,12 +100,11 @@ State = dict[str, Any]
 
 
 class CheckpointWriter:
-    """The checkpoints of the trial whose `store` it is.
+    """Writes the checkpoints of one trial to its `store`.
 
-    One of the trial's best epoch is held in memory, and written with the next one that is. So there
-    are at most three copies: two that are being written, and one that is held. What its thread
-    raises is raised by whatever is called next. copy: makes a copy of a state that no later epoch
-    changes.
+    The best epoch is held in memory and written with the next checkpoint, so there are at most
+    three copies of a state. An error of its thread is raised by the next call. copy: makes a copy
+    of a state that no later epoch changes.
     """
 
     def __init__(
@@ -120,10 +117,10 @@ class CheckpointWriter:
         self._writing: Future[list[CheckpointRecord]] | None = None
 
     def save(self, epoch: int, state: State, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
-        """Do with `state` as `how` says; what was written since the last call, oldest first.
+        """Do with `state` as `how` says; the checkpoints written since the last call, oldest first.
 
-        is_best: whether it is the trial's best, so that the one that is held need not be written.
-        A state of which there is no copy is written at once. Raises as `CheckpointStore.save`.
+        is_best: whether it is the trial's best, so that the held state is dropped. A state that
+        cannot be copied is written at once. Raises as `CheckpointStore.save` does.
         """
         if is_best:
             self._held = None
@@ -141,7 +138,7 @@ class CheckpointWriter:
         return done
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
-        """What its thread has written since this was last asked; wait: until it has."""
+        """The checkpoints written by its thread since the last call; wait: until it is done."""
         if self._writing is None or not (wait or self._writing.done()):
             return []
         writing, self._writing = self._writing, None
@@ -167,5 +164,5 @@ class CheckpointWriter:
     def _copy_of(self, state: State) -> State | None:
         try:
             return self._copy(state)
-        except Exception:  # no room, or whatever a user's value raises: to save it tells why
+        except Exception:  # no room, or a user's value: saving it raises the reason
             return None

@@ -1,4 +1,4 @@
-"""A trial of a command: any script, which finds in its environment what a function is given.
+"""A trial of a command: any script, which finds its config and its folders in its environment.
 
     TUNER_CONFIG           the config, as JSON
     TUNER_SEED             the trial's seed
@@ -151,7 +151,7 @@ class CommandTrial(ProcessTrial):
         )
 
     def _why_spent(self) -> str | None:
-        return None  # whatever a script does, this process lives on
+        return None  # a script cannot harm this process
 
     def _release(self) -> str | None:
         script, self._script = self._script, None

@@ -49,7 +49,7 @@ class TrialContext:
         return local_experiment(self.place)
 
     def files(self, trial_id: str) -> Path:
-        """The folder of a trial's own, for whatever it writes beside its checkpoints."""
+        """The folder for the files that a trial writes beside its checkpoints."""
         return self.folder / "trials" / trial_id / "files"
 
     def prepare_process(self) -> None:
@@ -84,12 +84,11 @@ def with_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, An
 
 
 def use_interface_of(address: str) -> None:
-    """Let this process's ranks meet over the network interface of `address`, its node's own.
+    """Let this process's ranks meet over the network interface of `address`, its node's address.
 
-    Left to themselves, gloo and NCCL go by the host's name or the first interface that they find.
-    On a machine with several networks, or whose name means its loopback address, ranks on other
-    nodes could not be reached. What the user has set stays; nothing is set where no interface has
-    that address.
+    By default gloo and NCCL use the host's name or the first interface, over which ranks on other
+    nodes may not be reachable. Variables that the user has set stay; nothing is set if no interface
+    has that address.
     """
     import psutil
 

@@ -45,7 +45,7 @@ _OUT_OF_MEMORY = re.compile(
     r"|could not create a memory object|could not create a primitive$"
 )
 
-# After these every later call to CUDA in the process fails too, whatever it does
+# After these every later call to CUDA in the process fails, too
 _POISONING = re.compile(
     r"device-side assert|illegal memory access|unspecified launch failure|misaligned address"
     r"|illegal instruction|invalid program counter|invalid address space|hardware stack error"
@@ -64,7 +64,7 @@ _WAITED = re.compile(
     r"|Timed out after \d+ seconds waiting for clients|[Ww]ait timeout after \d+ ?ms"
     r"|timed out in monitoredBarrier|[Cc]ollective operation timeout|watchdog got stuck for"
 )
-# A torchvision that was built for another torch, whoever imports it
+# A torchvision that was built for another torch
 _MISFIT = re.compile(r"operator torchvision::\w+ does not exist")
 _FITTING = (
     "torch and torchvision are of different builds; install both together, with the command that "
@@ -184,7 +184,7 @@ def message_of(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     try:
         return " ".join(str(error).split())
-    except Exception as inner:  # whatever a user's `__str__` raises
+    except Exception as inner:  # of a user's `__str__`
         return f"(its text cannot be shown: {type(inner).__name__})"
 
 
@@ -198,8 +198,8 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
-        told = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
-        return {}, [], Failure("bad_report", told)
+        wrong = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
+        return {}, [], Failure("bad_report", wrong)
     flat = dict(islice(_flattened(report), MOST_METRICS + 1))
     if fault := _fault_of_size(flat):
         return {}, [], Failure("bad_report", fault)

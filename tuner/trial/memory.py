@@ -192,7 +192,7 @@ def _watch(
 
 
 def _end_largest(notes: Path, pids: Iterable[int]) -> None:
-    """End the worker that holds the most; nothing where there is none."""
+    """End the worker that holds the most, if there is one."""
     held = {pid: _held_by_family(pid) for pid in pids if _is_worker(pid)}
     if not held:
         return

@@ -48,7 +48,7 @@ def _can_be_sent(error: Exception) -> bool:
     """Whether Ray, which needs its text, can send the error to the trial."""
     try:
         str(error), repr(error)
-    except Exception:  # whatever a user's class raises
+    except Exception:  # of a user's class
         return False
     return True
 
@@ -148,7 +148,7 @@ class RankGroup:
         return written
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
-        """What rank 0 has written beside training since it was last asked; wait: until it has."""
+        """The checkpoints that rank 0 has written since the last call; wait: until it is done."""
         written: list[CheckpointRecord]
         written = self._all("written", wait, only=0)[0] if self._ranks else []
         return written

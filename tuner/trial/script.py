@@ -178,7 +178,7 @@ class Script:
         try:
             with connection.makefile("rb") as file:
                 values = json.loads(file.readline())
-        except (OSError, ValueError):  # whoever it was has gone
+        except (OSError, ValueError):  # the client has gone
             connection.close()
             return
         self._has_called = True

@@ -27,9 +27,9 @@ def host_copy(value: Any) -> Any:
 def frozen_copy(state: dict[str, Any]) -> dict[str, Any]:
     """A copy of a whole `state` that no later epoch changes, with all of its tensors on the CPU.
 
-    What `state_dict()` returns may be what trains. Tensors of one memory share one in the copy, so
-    that it takes as much room in a file. Raises whatever a value raises that cannot be copied, and
-    RuntimeError or MemoryError where there is no room.
+    What `state_dict()` returns may be what trains. Tensors that share memory share it in the copy,
+    which then takes no more room in a file. Raises what a value raises that cannot be copied, and
+    RuntimeError or MemoryError if there is no room.
     """
     transfer, memo, copies = _Transfer(), {}, {}
     for _, tensor in _tensors(state):
@@ -161,7 +161,7 @@ def _comes_back(value: object) -> bool:
         torch.save(value, file)
         file.seek(0)
         torch.load(file, map_location="cpu", weights_only=True)
-    except Exception:  # of any kind: this is asked of a value that may be anything
+    except Exception:  # of any kind: the value may be anything
         return False
     return True
 

@@ -85,7 +85,7 @@ def tf32(allowed: bool) -> Iterator[None]:
 def fastest_convolutions() -> Iterator[None]:
     """Within it cuDNN tries its algorithms for each new shape of a convolution, and takes the best.
 
-    It remembers them for the whole process. Not where determinism is asked for.
+    It remembers them for the whole process. Not with deterministic algorithms.
     """
     cudnn = torch.backends.cudnn
     before = cudnn.benchmark
@@ -257,8 +257,7 @@ class Written(Protocol):
 def save(state: object, file: Written) -> None:
     """`torch.save`, but what the disk refuses is raised as the OSError that it is.
 
-    torch raises a RuntimeError about its archive instead, from which nobody learns that the disk
-    is full.
+    torch raises a RuntimeError about its archive instead, which does not say that the disk is full.
     """
     try:
         torch.save(state, cast(Any, file))

@@ -1,4 +1,4 @@
-"""What Ray Tune runs for one trial: it drives a Learner, or whatever else trains, by its epochs.
+"""What Ray Tune runs for one trial: it drives a Learner, or another trainable, by its epochs.
 
 It owns everything that is not training: the trial's log, its checkpoints, the check of what is
 reported, and the naming of a failure. A failure is reported as the trial's last result, so that
@@ -63,13 +63,13 @@ class Trial(Trainable):
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Begin another trial. Raises WorkerReplacedError where this process had better not.
+        """Begin another trial. Raises WorkerReplacedError if this process should not.
 
-        To return False would lose the trial: Tune then calls nobody back at its end.
+        To return False would lose the trial: Tune then makes no callback at its end.
         """
         try:
             reason = self._end()
-        except Exception as error:  # whatever the trial before has done to this process
+        except Exception as error:  # the trial before may have broken this process
             reason = f"a trial could not be cleared away: {failure_of(error).message}"
         if reason is None and must_move():
             reason = "its node is about to leave"
@@ -112,7 +112,7 @@ class Trial(Trainable):
         return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
 
     def _report(self) -> dict[str, Any]:
-        """Train one epoch; the result for Ray. Raises whatever the trainable raises."""
+        """Train one epoch; the result for Ray. Raises what the trainable raises."""
         raise NotImplementedError
 
     def _reserve(self) -> None:
@@ -120,7 +120,7 @@ class Trial(Trainable):
         take(self._context.gpus)
 
     def _prepare(self, assignment: Assignment) -> None:
-        """Build what trains. Raises whatever the trainable raises."""
+        """Build what trains. Raises what the trainable raises."""
         raise NotImplementedError
 
     def _release(self) -> str | None:

@@ -1,4 +1,4 @@
-"""A trial's log.txt: whatever its process and its children write, capped at each epoch."""
+"""A trial's log.txt: the output of its process and its children, capped at each epoch."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _stopped(trained: Trainable) -> str | None:
     """Let the object clear away what it has; why that failed, if it did."""
     try:
         trained.stop()
-    except Exception as error:  # whatever its `cleanup` raises
+    except Exception as error:  # of a user's `cleanup`
         traceback.print_exception(error)
         return f"cleanup() failed: {message_of(error)}"
     return None

@@ -81,7 +81,7 @@ class Worker:
         return self._writer.save(epoch, state, how, is_best=is_best) if self._rank == 0 else []
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
-        """What was written beside training since this was last asked; wait: until it is."""
+        """The checkpoints written beside training since the last call; wait: until they are."""
         return self._writer.written(wait=wait) if self._writer else []
 
     def end(self) -> str | None:

@@ -1,8 +1,7 @@
-"""What the death of a trial's process means: Ray's word for it, and notes left beforehand.
+"""What the death of a trial's process means: by Ray's error, and by notes left beforehand.
 
-Who is killed cannot say why any more. A note is a file in a folder that a Ray of our own has for
-them, named by the process and the kind of failure. On a cluster that was joined there is no such
-folder: no note is written and none is read.
+A process that is killed cannot say why. A note is a file in a folder of a local Ray, named by the
+process and the kind of failure. On a joined cluster there are no notes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def write_note(folder: Path, pid: int, failure: Failure) -> None:
 
 
 def _noted(pid: str) -> Failure | None:
-    """The failure that was noted for the process; None where there was none."""
+    """The failure that was noted for the process, or None."""
     folder = os.environ.get(NOTES)
     if not folder:
         return None
@@ -62,9 +61,9 @@ def death_of(error: BaseException | None) -> Failure:
 def _lost_its_node(error: BaseException | None) -> bool:
     """Whether an actor is gone, or cannot be reached, because its node is, or was for a while.
 
-    Ray says so only once it has given the node up, which takes longer than to miss the actor. So
-    the node is asked: where its daemon accepts no connection, it is lost. Where it accepts one, the
-    network may be back; the actor was cut off unless Ray knows that its process has died.
+    Ray notices the loss of an actor before that of its node. A node whose daemon accepts no
+    connection is lost. If it accepts one, the network may be back: the actor was cut off unless Ray
+    knows that its process has died.
     """
     import ray
     from ray.exceptions import ActorUnavailableError, RayActorError

@@ -1,4 +1,4 @@
-"""Waits for a cluster to have room for a trial: one that autoscales adds nodes when asked."""
+"""Waits for a cluster to have room for a trial: one that autoscales adds nodes on request."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def await_room(
 ) -> None:
     """Return when a trial of `resources` fits on the cluster of `nodes`.
 
-    At once where it does; else the cluster is asked for it, for as long as `patience_s`. None: as
-    long as PATIENCE_S where the cluster `grows`, and not at all where it does not. `notify` gets a
-    line about the wait. Raises UsageError where no trial fits by then.
+    If none fits, the cluster is asked to grow and waited for `patience_s`. None: PATIENCE_S if the
+    cluster `grows`, otherwise no wait. `notify` gets a line about it. Raises UsageError if no trial
+    fits by then.
     """
     now = nodes()
     if capacity(resources, now).trials:

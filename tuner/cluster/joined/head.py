@@ -1,7 +1,7 @@
-"""The head of a running cluster: whether this process can join it, and whether it is still there.
+"""The head of a running cluster: whether this process can join it, and whether it still answers.
 
-Ray itself waits up to a minute for a head that is not there, and then names one of many causes. It
-ends a driver whose head has been gone for a minute, without a word on how to go on.
+Ray itself waits up to a minute for a missing head, and then names one of many causes. It ends a
+driver whose head has been gone for a minute, without saying how to resume.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Heartbeat:
 
 
 def watched(head: str) -> AbstractContextManager[None]:
-    """Within it, the loss of the head at HOST:PORT is told on stderr and ends this process."""
+    """Within it, the loss of the head at HOST:PORT is reported on stderr and ends this process."""
     on_loss = partial(daemons.exit_process, f"the cluster's head at {head} is gone")
     return process.running(partial(watch, head, Heartbeat(), on_loss))
 

@@ -47,7 +47,7 @@ class Capacity:
 
 
 def list_nodes(*, draining: bool = False) -> list[Node]:
-    """The living nodes of the connected cluster, by address; with those that drain if asked for."""
+    """The living nodes of the connected cluster, by address; draining: with those that drain."""
     import ray
 
     leaving = ray_compat.draining_nodes()
@@ -196,7 +196,7 @@ def _reply_of(call: Any, node: Node, limit_s: float) -> Reply[Any]:
         return Reply(node, ray.get(call, timeout=0))
     except GetTimeoutError:
         return Reply(node, None, f"it did not answer within {limit_s:g} s")
-    except Exception as error:  # whatever keeps it from running there
+    except Exception as error:  # of any kind: it did not run there
         return Reply(node, None, problem_of(error))
 
 
