@@ -104,7 +104,7 @@ def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
 
 
 def test_what_the_driver_needs_of_trials_and_the_classifier_imports_no_torch() -> None:
-    modules = "tuner.vision.settings, tuner.trial.learner, tuner.trial.recycling"
+    modules = "tuner.vision.settings, tuner.trial.learner, tuner.trial.trial_process"
     assert "torch" not in ran(f"import {modules}").modules
 
 

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from tuner.trial.recycling import BOUND_MIB
+from tuner.trial.trial_process import BOUND_MIB
 
 HOARD = []
 

@@ -28,8 +28,8 @@ from tuner.search.tune_callbacks import (
 )
 from tuner.spec.validation import ValidatedSpec
 from tuner.trial.failures import STORAGE, Failure
-from tuner.trial.recycling import WorkerReplacedError
 from tuner.trial.trainable import REPORT
+from tuner.trial.trial_process import WorkerReplacedError
 
 
 class Trials:

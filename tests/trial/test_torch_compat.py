@@ -56,7 +56,7 @@ def test_a_trial_and_its_end_leave_the_compiler_out_and_a_later_one_may_compile(
 import sys
 import torch
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.trial.recycling import Leftovers
+from tuner.trial.trial_process import Leftovers
 values = {"dataset": "digits", "width": 2, "epochs": 1}
 leftovers = Leftovers()
 leftovers.begin()

@@ -14,8 +14,8 @@ from tuner.trial import gpus, trainable
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.checkpoint_writer import SavePolicy, SaveRules
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
-from tuner.trial.recycling import Leftovers, WorkerReplacedError, is_recycled
 from tuner.trial.trainable import REPORT, LearnerTrial
+from tuner.trial.trial_process import Leftovers, WorkerReplacedError, is_recycled
 from tuner.trial.worker_death import death_of
 
 CONTEXT = None  # of the trial that is made next

@@ -1,15 +1,40 @@
-"""A trial's process, and its folder; errors name files of the start directory that it misses."""
+"""A trial's process: its folder, the hints of its errors, and whether it trains another trial."""
 
+import gc
+import importlib
 import os
+import signal
+import subprocess
+import weakref
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
+import ray
+import torch
+from ray._private import worker
+from ray.exceptions import RpcError
 from test_worker import Counter, context
 
 from tuner.errors import StorageError
 from tuner.places import START_DIR, TRIAL_DIR, start_dir, trial_dir
+from tuner.spec.loading import load_trainable
+from tuner.trial import torch_compat, trial_process
 from tuner.trial.context import Assignment
-from tuner.trial.trial_process import TrialProcess, WorkingDirectory, hint_of
+from tuner.trial.failures import Failure
+from tuner.trial.trial_process import (
+    BOUND_MIB,
+    Leftovers,
+    TrialProcess,
+    WorkingDirectory,
+    hint_of,
+    must_move,
+    why_not_again,
+)
+from tuner.trial.worker import Worker
+from tuner.trial.worker_death import NOTES
 
 
 @pytest.fixture
@@ -116,3 +141,168 @@ def test_a_module_is_imported_where_the_search_was_started(tmp_path, monkeypatch
     process = TrialProcess(context(tmp_path, trainable="reads_at_import:train"))
     process.begin(Assignment("00000", {}))
     process.end()
+
+
+# --- whether it trains another trial
+
+
+@pytest.mark.parametrize(
+    ("failure", "grown_mib", "reason"),
+    [
+        (None, 0, None),
+        (None, BOUND_MIB, None),
+        (None, BOUND_MIB + 1, "it has kept 513 MiB of earlier trials"),
+        (Failure("nan", ""), 0, None),
+        (Failure("bad_report", ""), 0, None),
+        (Failure("exception", ""), 0, "a trial failed in it (exception)"),
+        (Failure("oom", ""), 0, "a trial failed in it (oom)"),
+        (Failure("exception", "", poisoned=True), 0, "its device cannot be used any more"),
+    ],
+)
+def test_when_a_process_is_not_used_again(failure, grown_mib, reason):
+    assert why_not_again(failure=failure, grown_mib=grown_mib) == reason
+
+
+def test_what_is_kept_counts_from_the_end_of_the_first_trial():
+    held = iter([300.0, 290.0, 350.0, 900.0])
+    leftovers = Leftovers(lambda: next(held))
+    cleared = [(leftovers.clear(), leftovers.grown_mib) for _ in range(4)]
+    spent = "it has kept 600 MiB of earlier trials"
+    assert cleared == [(None, 0), (None, 0), (None, 50), (spent, 600)]
+
+
+def test_the_environment_is_put_back(monkeypatch):
+    monkeypatch.setenv("OF_ANOTHER", "before")
+    before = dict(os.environ)
+    leftovers = Leftovers()
+    leftovers.begin()
+    os.environ["OF_THE_TRIAL"] = "1"
+    os.environ["OF_ANOTHER"] = "changed"
+    del os.environ["PATH"]
+    leftovers.clear()
+    assert dict(os.environ) == before
+
+
+def test_a_device_that_cannot_be_used_any_more_keeps_nothing_from_being_cleared(monkeypatch):
+    def fail():
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(trial_process, "release", fail)
+    leftovers = Leftovers()
+    leftovers.begin()
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert leftovers.clear() == "its device cannot be used any more"
+    assert child.wait() == -signal.SIGKILL
+
+
+def test_every_network_is_compiled_once_and_counts_for_one_trial():
+    compiled, counts, config = [], [], importlib.import_module("torch._dynamo.config")
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    wrapped = partial(torch.compile, backend=backend)
+    with patch.object(torch, "compile", wrapped), config.patch(recompile_limit=2):
+        leftovers = Leftovers()
+        for widths in ((2, 3, 4), (4,)):
+            leftovers.begin()
+            for width in widths:
+                network = torch_compat.Compiled(torch.nn.Sequential(torch.nn.Linear(1, width)))
+                network(torch.ones(4, 1))
+                network(torch.ones(3, 1))  # of another size: as it is
+            leftovers.clear()
+            counts.append((len(compiled), config.recompile_limit))
+    assert counts == [(3, 2), (4, 2)]
+
+
+def test_a_process_that_a_trial_left_running_ends_and_so_does_its_worker():
+    leftovers = Leftovers()
+    leftovers.begin()
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    assert leftovers.clear() == "a trial left 1 process running"
+    assert child.wait() == -signal.SIGKILL
+
+
+def test_after_the_first_trial_only_what_is_new_is_searched_for_garbage():
+    gc.unfreeze()
+    leftovers = Leftovers()
+    leftovers.clear()
+    assert gc.get_freeze_count() > 10_000
+    assert len(gc.get_objects()) < 1000
+    cycle = [torch.ones(1)]
+    cycle.append(cycle)
+    tensor = weakref.ref(cycle[0])
+    del cycle
+    leftovers.clear()
+    assert tensor() is None
+    gc.unfreeze()
+
+
+class Hoarder:
+    """Makes 40 MiB of tensors; with `keep` the module holds on to them."""
+
+    hoard: list[torch.Tensor] = []  # noqa: RUF012
+    latest = None  # a weak reference to the tensors made last
+
+    def __init__(self, config, constants, *, device, rank, world_size):
+        self.weights = torch.ones(40 << 18)
+        type(self).latest = weakref.ref(self.weights)
+        if config["keep"]:
+            self.hoard.append(self.weights)
+
+    def step(self):
+        return {}
+
+
+def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
+    used = Worker(context(tmp_path, trainable="test_trial_process:Hoarder"))
+    hoarder = load_trainable("test_trial_process:Hoarder")  # of the module as the worker imports it
+    grown = []
+    for keep in (False, False, False, True, True):
+        used.begin(Assignment("00000", {"keep": keep}))
+        weights = hoarder.latest
+        used.end()
+        grown.append(used._process._leftovers.grown_mib)
+        assert (weights() is not None) == keep
+    hoarder.hoard.clear()
+    gc.collect()
+    assert max(grown[:3]) < 15
+    assert grown[3] == pytest.approx(40, abs=15)
+    assert grown[4] == pytest.approx(80, abs=15)
+
+
+@pytest.mark.parametrize(
+    ("leaving", "moves"),
+    [({}, False), ({"other": 0}, False), ({"mine": 0}, True), ({"other": 0, "ranks": 5}, True)],
+)
+def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves):
+    client = SimpleNamespace(get_draining_nodes=lambda: leaving)
+    process = SimpleNamespace(get_node_id=lambda: "mine")
+    groups = importlib.import_module("ray.util.placement_group")
+    placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
+    monkeypatch.delenv(NOTES, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: process)
+    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+    monkeypatch.setattr(groups, "get_current_placement_group", lambda: None)
+    monkeypatch.setattr(groups, "placement_group_table", lambda group: placed)
+    assert must_move() == moves
+
+
+def test_where_nobody_answers_or_there_is_one_node_a_trial_stays(monkeypatch, tmp_path):
+    asked = []
+
+    def fail():
+        asked.append(1)
+        raise RpcError("unavailable", rpc_code=14)
+
+    client = SimpleNamespace(get_draining_nodes=fail)
+    monkeypatch.delenv(NOTES, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
+    assert not must_move()
+    assert asked == [1]
+    monkeypatch.setenv(NOTES, str(tmp_path))
+    assert not must_move()
+    assert asked == [1]

@@ -82,7 +82,7 @@ def copy_often(folder):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         frozen_copy(state)
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-    print(faults[-1])
+    print(min(faults[1:]))
 
 
 def test_copies_of_a_state_have_the_memory_of_those_before(tmp_path):

@@ -25,11 +25,11 @@ from tuner.cluster.joined.nodes import (
     plan_on,
     remote_on,
     run_on_each,
+    shortage_here,
     too_large,
 )
 from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
-from tuner.cluster.shortage import explain_here
 from tuner.errors import UsageError, translate_error
 from tuner.places import LOCAL, local
 from tuner.spec.declaration import declaration_of
@@ -128,7 +128,7 @@ class Cluster:
 
     def shortage(self, resources: Resources) -> list[str]:
         """Why no trial of these resources can start now, a line a thing; none where one can."""
-        return explain_here(resources)
+        return shortage_here(resources)
 
     def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
         """What `nodes.plan_on` says of the joined cluster, on which `spec` is known to work.

@@ -34,8 +34,8 @@ from tuner.search.driver import Driver
 from tuner.search.resuming import assignment_of
 from tuner.search.retention import sweep
 from tuner.trial.failures import STORAGE, Failure
-from tuner.trial.recycling import is_recycled
 from tuner.trial.trainable import REPORT, SAVE_NOW
+from tuner.trial.trial_process import is_recycled
 from tuner.trial.worker_death import death_of
 from tuner.wording import duration
 

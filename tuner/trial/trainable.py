@@ -36,9 +36,14 @@ from tuner.trial.failures import (
 )
 from tuner.trial.gpus import should_move, take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.recycling import WorkerReplacedError, must_move, why_not_again
 from tuner.trial.trial_log import TrialLog
-from tuner.trial.trial_process import TrialProcess, hint_of
+from tuner.trial.trial_process import (
+    TrialProcess,
+    WorkerReplacedError,
+    hint_of,
+    must_move,
+    why_not_again,
+)
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 
