@@ -30,6 +30,8 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
         assert changes[access.TOKEN_PATH] == str(file)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         tokens.add(file.read_text())
+        with pytest.raises(FileExistsError):  # a file that lies there is not used
+            access.for_own_ray(tmp_path / name)
     assert [len(token) for token in tokens] == [64, 64]
 
 
@@ -45,12 +47,6 @@ def test_whether_processes_here_can_reach_one_another(monkeypatch):
     told = access.loopback_problem()
     assert told.startswith("192.0.2.1 cannot be reached: ")
     assert told.endswith("; bring the loopback interface up: ip link set lo up")
-
-
-def test_a_file_that_lies_there_is_not_used(tmp_path):
-    (tmp_path / "auth_token").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FileExistsError):
-        access.for_own_ray(tmp_path)
 
 
 def test_a_users_own_settings_win(tmp_path, monkeypatch):
@@ -83,10 +79,9 @@ def test_a_cluster_is_shown_the_token_that_the_user_has_set(monkeypatch, no_toke
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     assert access.for_joining() == {}
     assert access.refusal().endswith("RAY_AUTH_MODE=disabled: unset RAY_AUTH_MODE")
-
-
-def test_a_cluster_is_shown_the_token_where_ray_keeps_it(no_token):
-    (no_token / "auth_token").write_text("x")
+    monkeypatch.delenv(access.AUTH_MODE)
+    monkeypatch.delenv(name)
+    (no_token / "auth_token").write_text("x")  # where Ray keeps it
     assert access.for_joining() == {access.AUTH_MODE: "token"}
 
 

@@ -116,7 +116,10 @@ def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(clus
     assert not (working / "results").exists()
 
 
-def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
+def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working, monkeypatch):
+    for name in ray_compat.FOR_WORKERS:  # they go with the job, and again with its driver
+        monkeypatch.setenv(name, ray_compat.SETTINGS[name])
+
     def job(*arguments):
         address = f"http://{cluster.address_of(1)}:{cluster.dashboard}"
         return tuner(cluster, working, *arguments, address=address)
@@ -140,6 +143,7 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working):
     assert "1 trial: 1 completed" in said
     assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
     assert "1 trial: 1 completed" in ended(job("logs", resumed.strip()))[1]
+    assert json.loads(ended(job("jobs", "--json"))[1])[0]["status"] == "SUCCEEDED"
 
 
 def test_a_search_is_steered_and_a_resume_goes_on_as_was_asked(cluster, working):

@@ -140,6 +140,11 @@ def test_the_best_is_written_before_the_newest(writer, store):
     assert writer.save(2, state(2), Save.HOLD, is_best=True) == []  # takes the place of the first
     assert epochs(writer.save(4, state(4), Save.NOW, is_best=False)) == [2, 4]
     assert epochs(writer.save(5, state(5), Save.NOW, is_best=False)) == [5]
+    writer.save(6, state(6), Save.HOLD, is_best=True)
+    writer.save(7, state(7), Save.BESIDE, is_best=True)  # a better one: the held one is dropped
+    assert epochs(writer.written(wait=True)) == [7]
+    writer.save(8, state(8), Save.HOLD, is_best=True)
+    assert epochs(writer.save(8, state(8), Save.NOW, is_best=False)) == [8]  # the trial ends
 
 
 def test_the_best_and_the_newest_are_written_at_the_same_time(tmp_path):
@@ -155,19 +160,6 @@ def test_the_best_and_the_newest_are_written_at_the_same_time(tmp_path):
     writer.save(2, state(2), Save.HOLD, is_best=True)
     assert epochs(writer.save(4, state(4), Save.NOW, is_best=False)) == [2, 4]
     writer.close()
-
-
-def test_a_better_one_makes_the_held_one_needless(writer, store):
-    store.go.set()
-    writer.save(1, state(1), Save.HOLD, is_best=True)
-    writer.save(2, state(2), Save.BESIDE, is_best=True)
-    assert epochs(writer.written(wait=True)) == [2]
-
-
-def test_the_best_is_written_once_where_it_is_the_newest(writer, store):
-    store.go.set()
-    writer.save(3, state(3), Save.HOLD, is_best=True)
-    assert epochs(writer.save(3, state(3), Save.NOW, is_best=False)) == [3]  # the trial ends
 
 
 def test_what_is_decided_on_waits_for_what_is_being_written(writer, store):

@@ -75,11 +75,6 @@ def test_a_frozen_copy_is_saved_as_the_state_would_have_been():
     assert torch.equal(*moments)
 
 
-def test_on_the_host_a_frozen_copy_is_the_same_to_the_byte():
-    state = {"model": Tied().state_dict(), "epoch": 3, "names": ["a", ("b", 1.5)]}
-    assert file_of(frozen_copy(state)) == file_of(state)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 def test_where_no_memory_can_be_pinned_other_memory_is_taken():
     assert states._pinned(torch.ones(2)) is None
@@ -120,9 +115,6 @@ def test_weights_go_back_where_they_came_from():
     assert dict(weights_of(put)) == weights
     assert (put["epoch"], put["net"]["name"], put["pair"][1]) == (3, "x", 1)
     assert isinstance(put["pair"], tuple)
-
-
-def test_a_weight_that_is_missing_is_named():
     with pytest.raises(KeyError, match=r"moments\.0"):
         with_weights(STATE, {"net.w": torch.ones(2)})
 

@@ -101,14 +101,11 @@ def test_what_is_noted_of_a_process_is_why_it_ended(folder):
     assert told("nobody").kind == "crash"
 
 
-def test_without_a_folder_nothing_is_found(monkeypatch, tmp_path):
-    monkeypatch.delenv(NOTES, raising=False)
-    assert told(OURS).kind == "crash"
-    monkeypatch.setenv(NOTES, str(tmp_path / "gone"))
-    assert told(OURS).kind == "crash"
-
-
 @pytest.mark.parametrize("damage", ["", "x", "{}", "[]"])
-def test_a_damaged_note_is_none(folder, damage):
+def test_damaged_or_missing_note_is_none(folder, monkeypatch, damage):
     (folder / f"{os.getpid()}-oom").write_text(damage)
+    assert told(OURS).kind == "crash"
+    monkeypatch.setenv(NOTES, str(folder / "gone"))
+    assert told(OURS).kind == "crash"
+    monkeypatch.delenv(NOTES)
     assert told(OURS).kind == "crash"

@@ -29,18 +29,12 @@ def test_the_folder_is_sent_without_the_results(directory):
     sent = env_of(directory)
     assert sent["working_dir"] == str(directory)
     assert sent["excludes"] == ["/results/"]
+    for storage in (directory, directory.parent / "elsewhere"):
+        assert env_of(directory, storage=storage, most_bytes=9000)["excludes"] == []
 
 
-def test_results_elsewhere_are_no_pattern(directory, tmp_path):
-    assert env_of(directory, storage=tmp_path / "elsewhere")["excludes"] == []
-    assert env_of(directory, storage=directory)["excludes"] == []
-
-
-def test_what_ships_needs_no_code_of_the_users(directory):
+def test_folder_is_not_sent_for_code_that_ships_nor_by_a_job(directory, monkeypatch):
     assert "working_dir" not in env_of(directory, code=False)
-
-
-def test_a_job_has_its_files_already(directory, monkeypatch):
     monkeypatch.setenv(ray_compat.IN_A_JOB, "{}")
     assert "working_dir" not in env_of(directory)
 
