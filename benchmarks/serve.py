@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
-    versions = ", ".join(f"{name} {version(name)}" for name in ("starlette", "uvicorn"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("fastapi", "uvicorn"))
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}")
     print(f"{args.experiments} experiments of 30 trials, and one of {args.trials}")
     with tempfile.TemporaryDirectory() as folder:

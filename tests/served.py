@@ -16,8 +16,8 @@ class Served:
     """The application of a storage; every request has the token."""
 
     def __init__(self, storage):
-        self.app, self.live = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 8642))
-        self.experiments = self.live.experiments
+        self.app = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 8642))
+        self.live, self.experiments = self.app.state.live, self.app.state.experiments
 
     def get(self, *parts, **query):
         """What it answers below /api/experiments."""

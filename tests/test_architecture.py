@@ -116,7 +116,7 @@ def test_a_plan_is_shown_without_numpy_and_what_a_cluster_needs() -> None:
 
 def test_the_command_line_starts_without_anything_heavy() -> None:
     heavy = {"ray", "torch", "pandas", "numpy", "sklearn", "pydantic", "rich", "yaml"}
-    heavy |= {"starlette", "uvicorn"}
+    heavy |= {"fastapi", "starlette", "uvicorn"}
     assert not ran("import tuner.cli.main").modules & heavy
 
 

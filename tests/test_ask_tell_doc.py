@@ -18,20 +18,21 @@ from urllib.request import Request, urlopen
 import pytest
 import uvicorn
 from pages import Page
-from starlette.applications import Starlette
-from starlette.routing import Mount
 
 from tuner.experiment.events import TRIAL_STARTED, Event
 from tuner.experiment.results.results import Results
-from tuner.service.ask_tell import routes
+from tuner.service.access import Access, names_of
+from tuner.service.app import application
 
 PAGE = Page("docs/ask_tell.md")
+TOKEN = "secret"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @contextmanager
 def served(storage: Path) -> Iterator[str]:
     """The URL of a server of the storage, in a thread of this process."""
-    app = Starlette(routes=[Mount("/api/ask-tell", routes=routes(str(storage)))])
+    app = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 0))
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -60,13 +61,13 @@ def test_page_loop_completes_search(here: Path) -> None:
 
 
 def post(url: str, path: str, body: object) -> None:
-    urlopen(Request(f"{url}/{path}", json.dumps(body).encode())).close()
+    urlopen(Request(f"{url}/{path}", json.dumps(body).encode(), BEARER)).close()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_page_curl_lines_get_shown_answers(here: Path) -> None:
     with served(here / "results") as url:
-        environment = {**os.environ, "SERVER": url, "TOKEN": "secret"}
+        environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
         command = ["bash", "by_hand.sh"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         post(url, "far/close", {})
@@ -79,7 +80,10 @@ def test_page_clients_survive_closed_search(here: Path) -> None:
     rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
     with served(here / "results") as url:
         post(url, "", {"name": "far", "search": space, **rest})
-        command, environment = [sys.executable, "client.py"], {**os.environ, "SERVER": url}
+        command, environment = (
+            [sys.executable, "client.py"],
+            {**os.environ, "SERVER": url, "TOKEN": TOKEN},
+        )
         clients = [subprocess.Popen(command, env=environment) for _ in range(2)]
         while any(client.poll() is None for client in clients):
             post(url, "far/close", {})

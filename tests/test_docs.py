@@ -30,7 +30,7 @@ from tuner.reporting import notifier
 from tuner.reporting.reference import part
 from tuner.search import warm_start
 from tuner.service import followed
-from tuner.service.api import ENDPOINTS
+from tuner.service.api import router
 from tuner.service.queue import runner, searches
 from tuner.service.watch import HERE, STORE
 from tuner.spec import plain_values, plain_yaml
@@ -245,11 +245,12 @@ def test_security_page_names_every_command_that_reads_a_folder() -> None:
 def test_serve_page_names_endpoints_options_and_verbs() -> None:
     text = PAGES["serve"].text
     rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE)
-    known = {endpoint.path.removeprefix("/api/experiments") for endpoint in ENDPOINTS}
+    known = {route.path.removeprefix(router.prefix) for route in router.routes}
     shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
     of_the_page = {"/{name}/curves", "/{name}/spec", "/{name}/report"}
     assert shown == {path for path in known if "/trials/{trial_id}/" not in path} - of_the_page
-    queries = {name for endpoint in ENDPOINTS for name in endpoint.query} - {"metric", "mode"}
+    queries = {name.alias for route in router.routes for name in route.dependant.query_params}
+    queries -= {"metric", "mode"}
     assert queries == {name for name in queries if f"`{name}`" in text or f"?{name}=" in text}
     options = {f"--{option.name.replace('_', '-')}" for option in serve.params}
     assert options <= set(re.findall(r"--[\w-]+", text))

@@ -12,7 +12,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.best import record_test
-from tuner.service.api import ENDPOINTS
+from tuner.service.api import router
 
 
 @pytest.fixture
@@ -85,8 +85,13 @@ def test_a_window_of_the_trials_and_how_many_there_are(storage):
         (("digits", "trials", "../../etc"), {}, 404, "Not Found"),
         (("digits", "trials"), {"where": "lr >"}, 400, "--where"),
         (("digits", "trials"), {"sort": "x"}, 400, "no name 'x' here"),
-        (("digits", "trials"), {"limit": "-1"}, 400, "`limit` must be a whole number, got '-1'"),
-        (("digits", "best"), {"top": "0"}, 400, "`top` must be at least 1, got 0"),
+        (
+            ("digits", "trials"),
+            {"limit": "-1"},
+            400,
+            "limit: Input should be",
+        ),
+        (("digits", "best"), {"top": "0"}, 400, "top: Input should be"),
         (("digits", "curves"), {"metric": "x"}, 400, "unknown metric 'x'"),
         (("failed", "best"), {}, 409, "no usable trial"),
     ],
@@ -160,16 +165,16 @@ def test_every_answer_has_the_shape_that_is_described(storage, running):
     served = Served(storage)
     document = served.ask("GET", "/api/openapi.json").json()
     asked = 0
-    for endpoint in ENDPOINTS:
-        if endpoint.method != "GET" or "/" in endpoint.answer:
+    for route in router.routes:
+        if "GET" not in route.methods or route.response_model is None:
             continue
         for name in ("digits", "failed", "running"):
-            path = endpoint.path.format(name=name, trial_id="0")
+            path = route.path.format(name=name, trial_id="0")
             answer = served.ask("GET", path)
             if answer.status_code == 409:  # there is no best one
                 continue
             assert answer.status_code == 200, answer.text
-            described = document["paths"][endpoint.path]["get"]["responses"]["200"]
+            described = document["paths"][route.path]["get"]["responses"]["200"]
             schema = described["content"]["application/json"]["schema"]
             Draft202012Validator({**schema, "components": document["components"]}).validate(
                 answer.json()

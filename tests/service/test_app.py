@@ -1,9 +1,20 @@
-"""The application as a whole."""
+"""The application: its page, its description, and its events."""
 
+import asyncio
+import errno
+import json
 import re
 
 import pytest
+from jsonschema import Draft202012Validator
 from served import HOST, Served
+from synthetic import Writer, make_folder
+
+from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.results.best import record_test
+from tuner.service import app, watch
+from tuner.service.app import Live
+from tuner.service.watch import Experiments
 
 
 def test_the_page_is_of_its_files_alone(tmp_path):
@@ -31,7 +42,150 @@ def test_the_verbs_of_ask_tell_are_asked_for_with_the_token(tmp_path):
     asked = served.ask("POST", "/api/ask-tell/x/suggest", json={})
     assert asked.status_code == 404
     assert "no experiment 'x' in" in asked.json()["error"]
-    described = served.ask("GET", "/api/openapi.json").json()["paths"]
-    assert described["/api/ask-tell/{name}/suggest"]["post"]["summary"] == "Ask for a trial to run"
     bare = {"Authorization": ""}
     assert served.ask("POST", "/api/ask-tell/x/suggest", headers=bare).status_code == 401
+
+
+def test_description_has_every_endpoint_and_valid_schemas(tmp_path):
+    document = Served(tmp_path).ask("GET", "/api/openapi.json").json()
+    paths = {"/api/experiments/{name}/trials/{trial_id}", "/api/events", "/api/ask-tell/"}
+    assert paths <= set(document["paths"])
+    for operations in document["paths"].values():
+        assert all("422" not in operation["responses"] for operation in operations.values())
+    schemas = document["components"]["schemas"]
+    for schema in schemas.values():
+        Draft202012Validator.check_schema(schema)
+    assert set(re.findall(r"#/components/schemas/(\w+)", str(document))) <= set(schemas)
+    assert {"StopTrial", "Pause", "Finish", "Listed", "Error"} <= set(schemas)
+
+
+async def stream(live, experiment=None):
+    """The events of one listener."""
+    async for text in (await live.stream(experiment)).body_iterator:
+        kind, _, data = text.partition("\ndata: ")
+        yield (kind.removeprefix("event: "), json.loads(data)) if data else (text, None)
+
+
+async def take(most, events):
+    for _ in range(most):
+        yield await anext(events)
+
+
+def play(story, experiments):
+    """Run `story(live)` while the experiments are looked at."""
+
+    async def played():
+        live = Live(experiments)
+        looking = asyncio.create_task(live.run())
+        try:
+            async with asyncio.timeout(60):
+                await story(live)
+        finally:
+            looking.cancel()
+
+    asyncio.run(played())
+
+
+@pytest.fixture
+def experiments(tmp_path, monkeypatch):
+    monkeypatch.setattr(Experiments, "every_s", 0.01)
+    experiments = Experiments(str(tmp_path))
+    experiments._pace = type(experiments._pace)(running=0, over=0, new=0)
+    return experiments
+
+
+def test_a_listener_is_told_of_all_and_then_of_what_changes(tmp_path, experiments):
+    writer = Writer(make_folder(tmp_path / "a"))
+
+    async def story(live):
+        events = stream(live, "a")
+        kind, told = await anext(events)
+        assert (kind, [one["name"] for one in told["listed"]]) == ("experiments", ["a"])
+        kind, told = await anext(events)
+        assert (kind, told["best"]) == ("experiment", None)
+        writer.trial(0, [0.5])
+        kind, told = await anext(events)
+        assert (kind, told["listed"][0]["best"]) == ("experiments", 0.5)
+        kind, told = await anext(events)
+        assert (kind, told["best"]["metrics"]) == ("experiment", {"val_accuracy": 0.5})
+        await live.close()
+        assert [event async for event in events] == []
+
+    play(story, experiments)
+    writer.end()
+
+
+def test_what_is_told_of_one_is_what_show_tells(tmp_path, experiments):
+    writer = Writer(make_folder(tmp_path / "a"))
+    path = writer.checkpoint(writer.trial(0, [0.5]), 1)
+    writer.end()
+    test = {"trial_id": "00000", "test_accuracy": 0.25, "checkpoint_sha256": sha256_of(path)}
+    record_test(writer.folder, "00000", test)
+
+    async def story(live):
+        events = stream(live, "a")
+        await anext(events)
+        assert (await anext(events))[1]["test"] == test
+
+    play(story, experiments)
+
+
+def test_one_that_cannot_be_read_says_why(tmp_path, experiments):
+    async def story(live):
+        events = stream(live, "nope")
+        assert (await anext(events))[0] == "experiments"
+        kind, told = await anext(events)
+        assert (kind, told["name"]) == ("experiment", "nope")
+        assert "no experiment 'nope'" in told["error"]
+
+    play(story, experiments)
+
+
+def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(
+    tmp_path, experiments, monkeypatch
+):
+    writer = Writer(make_folder(tmp_path / "a"))
+
+    def fails(storage, *, known):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    async def story(live):
+        events = stream(live)
+        assert (await anext(events))[1]["problem"] == ""
+        with monkeypatch.context() as broken:
+            broken.setattr(watch, "experiment_folders", fails)
+            told = (await anext(events))[1]
+            assert told["problem"] == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
+        assert (await anext(events))[1]["problem"] == ""
+        writer.trial(0, [0.5])
+        assert (await anext(events))[1]["listed"][0]["best"] == 0.5
+
+    play(story, experiments)
+    writer.end()
+
+
+def test_nobody_looks_while_nobody_listens(tmp_path, experiments, monkeypatch):
+    looks = []
+    monkeypatch.setattr(experiments, "look", lambda: looks.append(1) and False)
+    experiments.version = 1
+
+    async def story(live):
+        await asyncio.sleep(0.2)
+        assert len(looks) == 1
+        events = stream(live)
+        await anext(events)
+        while len(looks) < 4:
+            await asyncio.sleep(0.01)
+        await events.aclose()
+
+    play(story, experiments)
+
+
+def test_silence_is_broken_by_a_beat(tmp_path, experiments, monkeypatch):
+    monkeypatch.setattr(app, "_BEAT_S", 0.01)
+
+    async def story(live):
+        kinds = [kind async for kind, _ in take(3, stream(live))]
+        assert ": beat\n\n" in kinds
+
+    play(story, experiments)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import threading
 from collections.abc import Iterator
@@ -14,18 +12,15 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from served import Served
 from synthetic import make_folder
-from test_ask_tell_doc import post, served
+from test_ask_tell_doc import BEARER, post, served
 
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
-from tuner.search.ask_tell import LONGEST_CLIENT, AskTell
+from tuner.search.ask_tell import AskTell
 from tuner.search.searchers._background import BackgroundSearch
-from tuner.service.access import MAX_BODY_BYTES
-from tuner.service.ask_tell import PLACE, Searches, routes
-from tuner.service.openapi import description
+from tuner.service.ask_tell import PATH, Searches
 
 SPEC = {
     "name": "far",
@@ -36,22 +31,17 @@ SPEC = {
 }
 
 
-class Server:
-    """A server of a storage, and what clients ask it."""
+class Server(Served):
+    """A server of a storage, and what clients ask it below PATH."""
 
     def __init__(self, storage: Path) -> None:
+        super().__init__(storage)
         self.storage = storage
-        self.app = Starlette(routes=routes(str(storage)))
 
     def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        async def answer() -> httpx.Response:
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-                return await client.request(method, path, **sent)
+        return self.ask(method, f"{PATH}{path}", **sent)
 
-        return asyncio.run(answer())
-
-    def post(self, path: str, body: Any = None) -> Any:
+    def post(self, path: str, body: Any = None) -> Any:  # type: ignore[override]
         answer = self.send("POST", path, json={} if body is None else body)
         assert answer.status_code in (200, 201), answer.text
         return answer.json()
@@ -130,15 +120,20 @@ def test_a_loss_that_is_no_number_ends_the_trial(far: Server) -> None:
         ("/none/suggest", {}, 404, "no experiment 'none' in"),
         ("/..%2Ffar/suggest", {}, 404, None),
         ("/~/suggest", {}, 404, "no experiment '~'"),
-        ("/far/trials/00009/report", {}, 404, "far has no trial '00009'"),
-        ("/far/trials/00000/report", {"epoch": 1}, 400, "metrics: must be an object of numbers"),
+        ("/far/trials/00009/should-stop", {}, 404, "far has no trial '00009'"),
+        ("/far/trials/00000/report", {"epoch": 1}, 400, "metrics: Field required"),
         ("/far/trials/00000/report", {"epoch": 1, "metrics": {}}, 400, "did not report 'val_los"),
-        ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}, 400, "epoch: must be a whole"),
-        ("/far/trials/00000/report", {"loss": 1}, 400, "unknown: loss; available: epoch, metrics"),
-        ("/far/trials/00000/complete", {"failure": 1}, 400, "failure: must be text"),
+        ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}, 400, "epoch: Field required"),
+        ("/far/trials/00000/report", {"loss": 1}, 400, "loss: Extra inputs are not permitted"),
+        (
+            "/far/trials/00000/complete",
+            {"failure": 1},
+            400,
+            "failure: Input should",
+        ),
         ("/far/trials/00000/complete", {"failure": "", "kind": "x"}, 400, "unknown kind of fail"),
         ("/far/suggest", {"client": ""}, 400, "client: must be 1 to 200 printable characters"),
-        ("/far/suggest", [], 400, "the body must be a JSON object"),
+        ("/far/suggest", [], 400, "the body: Input should be a valid dictionary"),
         ("/", {**SPEC, "seed": 8}, 409, "experiment 'far' exists, and has another spec"),
         ("/", {"name": "new"}, 400, "search: is required"),
         ("/", {**SPEC, "storage": "/"}, 400, "storage: is the server's own; leave it out"),
@@ -165,15 +160,6 @@ def test_what_cannot_be_is_refused(
         assert message in text
     assert list(read(far.storage / "far")) == before
     assert os.listdir(far.storage) == ["far"]
-
-
-def test_a_body_is_json_of_a_sane_size(far: Server) -> None:
-    assert far.refused("/far/suggest", content=b"{") == (400, "the body: not JSON")
-    large = json.dumps({"client": "x" * MAX_BODY_BYTES}).encode()
-    assert far.refused("/far/suggest", content=large) == (
-        413,
-        "a body may have at most 1,048,576 bytes",
-    )
 
 
 def test_only_experiments_of_the_storage_that_run_elsewhere_are_driven(
@@ -208,26 +194,8 @@ def test_what_is_open_is_let_go_of_at_exit(tmp_path: Path) -> None:
     assert Results(tmp_path / "far").status == "interrupted"
 
 
-def test_what_each_takes_is_described(far: Server) -> None:
-    mounted = Mount(PLACE, routes=routes(str(far.storage)))
-    paths = description([mounted])["paths"]
-    far.post("/far/suggest")
-    for verb in ("suggest", "trials/{trial_id}/report", "trials/{trial_id}/complete"):
-        body = paths[f"{PLACE}/{{name}}/{verb}"]["post"]["requestBody"]
-        known = body["content"]["application/json"]["schema"]["properties"]
-        told = f"unknown: x; available: {', '.join(known)}"
-        place = f"/far/{verb}".format(trial_id="00000")
-        assert far.refused(place, {"x": 1}) == (400, told)
-        assert body["required"] is (verb == "trials/{trial_id}/report")
-        if verb == "suggest":
-            assert known["client"]["maxLength"] == LONGEST_CLIENT
-    asked = paths[f"{PLACE}/{{name}}/trials/{{trial_id}}/should-stop"]
-    assert ("requestBody" in asked["get"], "requestBody" in asked["post"]) == (False, True)
-    assert set(paths[f"{PLACE}/"]["post"]["responses"]) == {"200", "201", "503", "default"}
-
-
-def test_what_each_answers_is_described(far: Server) -> None:
-    document = description([Mount(PLACE, routes=routes(str(far.storage)))])
+def test_every_verb_answers_as_described(far: Server) -> None:
+    document = far.ask("GET", "/api/openapi.json").json()
     report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
     for path, body in [
         ("/", SPEC),
@@ -238,14 +206,34 @@ def test_what_each_answers_is_described(far: Server) -> None:
         ("/far/close", {}),
     ]:
         shown = path.replace("far", "{name}").replace("00000", "{trial_id}")
-        answers = document["paths"][f"{PLACE}{shown}"]["post"]["responses"]
-        schema = answers["200"]["content"]["application/json"]["schema"]
-        Draft202012Validator(schema).validate(far.post(path, body))
+        described = document["paths"][f"{PATH}{shown}"]["post"]
+        assert described.get("requestBody", {}).get("required", False) is (
+            path.endswith(("/", "/report"))
+        )
+        assert {"200", "503", "default"} <= set(described["responses"])
+        schema = described["responses"]["200"]["content"]["application/json"]["schema"]
+        components = {"components": document["components"]}
+        Draft202012Validator({**schema, **components}).validate(far.post(path, body))
 
 
-def test_what_is_no_text_is_answered_as_it_was_asked(far: Server) -> None:
-    status, message = far.refused("/far/suggest", content=b'{"\\ud800": 1}')
-    assert (status, message) == (400, "unknown: \ud800; available: client")
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"{", 400),
+        (b"\xff", 400),
+        (b"[" * 100_000, 400),
+        (b'{"\\ud800": 1}', 400),
+        (b" " * 2**21, 413),
+    ],
+)
+def test_body_that_is_no_sane_json_is_refused(far: Server, content: bytes, status: int) -> None:
+    assert far.refused("/far/suggest", content=content)[0] == status
+
+
+def test_spec_that_is_nested_too_deeply_is_refused(server: Server) -> None:
+    nested = b'{"search": ' + b"[" * 500 + b"]" * 500 + b"}"
+    status, message = server.refused("/", content=nested)
+    assert (status, message) == (400, "the spec is nested deeper than 30 levels")
 
 
 @pytest.fixture
@@ -260,7 +248,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def asked(url: str, body: object) -> tuple[int, str | None, Any]:
     """The status, Retry-After, and what was answered."""
-    answer = httpx.post(url, json=body, timeout=60)
+    answer = httpx.post(url, json=body, timeout=60, headers=BEARER)
     return answer.status_code, answer.headers.get("retry-after"), answer.json()
 
 

@@ -24,8 +24,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.service import server as server_module
-from tuner.service.app import Application
-from tuner.service.live import Live
+from tuner.service.app import Live
 from tuner.service.server import _listening, _Server, check_host, check_pair
 
 
@@ -101,9 +100,9 @@ def test_what_an_end_cuts_short_is_no_error_to_tell(capfd):
         server.handle_exit(signal.SIGTERM, None)
         await asyncio.sleep(60)
 
-    app = Application(Starlette(routes=[Route("/", report)]), Live(None))
-    config = uvicorn.Config(app.asgi, log_level="warning", timeout_graceful_shutdown=0.05)
-    server = _Server(config, app)
+    app = Starlette(routes=[Route("/", report)])
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=0.05)
+    server = _Server(config, Live(None))
     listening = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(listening.getsockname()) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -128,9 +127,9 @@ class Silent:
     """A server, and clients that connect to it and send part of a request's head."""
 
     def __init__(self):
-        app = Application(Starlette(routes=[Route("/", lambda request: Response("x"))]), Live(None))
-        config = uvicorn.Config(app.asgi, http=server_module._Connection, log_level="error")
-        self.server = _Server(config, app)
+        app = Starlette(routes=[Route("/", lambda request: Response("x"))])
+        config = uvicorn.Config(app, http=server_module._Connection, log_level="error")
+        self.server = _Server(config, Live(None))
         self.socket = socket.create_server(("127.0.0.1", 0))
 
     def run(self, story):

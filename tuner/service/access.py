@@ -179,6 +179,8 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
+        # Bodies are JSON, though clients as Python's urllib call them forms
+        MutableHeaders(scope=scope)["content-type"] = "application/json"
         answer = self._answer(scope) or self._app
         await answer(scope, receive, send_guarded)
 

@@ -1,148 +1,154 @@
-"""The JSON endpoints: what `tuner ls`, `show`, `best` and `trials` print with --json, and control.
-
-Each is a function of its request, listed in ENDPOINTS, from which both the routes and their
-description (`tuner.service.openapi`) are made.
-"""
+"""The JSON endpoints: what `tuner ls`, `show`, `best`, `trials` print with --json; control."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
-from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
 
-from tuner.errors import NoUsableTrialError, TunerError, UsageError
+from tuner.errors import (
+    ExperimentError,
+    NameTakenError,
+    NoUsableTrialError,
+    SearchClosedError,
+    TunerError,
+)
 from tuner.experiment import control
 from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, known_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
+from tuner.service import shapes
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.followed import Followed
 from tuner.service.watch import Experiments, UnknownNameError
 
 _BY = "browser"  # who asks for a control, as it is shown
+_RETRY_S = "2"  # after which a client may ask a search that is closed, and opens it again
+
+router = APIRouter(prefix="/api/experiments")
 
 
-class Endpoint(NamedTuple):
-    """A path below /api, its method, what answers it, and what the answer is.
-
-    answer: a schema's name of `tuner.service.openapi`, or a content type. query: name -> what it
-    means; `number` ones are whole numbers from 0 on.
-    """
-
-    path: str
-    run: Callable[[Request], Any]
-    answer: str
-    query: Mapping[str, str] = {}
-    method: str = "GET"
-    body: str = ""
+async def _of_storage(request: Request) -> Experiments:
+    found: Experiments = request.app.state.experiments
+    return found
 
 
-def experiments(request: Request) -> Response:
+def _opened(name: str, all_of_them: Annotated[Experiments, Depends(_of_storage)]) -> Followed:
+    return all_of_them.opened(name)
+
+
+All = Annotated[Experiments, Depends(_of_storage)]
+Opened = Annotated[Followed, Depends(_opened)]
+Where = Annotated[str | None, Query(description="an expression that chooses rows")]
+Sort = Annotated[str | None, Query(description="a column to sort by")]
+Reverse = Annotated[bool, Query(description="the other way round")]
+Wanted = Annotated[control.Control, Body(discriminator="verb")]
+
+
+@router.get("", response_model=list[listing.Listed])
+def experiments(
+    known: All,
+    where: Where = None,
+    tag: str | None = None,
+    strategy: str | None = None,
+    sort: Sort = None,
+    reverse: Reverse = False,
+) -> Response:
     """Every experiment of the storage, oldest first: `tuner ls --json`."""
-    asked = request.query_params
-    found = listing.find(
-        _experiments(request).all(),
-        where=asked.get("where"),
-        tag=asked.get("tag"),
-        strategy=asked.get("strategy"),
-        sort=asked.get("sort"),
-        reverse=_is_set(request, "reverse"),
+    chosen = listing.find(
+        known.all(), where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
     )
-    return Json([one.as_dict() for one in found])
+    return Json([one.as_dict() for one in chosen])
 
 
-def experiment(request: Request) -> Response:
-    """How an experiment stands, and its best trial: `tuner show --json`."""
-    results = _opened(request)
+@router.get("/{name}", response_model=shapes.Shown)
+def experiment(results: Opened) -> Response:
+    """The status of an experiment, and its best trial: `tuner show --json`."""
     with results.lock:
         return Json(shown(results))
 
 
-def best(request: Request) -> Response:
-    """The K best trials, best first: `tuner best --top K --json`."""
-    results, asked = _opened(request), request.query_params
-    top = _number(request, "top", 1)
-    if top < 1:
-        raise UsageError(f"`top` must be at least 1, got {top}")
+@router.get("/{name}/best", response_model=list[shapes.Best])
+def best(
+    results: Opened,
+    top: Annotated[int, Query(ge=1, description="how many")] = 1,
+    metric: str | None = None,
+    mode: str | None = None,
+) -> Response:
+    """The best trials, best first: `tuner best --top K --json`."""
     with results.lock:
-        found = best_json(results, top=top, metric=asked.get("metric"), mode=asked.get("mode"))
-        return Json(found)
+        return Json(best_json(results, top=top, metric=metric, mode=mode))
 
 
-def trials(request: Request) -> Response:
+@router.get("/{name}/trials", response_model=list[shapes.Row])
+def trials(
+    results: Opened,
+    where: Where = None,
+    sort: Sort = None,
+    reverse: Reverse = False,
+    limit: Annotated[int | None, Query(ge=0, description="at most so many")] = None,
+    offset: Annotated[int, Query(ge=0, description="after so many")] = 0,
+) -> Response:
     """A row for each trial: `tuner trials --json`. X-Total-Count says how many match."""
-    results, asked = _opened(request), request.query_params
     with results.lock:
         rows = results.rows()
-        order = arranged(
-            rows,
-            where=asked.get("where"),
-            sort=asked.get("sort"),
-            reverse=_is_set(request, "reverse"),
-        )
-        start = _number(request, "offset", 0)
-        shown = order[start : start + _number(request, "limit", len(order))]
+        order = arranged(rows, where=where, sort=sort, reverse=reverse)
+        shown = order[offset:][:limit]
         total = {"X-Total-Count": str(len(order))}
         return Json([rows[number] for number in shown], headers=total)
 
 
-def trial(request: Request) -> Response:
+@router.get("/{name}/trials/{trial_id}", response_model=shapes.Trial)
+def trial(results: Opened, trial_id: str) -> Response:
     """One trial with its reports: `tuner trials --trial ID --json`."""
-    results = _opened(request)
     with results.lock:
-        return Json(trial_json(results, results.trial(request.path_params["trial_id"])))
+        return Json(trial_json(results, results.trial(trial_id)))
 
 
-def log(request: Request) -> Response:
+@router.get("/{name}/trials/{trial_id}/log", response_class=PlainTextResponse)
+def log(results: Opened, trial_id: str) -> Response:
     """The end of what a trial wrote, as plain text."""
-    results = _opened(request)
     with results.lock:
-        found = results.trial(request.path_params["trial_id"])
+        found = results.trial(trial_id)
     return PlainTextResponse(log_of(results, found))
 
 
-def curves(request: Request) -> Response:
+@router.get("/{name}/curves", response_model=shapes.Curves)
+def curves(results: Opened, metric: str | None = None) -> Response:
     """What the page draws: each trial's best value, the best so far, and some trials' curves."""
-    results = _opened(request)
     with results.lock:
-        return Json(curves_json(results, request.query_params.get("metric")))
+        return Json(curves_json(results, metric))
 
 
-def spec(request: Request) -> Response:
+@router.get("/{name}/spec", response_model=dict[str, Any])
+def spec(results: Opened) -> Response:
     """experiment.json: the resolved spec, and the versions that it ran with."""
-    return Json(_opened(request).document)
+    return Json(results.document)
 
 
-def report(request: Request) -> Response:
+@router.get("/{name}/report", response_class=HTMLResponse)
+def report(request: Request, known: All, name: str) -> Response:
     """The report, as `tuner report` writes it; its scripts run in an origin of their own."""
     reports: Reports = request.app.state.reports
-    folder = _experiments(request).folder(request.path_params["name"])
-    return HTMLResponse(reports.page(folder), headers={"Content-Security-Policy": REPORT_POLICY})
+    page = reports.page(known.folder(name))
+    return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-def controls(request: Request) -> Response:
-    """What was asked of the search, oldest first."""
-    files = _opened(request).files
-    return Json([one.model_dump(mode="json") for one in control.requested(files)])
+@router.get("/{name}/control", response_model=list[control.Request])
+def controls(results: Opened) -> Response:
+    """The controls that were requested of the search, oldest first."""
+    return Json([one.model_dump(mode="json") for one in control.requested(results.files)])
 
 
-async def ask(request: Request) -> Response:
+@router.post("/{name}/control", response_model=dict[str, str], status_code=202)
+def ask(results: Opened, wanted: Wanted) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
-    try:
-        wanted = control.control_of(await request.json())
-    except ValidationError as error:
-        raise UsageError(_told(error)) from None
-    except (ValueError, RecursionError, TypeError) as error:
-        raise UsageError(f"no control: {error}") from None
-    results = await run_in_threadpool(_opened, request)
-    request_id = await run_in_threadpool(control.request, results.files, wanted, by=_BY)
+    request_id = control.request(results.files, wanted, by=_BY)
     return Json({"id": request_id}, status_code=202)
 
 
@@ -153,81 +159,44 @@ def shown(results: Followed) -> dict[str, Any]:
     return {**shown, "test": with_interval(test)} if test else shown
 
 
-_OF = "/api/experiments/{name}"
-_ROWS = {
-    "where": "an expression that chooses rows, as for --where",
-    "sort": "a column to sort by",
-    "reverse": "1: the other way round",
+_STATUSES = {
+    UnknownNameError: 404,
+    NameTakenError: 409,
+    NoUsableTrialError: 409,
+    SearchClosedError: 503,
+    ValueError: 400,
+    ExperimentError: 503,
+    OSError: 503,
 }
-ENDPOINTS = (
-    Endpoint(
-        "/api/experiments",
-        experiments,
-        "Listed[]",
-        {**_ROWS, "tag": "those with this tag", "strategy": "those of this search strategy"},
-    ),
-    Endpoint(_OF, experiment, "Shown"),
-    Endpoint(
-        f"{_OF}/best",
-        best,
-        "Best[]",
-        {"top": "how many", "metric": "by this metric", "mode": "min or max"},
-    ),
-    Endpoint(
-        f"{_OF}/trials",
-        trials,
-        "Row[]",
-        {**_ROWS, "limit": "at most so many", "offset": "after so many"},
-    ),
-    Endpoint(f"{_OF}/trials/{{trial_id}}", trial, "Trial"),
-    Endpoint(f"{_OF}/trials/{{trial_id}}/log", log, "text/plain"),
-    Endpoint(f"{_OF}/curves", curves, "Curves", {"metric": "of the curves"}),
-    Endpoint(f"{_OF}/spec", spec, "Document"),
-    Endpoint(f"{_OF}/report", report, "text/html"),
-    Endpoint(f"{_OF}/control", controls, "Request[]"),
-    Endpoint(f"{_OF}/control", ask, "Asked", method="POST", body="Control"),
-)
 
 
-def routes() -> list[Route]:
-    """A route for each of ENDPOINTS."""
-    return [Route(one.path, one.run, methods=[one.method]) for one in ENDPOINTS]
-
-
-def error_answer(request: Request, error: Exception) -> Response:
-    """What a TunerError, or a storage's OSError, is answered with: its message."""
-    kinds = {UnknownNameError: 404, ValueError: 400, NoUsableTrialError: 409, OSError: 503}
+def _error_answer(request: Request, error: Exception) -> Response:
+    """The message of a TunerError, or of a storage's OSError."""
+    # Below ask-tell this process drives: what fails there is not the request
+    kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
-    return refusal(status, str(error))
+    again = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
+    return refusal(status, str(error), headers=again)
 
 
-ERRORS = {TunerError: error_answer, OSError: error_answer}
+async def _invalid(request: Request, error: Exception) -> Response:
+    """What is wrong with parameters or a body, all in a line."""
+    assert isinstance(error, RequestValidationError)
+    faults = (
+        f"{'.'.join(map(str, fault['loc'][1:])) or 'the body'}: {fault['msg']}"
+        for fault in error.errors()
+    )
+    return refusal(400, "; ".join(faults))
 
 
-def _experiments(request: Request) -> Experiments:
-    found: Experiments = request.app.state.experiments
-    return found
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refusal(error.status_code, str(error.detail), headers=error.headers)
 
 
-def _opened(request: Request) -> Followed:
-    return _experiments(request).opened(request.path_params["name"])
-
-
-def _is_set(request: Request, name: str) -> bool:
-    return request.query_params.get(name, "") not in ("", "0", "false")
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise UsageError(f"`{name}` must be a whole number, got {text!r}")
-    return int(text)
-
-
-def _told(error: ValidationError) -> str:
-    """The first fault of a control, in a line."""
-    fault = error.errors(include_url=False)[0]
-    where = ".".join(map(str, fault["loc"])) or "the control"
-    return f"{where}: {fault['msg']}"
+ERRORS: dict[int | type[Exception], Any] = {
+    TunerError: _error_answer,
+    OSError: _error_answer,
+    RequestValidationError: _invalid,
+    HTTPException: _http_error,
+}

@@ -1,25 +1,27 @@
-"""The application: the page, what it asks for, and what keeps it up to date."""
+"""The application: the page, its endpoints, and the events by which it stays up to date."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any
 
-from starlette.applications import Starlette
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
+from tuner.errors import TunerError
 from tuner.places import default_storage
-from tuner.service import api, ask_tell
-from tuner.service.access import Access, Guard, Json
+from tuner.service import api, ask_tell, shapes
+from tuner.service.access import Access, Guard
 from tuner.service.detail import Reports
-from tuner.service.live import Live
-from tuner.service.openapi import description
 from tuner.service.watch import Experiments
 
 _PAGE = {
@@ -28,46 +30,42 @@ _PAGE = {
     "/page.js": ("page.js", "text/javascript"),
     "/page.svg": ("page.svg", "image/svg+xml"),
 }
+_BEAT_S = 15.0  # between two signs of life: proxies may close a silent connection
 
 
-class Application(NamedTuple):
-    """The ASGI application, and what ends its streams."""
-
-    asgi: Starlette
-    live: Live
-
-
-def application(storage: str | None, access: Access) -> Application:
-    """The server of a storage, for who has `access`."""
+def application(storage: str | None, access: Access) -> FastAPI:
+    """The server of a storage. `state.live` ends its streams."""
     live = Live(Experiments(storage))
-    routes = [
-        *(_file(path, *what) for path, what in _PAGE.items()),
-        *api.routes(),
-        Route("/api/events", live.stream),
-        Mount(ask_tell.PLACE, routes=ask_tell.routes(storage or default_storage())),
-    ]
-    app = Starlette(
-        routes=[*routes, Route("/api/openapi.json", _described(routes))],
-        middleware=[Middleware(Guard, access=access)],
-        exception_handlers=api.ERRORS,
-        lifespan=_looking(live),
-    )
-    app.state.experiments, app.state.reports = live.experiments, Reports()
-    return Application(app, live)
 
-
-def _looking(live: Live) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        looking = asyncio.create_task(live.run())
+    async def looking(app: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(live.run())
         try:
             yield
         finally:
-            looking.cancel()
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await looking
+                await task
 
-    return lifespan
+    app = FastAPI(
+        title="tuner serve",
+        version=version("tuner"),
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        routes=[_file(path, *what) for path, what in _PAGE.items()],
+        middleware=[Middleware(Guard, access=access)],
+        exception_handlers=api.ERRORS,
+        responses={"default": {"model": shapes.Error, "description": "refused"}},
+        lifespan=looking,
+    )
+    app.include_router(api.router)
+    app.include_router(ask_tell.router)
+    app.get("/api/events", response_class=StreamingResponse)(live.stream)
+    app.state.live, app.state.experiments = live, live.experiments
+    app.state.reports = Reports()
+    app.state.searches = ask_tell.Searches(storage or default_storage())
+    return app
 
 
 def _file(path: str, name: str, media_type: str) -> Route:
@@ -79,9 +77,89 @@ def _file(path: str, name: str, media_type: str) -> Route:
     return Route(path, answer)
 
 
-def _described(routes: Sequence[BaseRoute]) -> Callable[[Request], Awaitable[Response]]:
-    async def described(request: Request) -> Response:
-        """This description."""
-        return Json(description(routes))
+class Live:
+    """Looks at `experiments` for as long as someone listens, and wakes whoever does."""
 
-    return described
+    def __init__(self, experiments: Experiments) -> None:
+        self.experiments = experiments
+        self._listeners = 0
+        self._wanted = asyncio.Event()
+        self._changed = asyncio.Condition()
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            before = self.experiments.version
+            is_more = await run_in_threadpool(self.experiments.look)
+            if self.experiments.version != before:
+                await self._wake()
+            if not is_more:
+                await asyncio.sleep(self.experiments.every_s)
+                await self._wanted.wait()
+
+    async def close(self) -> None:
+        """End every stream."""
+        self._is_over = True
+        await self._wake()
+
+    async def stream(self, experiment: str | None = None) -> StreamingResponse:
+        """Server-sent events: `experiments` that changed, and the requested `experiment`.
+
+        Each of `experiments` is as `ls --json` has it; `experiment` is as `show --json` has it, or
+        has an `error` if it cannot be read.
+        """
+        headers = {"X-Accel-Buffering": "no"}
+        events = self._events(experiment)
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+    async def _events(self, name: str | None) -> AsyncIterator[str]:
+        self._listeners += 1
+        self._wanted.set()
+        seen, opened = 0, -1
+        try:
+            while not self._is_over:
+                version = self.experiments.version
+                if version != seen:
+                    yield _event("experiments", self.experiments.since(seen).as_dict())
+                    seen = version
+                if name is not None and seen:
+                    now, stands = await run_in_threadpool(self._shown, name, opened)
+                    if now != opened:
+                        yield _event("experiment", stands)
+                        opened = now
+                if not await self._wait(seen):
+                    yield ": beat\n\n"
+        finally:
+            self._listeners -= 1
+            if not self._listeners:
+                self._wanted.clear()
+
+    def _shown(self, name: str, known: int) -> tuple[int, dict[str, Any]]:
+        """An experiment's version, and unless it is `known`, how it stands."""
+        try:
+            results = self.experiments.opened(name)
+            with results.lock:
+                same = results.version == known
+                return results.version, {} if same else api.shown(results)
+        except (TunerError, OSError) as error:
+            return -2, {"name": name, "error": str(error)}
+
+    async def _wait(self, seen: int) -> bool:
+        """Until there is more than what was `seen`, or for _BEAT_S; whether there is."""
+        async with self._changed:
+            with suppress(TimeoutError):
+                news = self._changed.wait_for(
+                    lambda: self._is_over or self.experiments.version != seen
+                )
+                await asyncio.wait_for(news, _BEAT_S)
+                return True
+        return False
+
+    async def _wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+def _event(kind: str, data: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"

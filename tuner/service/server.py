@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tuner import process
 from tuner.errors import UsageError
 from tuner.service.access import Access, is_loopback, names_of, token_of
-from tuner.service.app import Application, application
+from tuner.service.app import Live, application
 
 _GRACE_S = 2  # for answers that are under way
 _HEAD_S = 10  # for a request's head, from the connection or from the answer before
@@ -74,7 +74,7 @@ def serve(
     _Connection.most = _room_for_connections()
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
-        (app := application(storage, access)).asgi,
+        app := application(storage, access),
         http=_Connection,
         backlog=_ACCEPTED,
         ssl_certfile=cert,
@@ -88,7 +88,7 @@ def serve(
     )
     with suppress(KeyboardInterrupt):  # of a signal before the server takes them
         tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
-        _Server(config, app).run(sockets=[listening])
+        _Server(config, app.state.live).run(sockets=[listening])
 
 
 def _room_for_connections() -> int:
@@ -145,9 +145,9 @@ class _Connection(H11Protocol):
 class _Server(uvicorn.Server):
     """Ends its streams before it waits for answers, and leaves signals that are ignored ignored."""
 
-    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
         super().__init__(config)
-        self._app = app
+        self._live = live
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -163,7 +163,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End; what is cut short by that, as a report that is being made, is no error to tell."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        await self._app.live.close()
+        await self._live.close()
         await super().shutdown(sockets)
 
 
