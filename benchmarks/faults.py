@@ -489,11 +489,11 @@ class Round:
     def _pause_and_go_on(self) -> bool:
         """Ask the search to pause, and soon to go on; whether it could be asked."""
         from tuner.errors import TunerError
-        from tuner.experiment.control import GoOn, Pause, request
+        from tuner.experiment.control import control_of, request
         from tuner.experiment.folder import ExperimentFolder
 
         try:
-            for control in (Pause(), GoOn()):
+            for control in map(control_of, ("pause", "go-on")):
                 request(ExperimentFolder(self.search.folder), control)
                 time.sleep(self._rng.uniform(0, 3))
         except TunerError:  # it has not begun, or is over

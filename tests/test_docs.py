@@ -22,10 +22,11 @@ from tuner.cli.main import cli
 from tuner.cli.serve import serve
 from tuner.errors import FAILURE_KINDS
 from tuner.experiment import files, reading
-from tuner.experiment.control import CONTROLS, requested
+from tuner.experiment.control import requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.remote import lease
+from tuner.experiment.steered import VERBS
 from tuner.reporting import notifier
 from tuner.reporting.reference import part
 from tuner.search import warm_start
@@ -146,7 +147,7 @@ def test_control_page_commands_request_every_verb(running: ExperimentFolder) -> 
     for done in PAGES["control"].run_commands():
         assert "asked; the driver of first has not answered yet" in done.stdout
     controls = [request.control.model_dump(mode="json") for request in requested(running)]
-    assert {each["verb"] for each in controls} == set(CONTROLS)
+    assert {each["verb"] for each in controls} == set(VERBS)
     assert json.dumps(controls[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'
     assert controls[4]["time_budget_s"] == 7200
 
@@ -255,7 +256,7 @@ def test_serve_page_names_endpoints_options_and_verbs() -> None:
     options = {f"--{option.name.replace('_', '-')}" for option in serve.params}
     assert options <= set(re.findall(r"--[\w-]+", text))
     assert '{"verb": "max-concurrent", "max_concurrent": 4}' in text
-    assert "max-concurrent" in CONTROLS
+    assert "max-concurrent" in VERBS
 
 
 def test_training_page_settings_exist_in_code() -> None:

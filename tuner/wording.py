@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SUSPECT = re.compile(r"[^\n\t -~]+")  # control characters are among these
 
 
@@ -77,6 +78,18 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours}h {m:02}m"
     return f"{m}m {s:02}s" if m else f"{s}s"
+
+
+def seconds(text: str) -> float:
+    """The seconds of a duration as one writes it. Raises ValueError for what is none.
+
+    >>> seconds("1h30m")
+    5400.0
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if not parts or "".join(amount + unit for amount, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; write 90, 90s, 10m or 1h30m")
+    return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
 
 
 def moment(seconds: float) -> str:

@@ -10,34 +10,22 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment import control as controls
-from tuner.experiment.control import (
-    Finish,
-    GoOn,
-    MaxConcurrent,
-    NumSamples,
-    Pause,
-    StopTrial,
-    TimeBudget,
-    TryConfig,
-    control_of,
-    request,
-    requested,
-)
+from tuner.experiment.control import Request, control_of, request, requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.objects import Objects
 from tuner.places import ROOT, local
 
 SPACE = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])", "depth": 3}
 ALL = [
-    StopTrial(trial_id="00003"),
-    Pause(),
-    GoOn(),
-    MaxConcurrent(max_concurrent=4),
-    MaxConcurrent(max_concurrent=None),
-    TimeBudget(time_budget_s=7200),
-    NumSamples(num_samples=50),
-    TryConfig(config={"lr": 0.01, "batch_size": 64}),
-    Finish(),
+    control_of("stop-trial", "00003"),
+    control_of("pause"),
+    control_of("go-on"),
+    control_of("max-concurrent", 4),
+    control_of("max-concurrent", None),
+    control_of("time-budget", 7200),
+    control_of("num-samples", 50),
+    control_of("try", {"lr": 0.01, "batch_size": 64}),
+    control_of("finish"),
 ]
 
 
@@ -54,7 +42,8 @@ def driven(tmp_path):
 
 @pytest.mark.parametrize("control", ALL, ids=lambda control: control.verb)
 def test_a_control_is_plain_values_and_back(control):
-    assert control_of(json.loads(control.model_dump_json())) == control
+    plain = {"id": "1", "control": json.loads(control.model_dump_json())}
+    assert Request.model_validate(plain).control == control
 
 
 @pytest.mark.parametrize(
@@ -70,12 +59,13 @@ def test_a_control_is_plain_values_and_back(control):
 )
 def test_what_is_no_control_is_refused(raw):
     with pytest.raises(ValueError, match=r"verb|greater|match|Extra"):
-        control_of(raw)
+        Request.model_validate({"id": "1", "control": raw})
 
 
 def test_requests_are_read_in_the_order_in_which_they_were_made(driven):
     assert requested(driven) == []
-    ids = [request(driven, control, by="ada") for control in (Pause(), NumSamples(num_samples=9))]
+    both = control_of("pause"), control_of("num-samples", 9)
+    ids = [request(driven, control, by="ada") for control in both]
     assert ids == sorted(ids)
     found = requested(driven)
     assert {one.id for one in found} == set(ids)
@@ -89,7 +79,7 @@ def test_requests_are_read_in_the_order_in_which_they_were_made(driven):
 
 def test_of_many_who_ask_each_has_a_request_of_its_own(driven):
     with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda _: request(driven, Pause()), range(32)))
+        ids = list(pool.map(lambda _: request(driven, control_of("pause")), range(32)))
     assert len(set(ids)) == 32
     assert [one.id for one in requested(driven)] == sorted(ids)
 
@@ -108,7 +98,7 @@ def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.kill()
     with pytest.raises(UsageError, match=r"digits has no driver .* go on .* tuner resume digits"):
-        request(ExperimentFolder(writer.folder), Pause())
+        request(ExperimentFolder(writer.folder), control_of("pause"))
     assert not (tmp_path / "digits" / "control").exists()
 
 
@@ -117,10 +107,10 @@ def test_request_of_a_completed_search_does_not_advise_to_go_on(tmp_path):
     writer.end()
     completed = "digits is completed, so nothing .*; `tuner resume digits` shows how"
     with pytest.raises(UsageError, match=completed):
-        request(ExperimentFolder(writer.folder), Pause())
+        request(ExperimentFolder(writer.folder), control_of("pause"))
     Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
     with pytest.raises(UsageError, match=r"far is completed, .* add_samples=N\) adds trials"):
-        request(ExperimentFolder(folder), Pause())
+        request(ExperimentFolder(folder), control_of("pause"))
 
 
 def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_path):
@@ -128,7 +118,7 @@ def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_
     writer.add("experiment_ended", status="completed")
     files = ExperimentFolder(writer.folder)
     with pytest.raises(UsageError, match="digits has just ended, or is about to go on"):
-        request(files, Pause())
+        request(files, control_of("pause"))
     assert requested(files) == []
     writer.journal.close()
 
@@ -136,18 +126,18 @@ def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_
 def test_one_whose_trials_run_elsewhere_is_not_gone_on_with_by_a_resume(tmp_path):
     Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).kill()
     with pytest.raises(UsageError, match=r"far has no driver to be asked; .* `tuner serve`"):
-        request(ExperimentFolder(folder), Pause())
+        request(ExperimentFolder(folder), control_of("pause"))
 
 
 @pytest.mark.parametrize(
     ("control", "message"),
     [
-        (StopTrial(trial_id="00009"), "has no trial '00009' that has started"),
-        (StopTrial(trial_id="00000"), "trial 00000 of digits has ended: it is completed"),
-        (TryConfig(config={"lr": 7}), r"lr: must lie in .*(?s:.)*batch_size: is missing"),
-        (TryConfig(config={"lr": 0.1, "batch_size": 64, "x": 1}), "x: is not in the search space"),
-        (TryConfig(config={"lr": 0.1, "batch_size": 64, "depth": 4}), "depth: is always 3 here"),
-        (TryConfig(config={"lr": 0.6, "batch_size": 64}), "the space forbids it: lr > 0.5"),
+        (control_of("stop-trial", "00009"), "has no trial '00009' that has started"),
+        (control_of("stop-trial", "00000"), "trial 00000 of digits has ended: it is completed"),
+        (control_of("try", {"lr": 7}), r"lr: must lie in .*(?s:.)*batch_size: is missing"),
+        (control_of("try", {"lr": 0.1, "batch_size": 64, "x": 1}), "x: is not in the search space"),
+        (control_of("try", {"lr": 0.1, "batch_size": 64, "depth": 4}), "depth: is always 3 here"),
+        (control_of("try", {"lr": 0.6, "batch_size": 64}), "the space forbids it: lr > 0.5"),
     ],
 )
 def test_what_cannot_work_is_refused(driven, control, message):
@@ -157,7 +147,8 @@ def test_what_cannot_work_is_refused(driven, control, message):
 
 
 def test_what_can_work_is_asked(driven):
-    for control in (StopTrial(trial_id="00001"), TryConfig(config={"lr": 0.1, "batch_size": 64})):
+    config = {"lr": 0.1, "batch_size": 64}
+    for control in (control_of("stop-trial", "00001"), control_of("try", config)):
         request(driven, control)
     assert len(requested(driven)) == 2
 
@@ -165,7 +156,7 @@ def test_what_can_work_is_asked(driven):
 def test_a_search_that_time_alone_ends_keeps_a_time_budget(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60))
     with pytest.raises(UsageError, match="only its time budget ends this search"):
-        request(ExperimentFolder(writer.folder), TimeBudget(time_budget_s=None))
+        request(ExperimentFolder(writer.folder), control_of("time-budget", None))
     writer.journal.close()
 
 
@@ -177,9 +168,9 @@ def test_in_a_bucket_a_request_is_an_object_that_any_machine_reads(tmp_path, mon
     Objects(f"{url}/digits").upload(here.path / "experiment.json", "experiment.json")
     monkeypatch.setattr(ExperimentFolder, "is_driven", True)
     monkeypatch.setattr(ExperimentFolder, "refresh", lambda self: None)
-    asked = request(here, Pause())
+    asked = request(here, control_of("pause"))
     assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{asked}.json"]
     assert not (here.path / "control").exists()
     monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
     [found] = requested(ExperimentFolder(local(url) / "digits"))
-    assert (found.id, found.control) == (asked, Pause())
+    assert (found.id, found.control) == (asked, control_of("pause"))

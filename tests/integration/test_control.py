@@ -11,16 +11,7 @@ import pytest
 from gated import wait_for
 
 from tuner.errors import UsageError
-from tuner.experiment.control import (
-    Finish,
-    GoOn,
-    MaxConcurrent,
-    NumSamples,
-    Pause,
-    StopTrial,
-    TryConfig,
-    request,
-)
+from tuner.experiment.control import control_of, request
 from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED, RESULT, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
@@ -109,9 +100,13 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
     steered.drive()
     first = next(event["trial_id"] for event in steered.events() if event["event"] == RESULT)
     rounds = [
-        [TryConfig(config={"x": 2.5}), StopTrial(trial_id=first), NumSamples(num_samples=TRIALS)],
-        [Pause(), TryConfig(config={"x": 1.5})],
-        [MaxConcurrent(max_concurrent=1), GoOn(), MaxConcurrent(max_concurrent=3)],
+        [
+            control_of("try", {"x": 2.5}),
+            control_of("stop-trial", first),
+            control_of("num-samples", TRIALS),
+        ],
+        [control_of("pause"), control_of("try", {"x": 1.5})],
+        [control_of("max-concurrent", 1), control_of("go-on"), control_of("max-concurrent", 3)],
     ]
     for controls in rounds:
         for control in controls:
@@ -121,7 +116,7 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
         steered.kill()
         steered.drive()
     if steered.is_paused():  # the last driver has done it first
-        steered.ask_and_wait(GoOn())
+        steered.ask_and_wait(control_of("go-on"))
     assert steered.process.wait(180) == 0
 
     answers = steered.answers()
@@ -152,7 +147,7 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
 @pytest.mark.slow
 def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
     steered.drive()
-    steered.ask_and_wait(Pause())
+    steered.ask_and_wait(control_of("pause"))
     wait_for(lambda: not Results(steered.files.path).counts["running"], steered.process)
     ended = [event for event in steered.events() if event["event"] == TRIAL_ENDED]
     assert {event["status"] for event in ended} <= {"interrupted", "completed"}
@@ -166,4 +161,4 @@ def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
     assert results.counts["completed"] == len(results.trials) < SPEC["num_samples"]
     assert results.history.never_started == SPEC["num_samples"] - len(results.trials)
     with pytest.raises(UsageError, match="has no driver to be asked"):
-        request(steered.files, Finish())
+        request(steered.files, control_of("finish"))

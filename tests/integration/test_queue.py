@@ -12,7 +12,7 @@ import real_nodes
 from gated import LIMIT_S, wait_for
 from stores import needs_s3
 
-from tuner.experiment.control import Finish, request
+from tuner.experiment.control import control_of, request
 from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
@@ -203,7 +203,7 @@ def test_two_with_a_ray_each_get_their_share_and_one_that_ends_makes_room_at_onc
         os.kill(searches.driver("first"), signal.SIGKILL)
         wait_for(lambda: searches.queue.ended("second"), runner)
         wait_for(lambda: live()["first"] == 4, runner)
-        request(searches.queue.experiment("first"), Finish())
+        request(searches.queue.experiment("first"), control_of("finish"))
         _, told = runner.communicate(timeout=LIMIT_S)
         assert runner.returncode == 0, told
         assert "the driver of first was killed" in told

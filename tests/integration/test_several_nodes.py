@@ -11,7 +11,7 @@ from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined import head
 from tuner.errors import UsageError
-from tuner.experiment.control import GoOn, NumSamples, Pause, StopTrial, request
+from tuner.experiment.control import control_of, request
 from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
@@ -162,11 +162,11 @@ def test_a_search_is_steered_and_a_resume_goes_on_as_was_asked(cluster, working)
         return Results(files.path).counts["running"]
 
     until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(files.path)), search)
-    ask(StopTrial(trial_id="00000"), Pause())
+    ask(control_of("stop-trial", "00000"), control_of("pause"))
     (working / "open").touch()
     until(lambda: not running(), search)
     (working / "open").unlink()
-    ask(GoOn(), NumSamples(num_samples=4))
+    ask(control_of("go-on"), control_of("num-samples", 4))
     until(lambda: running() == 2, search)
     search.kill()
     search.communicate()

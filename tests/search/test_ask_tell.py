@@ -15,17 +15,7 @@ from commands import call
 from synthetic import Clock
 
 from tuner.errors import JournalError, NameTakenError, NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.control import (
-    Finish,
-    GoOn,
-    MaxConcurrent,
-    NumSamples,
-    Pause,
-    StopTrial,
-    TimeBudget,
-    TryConfig,
-    request,
-)
+from tuner.experiment.control import control_of, request
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import last_event, read
@@ -420,7 +410,7 @@ def steered(tmp_path, monkeypatch):
 
 
 def test_stop_trial_ends_it_with_its_next_call(steered):
-    requests = [steered.ask(StopTrial(trial_id=trial_id)) for trial_id in ("00000", "00001")]
+    requests = [steered.ask(control_of("stop-trial", trial_id)) for trial_id in ("00000", "00001")]
     assert report(steered, 0, 1)  # is still recorded
     assert steered.should_stop("00001")
     ends = [e for e in read(steered.spec.folder) if e["event"] == "trial_ended"]
@@ -430,7 +420,7 @@ def test_stop_trial_ends_it_with_its_next_call(steered):
 
 def test_pause_takes_trials_back_until_go_on(steered, tmp_path):
     report(steered, 0, 1)
-    steered.ask(Pause())
+    steered.ask(control_of("pause"))
     assert report(steered, 0, 2)
     assert steered.trial("00000").status == "interrupted"
     assert steered.suggest() is None
@@ -439,7 +429,7 @@ def test_pause_takes_trials_back_until_go_on(steered, tmp_path):
         assert not other.should_stop("00001")
         assert other.should_stop("00000")
         assert suggested(other) == [("00000", 2)]
-    steered.ask(GoOn())
+    steered.ask(control_of("go-on"))
     assert suggested(steered) == [("00000", 2)]
     assert not report(steered, 0, 2)  # trained again
     assert not report(steered, 0, 3)
@@ -448,20 +438,20 @@ def test_pause_takes_trials_back_until_go_on(steered, tmp_path):
 
 def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
     assert steered.suggest() is None
-    steered.ask(MaxConcurrent(max_concurrent=9))
+    steered.ask(control_of("max-concurrent", 9))
     suggested(steered)
     assert steered.ended
-    steered.ask(TryConfig(config={"lr": 0.25}))
+    steered.ask(control_of("try", {"lr": 0.25}))
     assert not steered.ended
     assert steered.suggest().config == {"lr": 0.25}
     assert steered.ended
-    steered.ask(NumSamples(num_samples=9))
+    steered.ask(control_of("num-samples", 9))
     assert not steered.ended
     with killed(steered.spec.folder, tmp_path / "moved") as other:
         assert (other.spec.num_samples, other.spec.max_concurrent) == (9, 9)
         assert other.trial("00003").config == {"lr": 0.25}
         assert suggested(other, 2) == [("00004", 0), ("00005", 0)]
-    steered.ask(Finish())
+    steered.ask(control_of("finish"))
     assert steered.ended
     for number in range(4):
         train(steered, number, [1.0])
@@ -470,7 +460,7 @@ def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
 
 
 def test_max_concurrent_below_the_running_trials_ends_none(steered, tmp_path):
-    steered.ask(MaxConcurrent(max_concurrent=1))
+    steered.ask(control_of("max-concurrent", 1))
     with killed(steered.spec.folder, tmp_path / "moved") as other:
         assert not other.should_stop("00000")
         assert not other.should_stop("00001")
@@ -479,7 +469,7 @@ def test_max_concurrent_below_the_running_trials_ends_none(steered, tmp_path):
 
 
 def test_time_budget_control_ends_the_search(steered):
-    steered.ask(TimeBudget(time_budget_s=1e-6))
+    steered.ask(control_of("time-budget", 1e-6))
     assert steered.suggest() is None
     assert steered.is_over
 

@@ -3,17 +3,7 @@
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.experiment.control import (
-    Finish,
-    GoOn,
-    MaxConcurrent,
-    NumSamples,
-    Pause,
-    StopTrial,
-    TimeBudget,
-    TryConfig,
-    request,
-)
+from tuner.experiment.control import control_of, request
 from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
@@ -84,7 +74,7 @@ def search(folder):
 
 def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
     one, two = search.start("a")[0], search.start("b")[0]
-    request_id = search.ask(StopTrial(trial_id=one))
+    request_id = search.ask(control_of("stop-trial", one))
     assert search.report(one, 1)
     assert not search.report(two, 1)
     assert search.steering.leaving(one) == ("stopped", request_id)
@@ -93,7 +83,7 @@ def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
 
 def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(search):
     one = search.start("a")[0]
-    request_id = search.ask(Pause())
+    request_id = search.ask(control_of("pause"))
     assert (search.steering.limit(), search.steering.spare()) == (0, 0)
     assert search.source.suggest("b") is None
     assert search.report(one, 1)
@@ -102,7 +92,7 @@ def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(searc
     search.end(one, "interrupted", control=request_id)
     search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
     assert search.source.suggest("c") is None
-    search.ask(GoOn())
+    search.ask(control_of("go-on"))
     assert search.start("d")[0] == one
     assert not search.report(one, 2)
     assert search.steering.spare() is None
@@ -110,15 +100,15 @@ def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(searc
 
 def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
     one = search.start("a")[0]
-    search.ask(Pause())
+    search.ask(control_of("pause"))
     search.report(one, 1)
     search.source.on_trial_complete("a", {})
     search.end(one, "interrupted")
     search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
-    request_id = search.ask(StopTrial(trial_id=one))
+    request_id = search.ask(control_of("stop-trial", one))
     trial = search.history.trials[one]
     assert (trial.status, trial.ended_by) == ("stopped", request_id)
-    search.ask(GoOn())
+    search.ask(control_of("go-on"))
     assert search.start("b")[0] == "00001"
 
 
@@ -126,20 +116,20 @@ def test_as_many_run_as_are_asked_for(search):
     assert search.steering.at_most(8) == 2
     search.start("a"), search.start("b")
     assert search.source.suggest("c") is None
-    search.ask(MaxConcurrent(max_concurrent=3))
+    search.ask(control_of("max-concurrent", 3))
     search.start("c")
-    search.ask(MaxConcurrent(max_concurrent=1))
+    search.ask(control_of("max-concurrent", 1))
     search.source.on_trial_complete("a", {"val_accuracy": 1})
     assert search.source.suggest("d") is None
     assert search.steering.spare() == 0
-    search.ask(MaxConcurrent(max_concurrent=None))
+    search.ask(control_of("max-concurrent", None))
     assert search.steering.limit() == 8
 
 
 def test_no_worker_waits_where_no_trial_is_left_but_for_one_that_is_tried_again(search):
     search.start("a")
     assert search.steering.spare() is None
-    search.ask(NumSamples(num_samples=2))
+    search.ask(control_of("num-samples", 2))
     search.start("b")
     assert search.steering.spare() == 0
     search.queue.retry(Assignment("00001", {"lr": 0.11}))
@@ -147,10 +137,10 @@ def test_no_worker_waits_where_no_trial_is_left_but_for_one_that_is_tried_again(
 
 
 def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
-    search.ask(MaxConcurrent(max_concurrent=8))
+    search.ask(control_of("max-concurrent", 8))
     assert search.start("a")[2] == {"lr": 0.1}
-    search.ask(TryConfig(config={"lr": 0.5}))
-    search.ask(TryConfig(config={"lr": 0.6}))
+    search.ask(control_of("try", {"lr": 0.5}))
+    search.ask(control_of("try", {"lr": 0.6}))
     assert search.start("b") == ("00001", "asked", {"lr": 0.5})
     assert search.start("c") == ("00002", "asked", {"lr": 0.6})
     assert search.start("d") == ("00003", "random", {"lr": 0.11})
@@ -160,19 +150,19 @@ def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
 
 
 def test_the_number_of_trials_goes_up_and_down(search):
-    search.ask(MaxConcurrent(max_concurrent=8))
-    search.ask(NumSamples(num_samples=1))
+    search.ask(control_of("max-concurrent", 8))
+    search.ask(control_of("num-samples", 1))
     search.start("a")
     assert search.source.suggest("b") is None
-    search.ask(NumSamples(num_samples=2))
+    search.ask(control_of("num-samples", 2))
     search.start("b")
     assert search.source.suggest("c") is None
 
 
 def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
     one = search.start("a")[0]
-    search.ask(Pause())
-    search.ask(Finish())
+    search.ask(control_of("pause"))
+    search.ask(control_of("finish"))
     assert not search.report(one, 1)
     assert search.source.suggest("b") is None
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
@@ -181,10 +171,11 @@ def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
 
 def test_what_cannot_be_done_is_refused_in_the_journal(search):
     one = search.start("a")[0]
-    early = request(search.folder, StopTrial(trial_id=one))
+    early = request(search.folder, control_of("stop-trial", one))
     search.end(one, "completed")
     search.hear()
-    for control in (GoOn(), Pause(), Pause(), Finish(), Finish(), TryConfig(config={"lr": 0.5})):
+    verbs = ["go-on", "pause", "pause", "finish", "finish"]
+    for control in (*map(control_of, verbs), control_of("try", {"lr": 0.5})):
         search.ask(control)
     assert search.controls() == [
         ("stop-trial", "the trial has ended"),
@@ -200,8 +191,8 @@ def test_what_cannot_be_done_is_refused_in_the_journal(search):
 
 
 def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder):
-    search.ask(TryConfig(config={"lr": 0.5}))  # journaled, and killed before it is done
-    request(search.folder, TimeBudget(time_budget_s=60))  # and this one before it is journaled
+    search.ask(control_of("try", {"lr": 0.5}))  # journaled, and killed before it is done
+    request(search.folder, control_of("time-budget", 60))  # and this one before it is journaled
     search.writer.kill()
     again = Search(folder, resumed=True)
     assert again.start("a") == ("00000", "asked", {"lr": 0.5})
@@ -219,19 +210,19 @@ def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder
 
 def test_what_is_asked_at_the_very_end_is_refused(search):
     with search.steering.listening():
-        request_id = request(search.folder, Pause())
+        request_id = request(search.folder, control_of("pause"))
     told = {answer.id: answer.refused for answer in search.history.steered.answers}
     assert told == {request_id: "the search has ended"}
 
 
 def test_resumes_and_results_know_the_present_spec(search, folder):
-    search.ask(NumSamples(num_samples=9))
-    search.ask(TimeBudget(time_budget_s=60))
+    search.ask(control_of("num-samples", 9))
+    search.ask(control_of("time-budget", 60))
     assert search.spec.num_samples == 9
     results = Results(folder)
     assert (results.spec.num_samples, results.spec.time_budget_s) == (9, 60)
     assert results.show()["controls"][0]["control"] == {"verb": "num-samples", "num_samples": 9}
-    search.ask(Pause())
+    search.ask(control_of("pause"))
     assert Results(folder).standing == "paused"
     assert Results(folder).show()["paused"] is True
     assert EXPERIMENT_STARTED not in search.history.steered.ids

@@ -56,7 +56,7 @@ def test_description_has_every_endpoint_and_valid_schemas(tmp_path):
     for schema in schemas.values():
         Draft202012Validator.check_schema(schema)
     assert set(re.findall(r"#/components/schemas/(\w+)", str(document))) <= set(schemas)
-    assert {"StopTrial", "Pause", "Finish", "Listed", "Error"} <= set(schemas)
+    assert {"StopTrial", "Try", "Listed", "Error"} <= set(schemas)
 
 
 async def stream(live, experiment=None):

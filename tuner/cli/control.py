@@ -13,6 +13,7 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.experiment.owner import this_user
+from tuner.experiment.steered import VERBS
 
 if TYPE_CHECKING:
     from tuner.experiment.control import Control
@@ -20,20 +21,16 @@ if TYPE_CHECKING:
     from tuner.experiment.steered import Answer
 
 _POLL_S = 0.3
-_VALUES = {  # of each verb, as they are written
-    "stop-trial": "ID",
-    "pause": "",
-    "go-on": "",
-    "max-concurrent": "N|none",
-    "time-budget": "DURATION|none",
-    "num-samples": "N",
-    "try": "KEY=VALUE ...",
-    "finish": "",
-}
+_LISTED = [(f"{verb.name} {verb.written}", verb.does) for verb in VERBS.values()]
+_HELP = "\n".join(
+    ["Steer the search NAME while it runs.\n\n\b\nVERB is one of"]
+    + [f"  {written:<24} {does}" for written, does in _LISTED]
+)
 
 
 @click.command(
     cls=options.Command,
+    help=_HELP,
     section="Search",
     order=4,
     examples=[
@@ -44,7 +41,7 @@ _VALUES = {  # of each verb, as they are written
     ],
 )
 @click.argument("name")
-@click.argument("verb", type=click.Choice(list(_VALUES)), metavar="VERB")
+@click.argument("verb", type=click.Choice(list(VERBS)), metavar="VERB")
 @click.argument("values", nargs=-1, metavar="[VALUE ...]")
 @click.option("--like", metavar="ID", help="For try: take what is not given from this trial.")
 @click.option(
@@ -64,19 +61,7 @@ def control(
     storage: str | None,
     as_json: bool,
 ) -> int:
-    """Steer the search NAME while it runs.
-
-    \b
-    VERB is one of
-      stop-trial ID            end this trial after its current epoch
-      pause                    stop all trials for a while, after their current epochs
-      go-on                    continue after a pause
-      max-concurrent N|none    run at most N trials at a time; none: as many as fit
-      time-budget TIME|none    end the search this long after its start; none: never
-      num-samples N            run N trials in all
-      try KEY=VALUE ...        try this config next, as an additional trial
-      finish                   start no more trials, and end with those that run
-    """
+    """Request a control, and show the answer."""
     from tuner.experiment.control import request
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
@@ -100,32 +85,22 @@ def _control(
     """The control that was written. Raises UsageError for what is none."""
     from pydantic import ValidationError
 
-    from tuner.experiment.control import CONTROLS, TryConfig
+    from tuner.experiment.control import CONTROLS, control_of
     from tuner.settings import faults_of
 
-    model = CONTROLS[verb]
-    fields = [field for field in model.model_fields if field != "verb"]
+    field, written = VERBS[verb].field, VERBS[verb].written
     if verb != "try" and like is not None:
         raise UsageError(f"--like is for try alone, got {verb}")
-    if verb != "try" and len(values) != len(fields):
+    if verb != "try" and len(values) != bool(field):
         got = " ".join(values) or "nothing"
-        raise UsageError(f"{verb} takes {_VALUES[verb] or 'no value'}, got {got}")
+        raise UsageError(f"{verb} takes {written or 'no value'}, got {got}")
+    value: Any = _config(files, values, like) if verb == "try" else "".join(values)
+    if field == "trial_id" and value.isdecimal():
+        value = value.zfill(5)
     try:
-        if verb == "try":
-            return TryConfig(config=_config(files, values, like))
-        given = {field: _value(field, text) for field, text in zip(fields, values, strict=True)}
-        asked: Control = model.model_validate(given)
-        return asked
+        return control_of(verb, None if value == "none" else value)
     except ValidationError as error:
-        raise UsageError("; ".join(map(str, faults_of(error, model)))) from None
-
-
-def _value(field: str, text: str) -> Any:
-    if field == "trial_id":
-        return text.zfill(5) if text.isdecimal() else text
-    if text == "none":
-        return None
-    return options.Duration().convert(text, None, None) if field == "time_budget_s" else text
+        raise UsageError("; ".join(map(str, faults_of(error, CONTROLS[verb])))) from None
 
 
 def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:
@@ -134,7 +109,7 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
 
     known = {} if like is None else Results(files.path).trial(like).config
     if not values and not known:
-        raise UsageError(f"try takes {_VALUES['try']}, or --like ID, got nothing")
+        raise UsageError(f"try takes {VERBS['try'].written}, or --like ID, got nothing")
     return assign(deepcopy(known), assigned(values))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pkgutil
-import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
@@ -12,10 +11,9 @@ from typing import Any, Literal
 import click
 
 from tuner.places import LOCAL
+from tuner.wording import seconds
 
 Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  # in this order
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Command(click.Command):
@@ -60,10 +58,10 @@ class Duration(click.ParamType[float]):
     ) -> float:
         if isinstance(value, int | float):
             return float(value)
-        parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", value)
-        if not parts or "".join(n + u for n, u in parts) != value or ("", "") in parts:
-            self.fail(f"{value!r} is no duration; write 90, 90s, 10m or 1h30m", param, ctx)
-        return sum(float(number) * _UNITS[unit or "s"] for number, unit in parts)
+        try:
+            return seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

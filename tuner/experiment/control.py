@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Container, Mapping
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Container
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import uuid4
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import BeforeValidator, Field, JsonValue, create_model
 
 from tuner.errors import SpecError, UsageError, translate_error
 from tuner.experiment.events import (
@@ -30,12 +32,12 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import last_event
-from tuner.experiment.steered import Answer, answers_of, present
+from tuner.experiment.steered import VERBS, Answer, Verb, answers_of, present
 from tuner.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plain_values import fault_of_values
-from tuner.wording import program
+from tuner.wording import program, seconds
 
 FOLDER = "control"
 
@@ -43,78 +45,57 @@ _NAME = re.compile(rf"{FOLDER}/(\d{{19}}-[0-9a-f]{{8}})\.json")
 _MOST_VALUES = 10_000  # of a request
 
 
-class StopTrial(Settings):
-    """End a trial after the epoch in flight; it counts as stopped."""
+class Control(Settings):
+    """A request of one of VERBS, which has the verb's value in the field that the table names."""
 
-    verb: Literal["stop-trial"] = "stop-trial"
-    trial_id: str = Field(pattern=r"^\d{1,100}$")
+    verb: str
 
-
-class Pause(Settings):
-    """Let the trials that run give up their places after the epoch in flight, and start none."""
-
-    verb: Literal["pause"] = "pause"
+    @property
+    def value(self) -> Any:
+        """The value, or None for a verb without."""
+        return getattr(self, VERBS[self.verb].field, None)
 
 
-class GoOn(Settings):
-    """Go on after a pause, with the trials that had given up their places first."""
-
-    verb: Literal["go-on"] = "go-on"
+def _seconds(value: object) -> object:
+    return seconds(value) if isinstance(value, str) else value
 
 
-class MaxConcurrent(Settings):
-    """Run so many trials at a time; None: as many as fit."""
-
-    verb: Literal["max-concurrent"] = "max-concurrent"
-    max_concurrent: int | None = Field(ge=1, le=MAX_COUNT)
-
-
-class TimeBudget(Settings):
-    """End the search so many seconds after its driver's start; None: not for its time."""
-
-    verb: Literal["time-budget"] = "time-budget"
-    time_budget_s: float | None = Field(gt=0)
-
-
-class NumSamples(Settings):
-    """Try so many configs in all."""
-
-    verb: Literal["num-samples"] = "num-samples"
-    num_samples: int = Field(ge=1, le=MAX_COUNT)
-
-
-class TryConfig(Settings):
-    """Try this config next, in addition to the search's own."""
-
-    verb: Literal["try"] = "try"
-    config: dict[str, JsonValue]
-
-
-class Finish(Settings):
-    """Start no more trials, and end the search once those that have begun have ended."""
-
-    verb: Literal["finish"] = "finish"
-
-
-_Any = StopTrial | Pause | GoOn | MaxConcurrent | TimeBudget | NumSamples | TryConfig | Finish
-Control = Annotated[_Any, Field(discriminator="verb")]
-CONTROLS: dict[str, Any] = {  # verb -> its model
-    model.model_fields["verb"].default: model for model in get_args(_Any)
+_TYPES: dict[str, Any] = {  # field -> the type of its values
+    "trial_id": Annotated[str, Field(pattern=r"^\d{1,100}$")],
+    "max_concurrent": Annotated[int | None, Field(ge=1, le=MAX_COUNT)],
+    "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_seconds)],
+    "num_samples": Annotated[int, Field(ge=1, le=MAX_COUNT)],
+    "config": dict[str, JsonValue],
 }
-_CONTROL: TypeAdapter[Control] = TypeAdapter(Control)
+
+
+def _model(verb: Verb) -> type[Control]:
+    fields: dict[str, Any] = {"verb": (Literal[verb.name], verb.name)}
+    if verb.field:
+        fields[verb.field] = (_TYPES[verb.field], ...)
+    name = verb.name.title().replace("-", "")
+    return create_model(name, __base__=Control, __doc__=verb.does.capitalize(), **fields)
+
+
+CONTROLS = {verb.name: _model(verb) for verb in VERBS.values()}
+if TYPE_CHECKING:
+    AnyControl = Control
+else:
+    AnyControl = Annotated[reduce(or_, CONTROLS.values()), Field(discriminator="verb")]
 
 
 class Request(Settings):
     """A control that was asked for. Ids sort by the time of asking; by: who asked, if known."""
 
     id: str
-    control: Control
+    control: AnyControl
     by: str = ""
 
 
-def control_of(raw: Mapping[str, Any]) -> Control:
-    """The control of plain values, as a request or a journal has them. Raises ValueError."""
-    return _CONTROL.validate_python(raw)
+def control_of(verb: str, value: Any = None) -> Control:
+    """The control of a verb and its value. Raises pydantic's ValidationError, a ValueError."""
+    field = VERBS[verb].field
+    return CONTROLS[verb].model_validate({field: value} if field else {})
 
 
 def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
@@ -130,8 +111,8 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     if (last_event(folder.path) or {}).get("event") == EXPERIMENT_ENDED:  # nobody would answer
         raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
     control = admitted(control, build_spec(present_document(folder)["spec"]))
-    if isinstance(control, StopTrial):
-        _check_runs(folder, control.trial_id)
+    if control.verb == "stop-trial":
+        _check_runs(folder, control.value)
     request_id = f"{time.time_ns():019}-{uuid4().hex[:8]}"
     document = {"control": control.model_dump(mode="json"), "by": by}
     with translate_error(UsageError, f"cannot ask {folder.name}", of=OSError):
@@ -176,19 +157,19 @@ def admitted(control: Control, spec: ExperimentSpec) -> Control:
 
     Raises UsageError, or SpecError with every fault of a config, where it cannot work.
     """
-    if isinstance(control, NumSamples | TryConfig) and spec.confirms:
+    if control.verb in ("num-samples", "try") and spec.confirms:
         raise UsageError(f"a search that retrains leaders takes no {control.verb}")
-    if isinstance(control, TimeBudget) and control.time_budget_s is None and spec.trials is None:
+    if control.verb == "time-budget" and control.value is None and spec.trials is None:
         raise UsageError("only its time budget ends this search: ask for num-samples first")
-    if not isinstance(control, TryConfig):
+    if control.verb != "try":
         return control
     from tuner.spec.space.encoding import config_of
 
     try:
-        config = config_of(spec.search.space, control.config, spec.search.forbid)
+        config = config_of(spec.search.space, control.value, spec.search.forbid)
     except FaultsError as error:
         raise SpecError(error.faults, "the config") from None
-    return TryConfig(config=config)
+    return control_of("try", config)
 
 
 def _why_not_driven(folder: ExperimentFolder) -> str:

@@ -15,21 +15,11 @@ from typing import Any, Protocol
 
 from tuner import process
 from tuner.errors import TunerError
-from tuner.experiment.control import (
-    Control,
-    Finish,
-    GoOn,
-    Pause,
-    Request,
-    StopTrial,
-    TryConfig,
-    admitted,
-    requested,
-)
+from tuner.experiment.control import Control, Request, admitted, requested
 from tuner.experiment.events import CONTROL, INTERRUPTED, RUNNING, STOPPED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.experiment.steered import CHANGES
+from tuner.experiment.steered import VERBS
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.trial_queue import TrialQueue
 from tuner.spec.validation import ValidatedSpec
@@ -148,27 +138,28 @@ class Steering:
     def _why_not(self, control: Control) -> str | None:
         """Why a control has nothing to act on now."""
         steered = self._history.steered
-        if isinstance(control, StopTrial):
-            trial = self._history.trials.get(control.trial_id)
-            if trial is None or trial.status not in (RUNNING, INTERRUPTED):
-                return "the trial has ended" if trial else "there is no such trial"
-        if isinstance(control, Pause) and steered.paused:
-            return "the search is paused already"
-        if isinstance(control, GoOn) and not steered.paused:
-            return "the search is not paused"
-        if isinstance(control, Finish) and steered.finishing:
-            return "the search is ending already"
-        if isinstance(control, TryConfig) and steered.finishing:
-            return "the search is ending, and starts no more trials"
+        match control.verb:
+            case "stop-trial":
+                trial = self._history.trials.get(control.value)
+                if trial is None or trial.status not in (RUNNING, INTERRUPTED):
+                    return "the trial has ended" if trial else "there is no such trial"
+            case "pause" if steered.paused:
+                return "the search is paused already"
+            case "go-on" if not steered.paused:
+                return "the search is not paused"
+            case "finish" if steered.finishing:
+                return "the search is ending already"
+            case "try" if steered.finishing:
+                return "the search is ending, and starts no more trials"
         return None
 
     def _act(self, control: Control) -> None:
         """What the journal alone does not bring about."""
-        field = CHANGES.get(control.verb)
-        changed = {field: getattr(control, field)} if field else {}
+        verb = VERBS[control.verb]
+        changed = {verb.field: control.value} if verb.is_setting else {}
         self._driver.go_on_by(self._driver.spec.model_copy(update=changed))
-        if isinstance(control, StopTrial):
-            self._stop_waiting(control.trial_id)
+        if control.verb == "stop-trial":
+            self._stop_waiting(control.value)
 
     def _stop_waiting(self, trial_id: str) -> None:
         """End a trial that waits for a slot; one that runs ends with its next report."""

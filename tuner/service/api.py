@@ -47,7 +47,7 @@ Opened = Annotated[Followed, Depends(_opened)]
 Where = Annotated[str | None, Query(description="an expression that chooses rows")]
 Sort = Annotated[str | None, Query(description="a column to sort by")]
 Reverse = Annotated[bool, Query(description="the other way round")]
-Wanted = Annotated[control.Control, Body(discriminator="verb")]
+Wanted = Annotated[control.AnyControl, Body(discriminator="verb")]
 
 
 @router.get("", response_model=list[listing.Listed])

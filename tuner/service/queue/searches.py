@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.errors import JournalError, TunerError, UsageError
-from tuner.experiment.control import MaxConcurrent, request
+from tuner.experiment.control import control_of, request
 from tuner.experiment.events import COMPLETED as EXPERIMENT_COMPLETED
 from tuner.experiment.events import EXPERIMENT_ENDED, RUNNING
 from tuner.experiment.events import INTERRUPTED as TRIAL_INTERRUPTED
@@ -143,7 +143,7 @@ class Search:
         if most == asked or (left is not None and left <= most < asked):
             return
         with suppress(TunerError):
-            request(self._folder, MaxConcurrent(max_concurrent=most), by=_BY)
+            request(self._folder, control_of("max-concurrent", most), by=_BY)
             self._asked = most
 
     def end(self) -> None:
