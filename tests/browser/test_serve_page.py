@@ -27,7 +27,7 @@ METRIC = f"m{EVIL}"
 SPACE = {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)", EVIL: "choice(['a', 'b'])"}}
 STRANGERS = (
     "return [...document.querySelectorAll('img, script, b, i, iframe, a')].filter((e) => "
-    "!(e.tagName == 'SCRIPT' && e.getAttribute('src') == '/page.js')"
+    "!(e.tagName == 'SCRIPT' && ['/page.js', '/plotly.js'].includes(e.getAttribute('src')))"
     "&& !(e.tagName == 'A' && e.getAttribute('href').startsWith('#/'))"
     "&& !e.closest('.tile > b, .track > i, .report')).map((e) => e.outerHTML)"
 )
@@ -83,6 +83,11 @@ def url(storage, hostile, steered):
     process.communicate(timeout=60)
 
 
+def own_errors(browser):
+    """The console's errors, but for the styles of plotly.js for maps, which the policy refuses."""
+    return [e for e in browser.script_errors() if "/plotly.js" not in e]
+
+
 class Page:
     """The page in one window."""
 
@@ -129,7 +134,7 @@ class Page:
         """Whether nothing that came from an experiment has become more than text."""
         assert self.ask("return window.hacked") is None
         assert self.ask(STRANGERS) == []
-        assert self.browser.script_errors() == []
+        assert own_errors(self.browser) == []
         return True
 
 
@@ -170,7 +175,7 @@ def test_hostile_names_stay_text_wherever_they_are_shown(page, name):
     page.go(name)
     page.wait(lambda: len(page.texts(".trials tbody tr")) == 3)
     page.wait(lambda: METRIC in page.texts(".tile span"))
-    page.wait(lambda: page.texts("path.curve") and page.texts("circle.dot"))
+    page.wait(lambda: page.texts(".chart .lines path") and page.texts(".chart .point"))
     page.wait(lambda: page.texts(".changes li"))
     assert EVIL in page.text()
     [changed] = page.texts(".changes li")
@@ -209,7 +214,7 @@ def silenced(page):
 
 
 def test_page_of_an_experiment_says_that_it_is_loading(silenced):
-    silenced.wait(lambda: silenced.texts(".plot text") == ["loading …"] * 2)
+    silenced.wait(lambda: silenced.texts(".plot .chart") == ["loading …"] * 2)
     assert silenced.texts(".tile > :last-child") == ["loading …"] * 4
     assert silenced.texts(".trials .count") == ["loading …"]
     silenced.browser.screenshot("serve-loading.png")
@@ -226,11 +231,11 @@ def test_the_verbs_are_asked_for_and_the_hard_ones_confirmed(page, steered):
     page.wait(lambda: asked() == [{"verb": "pause"}])
     page.click('.steer [data-verb="finish"]')
     page.click("dialog button[type=button]")
-    assert page.texts("dialog") == []
+    page.wait(lambda: page.texts("dialog") == [])
     page.click('.steer [data-verb="max-concurrent"]')
-    page.type("dialog input", "none")
+    page.type("dialog input", "many")
     page.click("dialog [data-agree]")
-    assert "write a whole number" in page.texts("dialog .wrong")[0]
+    page.wait(lambda: "max_concurrent: Input should be" in page.texts("dialog .wrong")[0])
     page.type("dialog input", "3")
     page.click("dialog [data-agree]")
     page.wait(lambda: asked()[1:] == [{"verb": "max-concurrent", "max_concurrent": 3}])
@@ -305,4 +310,4 @@ def test_without_the_token_it_says_where_it_is(browser, url):
     browser.driver.get(url.partition("?")[0])
     text = "return document.body.textContent"
     browser.wait(lambda: "needs the token" in browser.driver.execute_script(text))
-    assert len(browser.script_errors()) <= 1  # the browser tells of the answer, 401
+    assert len(own_errors(browser)) <= 1  # the browser tells of the answer, 401

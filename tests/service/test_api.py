@@ -107,7 +107,8 @@ def test_a_control_is_asked_for_as_the_command_line_does(tmp_path, running):
     assert (asked.id, asked.control.verb, asked.by) == (
         answer.json()["id"], "stop-trial", "browser",
     )  # fmt: skip
-    assert served.get("running", "control").json() == [asked.model_dump(mode="json")]
+    shown = {**asked.model_dump(mode="json"), "text": "stop-trial 00000"}
+    assert served.get("running", "control").json() == [shown]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,14 @@ def test_the_page_is_of_its_files_alone(tmp_path):
     assert not re.search(r"https?://", page.text)  # nothing of another server
 
 
+def test_page_scripts_come_from_this_server(tmp_path):
+    served = Served(tmp_path)
+    assert served.ask("GET", "/verbs.js").text.startswith('export default [{"name": "stop-trial",')
+    plotly = served.ask("GET", "/plotly.js")
+    assert plotly.headers["cache-control"] == "max-age=604800"
+    assert "plotly.js v" in plotly.text[:200]
+
+
 def test_the_script_makes_no_element_from_text(tmp_path):
     script = Served(tmp_path).ask("GET", "/page.js").text
     parsed = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|DOMParser"

@@ -21,6 +21,7 @@ from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, known_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
+from tuner.reporting.experiment_text import control_text
 from tuner.service import shapes
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
@@ -139,10 +140,14 @@ def report(request: Request, known: All, name: str) -> Response:
     return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-@router.get("/{name}/control", response_model=list[control.Request])
+@router.get("/{name}/control", response_model=list[shapes.Requested])
 def controls(results: Opened) -> Response:
-    """The controls that were requested of the search, oldest first."""
-    return Json([one.model_dump(mode="json") for one in control.requested(results.files)])
+    """The controls that were requested of the search, oldest first, with the driver's answers."""
+    known = {one.id: one.model_dump(mode="json") for one in control.requested(results.files)}
+    with results.lock:
+        known |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
+    found = [known[request_id] for request_id in sorted(known)]
+    return Json([{**one, "text": control_text(one["control"])} for one in found])
 
 
 @router.post("/{name}/control", response_model=dict[str, str], status_code=202)
@@ -183,7 +188,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """What is wrong with parameters or a body, all in a line."""
     assert isinstance(error, RequestValidationError)
     faults = (
-        f"{'.'.join(map(str, fault['loc'][1:])) or 'the body'}: {fault['msg']}"
+        f"{'.'.join(map(str, fault['loc'][1:])) or 'the body'}: "
+        + fault["msg"].removeprefix("Value error, ")
         for fault in error.errors()
     )
     return refusal(400, "; ".join(faults))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 from importlib.resources import files
 from typing import Any
 
@@ -14,10 +14,11 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tuner.errors import TunerError
+from tuner.experiment.steered import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell, shapes
 from tuner.service.access import Access, Guard
@@ -30,6 +31,7 @@ _PAGE = {
     "/page.js": ("page.js", "text/javascript"),
     "/page.svg": ("page.svg", "image/svg+xml"),
 }
+_WEEK_S = 7 * 24 * 3600
 _BEAT_S = 15.0  # between two signs of life: proxies may close a silent connection
 
 
@@ -53,7 +55,7 @@ def application(storage: str | None, access: Access) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        routes=[_file(path, *what) for path, what in _PAGE.items()],
+        routes=[*_page()],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers=api.ERRORS,
         responses={"default": {"model": shapes.Error, "description": "refused"}},
@@ -68,13 +70,27 @@ def application(storage: str | None, access: Access) -> FastAPI:
     return app
 
 
-def _file(path: str, name: str, media_type: str) -> Route:
-    content = (files("tuner.service") / "page" / name).read_bytes()
+def _page() -> list[Route]:
+    """What everyone may load: the page, its verbs, and plotly.js as the report has it."""
+    folder = files("tuner.service") / "page"
+    contents = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _PAGE.items()}
+    verbs = json.dumps([verb._asdict() for verb in VERBS.values()])
+    contents["/verbs.js"] = f"export default {verbs};\n".encode(), "text/javascript"
+    routes = [Route(path, _answer(*content)) for path, content in contents.items()]
+    return [*routes, Route("/plotly.js", _plotly)]
 
+
+def _answer(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        return Response(content, media_type=media_type)
+        return Response(content, media_type=kind)
 
-    return Route(path, answer)
+    return answer
+
+
+async def _plotly(request: Request) -> Response:
+    path = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
+    headers = {"Cache-Control": f"max-age={_WEEK_S}"}
+    return FileResponse(str(path), media_type="text/javascript", headers=headers)
 
 
 class Live:

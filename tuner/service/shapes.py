@@ -27,13 +27,14 @@ class Best(BaseModel):
     shown: Literal["searched", "confirmed"]
 
 
-class Answer(BaseModel):
-    """A control as the driver has answered it."""
+class Requested(BaseModel):
+    """A control that was requested, in words as `text`; time and refused: the driver's answer."""
 
     id: str
-    time: float
     control: dict[str, Any]
     by: str = ""
+    text: str = ""
+    time: float | None = None
     refused: str = ""
 
 
@@ -57,7 +58,7 @@ class Shown(BaseModel):
     confirmed: dict[str, Any] = {}
     validation: dict[str, Any] = {}
     test: dict[str, Any] = {}
-    controls: list[Answer] = []
+    controls: list[Requested] = []
     paused: bool = False
     changes: list[Change] = []
 

@@ -1,6 +1,9 @@
 // The page of `tuner serve`. What comes from an experiment reaches the page as text alone: every
-// element is made by `h` or `svg`, and nothing is ever parsed as HTML.
+// element is made by `h`, and nothing is ever parsed as HTML.
 
+import VERBS from "/verbs.js";
+
+const STOP = VERBS.find((verb) => verb.field === "trial_id");
 const STATUSES = ["running", "completed", "interrupted", "failed", "damaged"];
 const ROWS = 100; // trials that are shown at a time
 const LOADING = "loading …";
@@ -22,7 +25,8 @@ const state = {
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const clean = (value) => String(value).replace(UNSEEN, "\ufffd");
 
-function fill(element, properties, children) {
+function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== null && value !== undefined && value !== false)
@@ -33,10 +37,6 @@ function fill(element, properties, children) {
       element.append(child instanceof Node ? child : clean(child));
   return element;
 }
-const h = (tag, properties = {}, ...children) =>
-  fill(document.createElement(tag), properties, children);
-const svg = (tag, properties = {}, ...children) =>
-  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
 const $ = (selector) => document.querySelector(selector);
 
 // ---------------------------------------------------------------- words
@@ -65,21 +65,9 @@ function duration(seconds) {
   return minutes ? `${minutes}m ${two(rest)}s` : `${rest}s`;
 }
 
-function seconds(text) {
-  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)([smhd]?)/g)];
-  if (!parts.length || parts.map((part) => part[0]).join("") !== text)
-    throw new Error("write 90, 90s, 10m or 1h30m");
-  const units = { "": 1, s: 1, m: 60, h: 3600, d: 86400 };
-  return parts.reduce((sum, [, amount, unit]) => sum + amount * units[unit], 0);
-}
-
-function moment(time) {
-  if (!time) return "";
-  const at = new Date(time * 1000);
-  const two = (n) => String(n).padStart(2, "0");
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
-}
+// As 2026-11-25 13:05, which is how Sweden writes it
+const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "short" });
+const moment = (time) => (time ? MOMENT.format(time * 1000) : "");
 
 const amount = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const EARLY = { time_budget: "out of time", target: "target reached", patience: "no more progress" };
@@ -330,66 +318,24 @@ const list = {
 
 // ---------------------------------------------------------------- plots
 
-// A value beside an axis, in few characters
-const onAxis = (value) => (Math.abs(value) >= 1e6 ? value.toExponential() : number(value));
-
-const MARGIN = { left: 56, right: 10, top: 10, bottom: 24 };
-
-// The values that a plot spans: all, but for a few that lie far off, which stand at its edge
-function spanOf(values) {
-  if (!values.length) return [0, 1];
-  const sorted = Float64Array.from(values).sort();
-  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
-  let [low, high] = [sorted[0], sorted[sorted.length - 1]];
-  const usual = at(0.9) - at(0.1);
-  if (sorted.length > 9 && usual > 0 && high - low > 8 * usual)
-    [low, high] = [Math.max(low, at(0.1) - 2 * usual), Math.min(high, at(0.9) + 2 * usual)];
-  if (low === high) [low, high] = low ? [low - Math.abs(low) / 10, high + Math.abs(low) / 10] : [-1, 1];
-  const rim = (high - low) * 0.04;
-  return [low - rim, high + rim];
-}
-
-function ticksOf(low, high, most) {
-  const rough = (high - low) / most;
-  const base = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * base).find((n) => n >= rough);
-  const ticks = [];
-  for (let n = Math.ceil(low / step); n * step <= high && ticks.length < 20; n++)
-    ticks.push(Number((n * step).toPrecision(12)));
-  return ticks;
-}
-
-// How far up a value stands, from 0 to 1, and which have a line: by powers where values lie far apart
-function scaleOf(values) {
-  const all = values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
-  const isLog = all[0] > 0 && all[1] / all[0] >= 10;
-  const bend = isLog ? Math.log10 : (value) => value;
-  const [low, high] = spanOf(values.map(bend));
-  const up = (value) => Math.min(1, Math.max(0, (bend(value) - low) / (high - low)));
-  if (!isLog) return { up, ticks: ticksOf(low, high, 5) };
-  const powers = ticksOf(Math.floor(low), Math.ceil(high), 8).filter(Number.isInteger);
-  const within = (factors) => powers
-    .flatMap((power) => factors.map((factor) => factor * 10 ** power))
-    .filter((value) => bend(value) >= low && bend(value) <= high);
-  return { up, ticks: high - low < 4 ? within([1, 2, 5]) : within([1]) };
-}
+let library = null;
+const plotly = () => (library ??= new Promise((done) => {
+  document.head.append(h("script", { src: "/plotly.js", onload: done }));
+}));
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const CAN_DRAG = matchMedia("(pointer: fine)").matches; // a finger that drags scrolls the page
 
 class Plot {
   constructor({ title, words, choose = () => {} }) {
     this.words = words; // of the point that is near
     this.choose = choose;
-    this.select = h("select", { "aria-label": `Metric of ${title}` });
-    this.select.hidden = true;
+    this.select = h("select", { "aria-label": `Metric of ${title}`, hidden: true });
     this.told = h("div", { class: "told" });
-    this.svg = svg("svg", { role: "img", "aria-label": title });
+    this.box = h("div", { class: "chart", role: "img", "aria-label": title }, LOADING);
     this.root = h("section", { class: "plot card" },
-      h("header", {}, h("h2", {}, title), this.select), this.svg, this.told);
-    this.svg.addEventListener("pointermove", (event) => this.point(event));
-    this.svg.addEventListener("pointerleave", () => this.leave());
-    this.svg.addEventListener("click", () => this.near && this.choose(this.near.id));
-    this.shape = { lines: [], dots: [] };
-    this.isLoaded = false;
-    new ResizeObserver(() => this.draw()).observe(this.svg);
+      h("header", {}, h("h2", {}, title), this.select), this.box, this.told);
+    new ResizeObserver(() => this.box.layout && this.box.clientWidth && Plotly.Plots.resize(this.box)).observe(this.box);
+    DARK.addEventListener("change", () => this.shape && this.show(this.shape));
   }
 
   metrics(names, current, change) {
@@ -401,99 +347,60 @@ class Plot {
     this.select.onchange = () => change(names[this.select.selectedIndex]);
   }
 
-  // lines: [{id, kind, points, steps}], the last on top; dots: [{id, kind, x, y}]
-  show({ lines = [], dots = [], said = "" }) {
-    this.shape = { lines, dots };
-    this.isLoaded = true;
+  // traces: Plotly's, the last on top; customdata: the trials' ids
+  async show({ traces, said = "" }) {
+    this.shape = { traces, said };
     this.said = said;
-    if (!this.near) this.told.textContent = clean(said);
-    this.draw();
+    if (!this.isNear) this.told.textContent = clean(said);
+    await plotly();
+    const values = traces.flatMap(({ y }) => y).filter(Number.isFinite);
+    if (this.box.layout && !values.length) Plotly.purge(this.box);
+    if (!values.length) return this.box.replaceChildren("nothing reported");
+    if (!this.box.layout) this.box.replaceChildren();
+    const [low, high] = values.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]);
+    const isLog = low > 0 && high / low >= 10;
+    const ends = traces.flatMap(({ x }) => [x[0], x.at(-1)]).filter(Number.isFinite);
+    const isShort = Math.max(...ends) - Math.min(...ends) < 9;
+    const axis = { gridcolor: colour("line"), zeroline: false, fixedrange: !CAN_DRAG };
+    const layout = {
+      margin: { l: 56, r: 10, t: 10, b: 24 }, showlegend: false, hovermode: "closest", hoverdistance: 40,
+      paper_bgcolor: "transparent", plot_bgcolor: "transparent", font: { size: 11, color: colour("faint") },
+      xaxis: { ...axis, showgrid: false, tickformat: "d", nticks: 9, dtick: isShort ? 1 : undefined }, yaxis: { ...axis, type: isLog ? "log" : "linear", nticks: 7 },
+      uirevision: said, // a zoom stays until something else is shown
+    };
+    const drawn = traces.map((trace) => ({ mode: trace.y.length > 1 ? "lines" : "markers", hoverinfo: "none", ...trace }));
+    const isFirst = !this.box.layout;
+    await Plotly.react(this.box, drawn, layout, { displayModeBar: false });
+    if (!isFirst) return;
+    this.box.on("plotly_hover", ({ points: [near] }) => this.near(near));
+    this.box.on("plotly_unhover", () => this.leave());
+    this.box.on("plotly_click", ({ points: [near] }) => this.choose(near.customdata));
   }
 
-  draw() {
-    const { width, height } = this.svg.getBoundingClientRect();
-    if (!width) return;
-    const { lines, dots } = this.shape;
-    const points = [...lines.flatMap((line) => line.points), ...dots.map(({ x, y }) => [x, y])];
-    if (!points.length) {
-      this.places = [];
-      const nothing = { x: width / 2, y: height / 2, "text-anchor": "middle" };
-      this.svg.replaceChildren(svg("text", nothing, this.isLoaded ? "nothing reported" : LOADING));
-      return;
+  near({ x, y, customdata, curveNumber, data }) {
+    this.isNear = true;
+    this.told.textContent = clean(`${this.words({ id: customdata, at: x })}: ${measured(y)}`);
+    if (data.mode === "lines" && !this.lit) {
+      this.lit = [curveNumber, data.line];
+      Plotly.restyle(this.box, { line: { ...data.line, color: colour("ink"), width: 2 } }, [curveNumber]);
     }
-    const xs = points.map(([x]) => x);
-    const [left, right] = [xs.reduce((a, b) => Math.min(a, b)), xs.reduce((a, b) => Math.max(a, b))];
-    const scale = scaleOf(points.map(([, y]) => y));
-    const [wide, tall] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
-    const x = (value) => MARGIN.left + (right > left ? (value - left) / (right - left) : 0.5) * wide;
-    const y = (value) => MARGIN.top + (1 - scale.up(value)) * tall;
-    const parts = [...this.axes({ left, right, ticks: scale.ticks, x, y, width, height })];
-    this.places = [];
-    for (const { id, kind, x: at, y: value } of dots) {
-      parts.push(svg("circle", { class: `dot ${kind}`, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 3 }));
-      this.places.push({ id, at, value, px: x(at), py: y(value) });
-    }
-    for (const line of lines) {
-      parts.push(this.drawn(line, x, y));
-      if (line.id !== undefined)
-        for (const [at, value] of line.points)
-          this.places.push({ id: line.id, at, value, px: x(at), py: y(value) });
-    }
-    this.svg.replaceChildren(...parts);
-  }
-
-  // A line; of a single point a dot
-  drawn(line, x, y) {
-    const own = { class: line.kind, "data-id": line.id };
-    if (line.points.length > 1 || line.steps) return svg("path", { ...own, d: this.path(line, x, y) });
-    const [[at, value]] = line.points;
-    return svg("circle", { ...own, cx: x(at).toFixed(1), cy: y(value).toFixed(1), r: 2 });
-  }
-
-  path({ points, steps, until }, x, y) {
-    let d = "";
-    for (const [n, [at, value]] of points.entries()) {
-      if (n && steps) d += `H${x(at).toFixed(1)}V${y(value).toFixed(1)}`;
-      else d += `${n ? "L" : "M"}${x(at).toFixed(1)},${y(value).toFixed(1)}`;
-    }
-    return until === undefined ? d : `${d}H${x(until).toFixed(1)}`;
-  }
-
-  *axes({ left, right, ticks, x, y, width, height }) {
-    for (const tick of ticks) {
-      yield svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick) });
-      yield svg("text", { x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, onAxis(tick));
-    }
-    const whole = right > left ? ticksOf(left, right, Math.max(2, width / 90)).filter(Number.isInteger) : [left];
-    for (const tick of whole)
-      yield svg("text", { x: x(tick), y: height - 6, "text-anchor": "middle" }, onAxis(tick));
-  }
-
-  point(event) {
-    const box = this.svg.getBoundingClientRect();
-    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
-    let [near, least] = [null, 40 ** 2];
-    for (const place of this.places ?? []) {
-      const far = (place.px - px) ** 2 + (place.py - py) ** 2;
-      if (far < least) [near, least] = [place, far];
-    }
-    this.leave();
-    if (!near) return;
-    this.near = near;
-    this.svg.append(svg("circle", { class: "cursor", cx: near.px, cy: near.py, r: 5 }));
-    for (const curve of this.svg.querySelectorAll(".curve"))
-      curve.classList.toggle("near", curve.dataset.id === String(near.id));
-    this.told.textContent = clean(`${this.words(near)}: ${measured(near.value)}`);
-    this.svg.style.cursor = near.id === null ? "" : "pointer";
   }
 
   leave() {
-    this.near = null;
-    this.svg.querySelector(".cursor")?.remove();
-    for (const curve of this.svg.querySelectorAll(".near")) curve.classList.remove("near");
-    this.told.textContent = clean(this.said ?? "");
-    this.svg.style.cursor = "";
+    this.isNear = false;
+    this.told.textContent = clean(this.said);
+    if (this.lit) Plotly.restyle(this.box, { line: this.lit[1] }, [this.lit[0]]);
+    this.lit = null;
   }
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+
+function curve(points, id, { isBest = false, isRunning = false } = {}) {
+  const [color, width, opacity] = isBest ? ["accent", 2, 1] : isRunning ? ["running", 1.2, 0.6] : ["faint", 1.2, 0.38];
+  const line = { color: colour(color), width };
+  const [x, y] = [points.map(([at]) => at), points.map(([, value]) => value)];
+  return { x, y, customdata: x.map(() => id), line, opacity, marker: { color: line.color, size: 5 } };
 }
 
 // ---------------------------------------------------------------- an experiment
@@ -521,7 +428,7 @@ class Open {
     this.tiles = h("div", { class: "tiles" });
     this.steer = h("section", { class: "card steer", hidden: true });
     this.asked = h("ul", { class: "asked" });
-    this.steer.append(h("h2", {}, "Steer"), ...VERBS.map((verb) => button(verb, this)), this.asked);
+    this.steer.append(h("h2", {}, "Steer"), ...VERBS.filter((verb) => verb !== STOP).map((verb) => button(verb, this)), this.asked);
     this.changes = h("section", { class: "card steer changes", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" }, LOADING);
@@ -593,10 +500,7 @@ class Open {
 
   // What was asked, the last first: done, not done and why, or not answered yet
   drawControls() {
-    const answers = new Map((this.shown?.controls ?? []).map((one) => [one.id, one]));
-    const asked = new Map([...(this.requests ?? []).map((one) => [one.id, one]), ...answers]);
-    const last = [...asked.keys()].sort().reverse().slice(0, 6);
-    this.asked.replaceChildren(...last.map((id) => told(asked.get(id), answers.get(id))));
+    this.asked.replaceChildren(...(this.requests ?? []).slice(-6).reverse().map(told));
     const isPaused = Boolean(this.shown?.paused);
     this.steer.querySelector('[data-verb="pause"]').hidden = isPaused;
     this.steer.querySelector('[data-verb="go-on"]').hidden = !isPaused;
@@ -688,20 +592,23 @@ class Open {
 
   drawPlots() {
     const { metric, mode, metrics, dots, best_so_far, of, curves } = this.drawn;
-    const last = dots.length ? dots.reduce((most, [n]) => Math.max(most, n), 0) : undefined;
+    const kinds = dots.map(([, , kind]) => colour(["completed", "running", "failed"].includes(kind) ? kind : "faint"));
+    const ids = dots.map(([id]) => id);
+    const markers = { x: ids, y: dots.map(([, value]) => value), customdata: ids, mode: "markers", marker: { color: kinds, size: 6, opacity: 0.75 } };
+    const last = best_so_far.at(-1);
+    const steps = last ? [...best_so_far, [Math.max(last[0], ...ids), last[1]]] : [];
+    const best = { ...curve(steps, null, { isBest: true }), line: { color: colour("accent"), width: 2, shape: "hv" }, hoverinfo: "skip" };
     this.byTrial.show({
       said: `${metric}, ${mode === "min" ? "lower" : "higher"} is better; the line is the best so far`,
-      dots: dots.map(([x, y, kind]) => ({ id: x, kind, x, y })),
-      lines: best_so_far.length ? [{ kind: "best", points: best_so_far, steps: true, until: last }] : [],
+      traces: [markers, best],
     });
     const hasBest = best_so_far.length > 0; // whose curve comes first
-    const lines = curves.map(({ trial_id, status: kind, points }, n) => ({
-      id: trial_id, points, kind: `curve ${n || !hasBest ? "" : "first"} ${kind === "running" ? "running" : ""}`,
-    })).filter(({ points }) => points.length);
+    const traces = curves.map(({ trial_id, status: kind, points }, n) =>
+      curve(points, trial_id, { isBest: hasBest && !n, isRunning: kind === "running" }));
     const all = state.experiments.get(this.name)?.counts;
     const some = all && curves.length < trialsOf(all) ? " of the best, the running, the latest" : "";
     const stands = hasBest ? "; the best one stands out" : "";
-    this.curves.show({ said: `${of}${some}${stands}`, lines: lines.reverse() });
+    this.curves.show({ said: `${of}${some}${stands}`, traces: traces.reverse() });
     this.curves.metrics(metrics, of, (name) => { this.metric = name; this.refresh(); });
   }
 
@@ -790,7 +697,7 @@ const drawer = {
     const metrics = [...new Set(found.reports.flatMap((report) => Object.keys(report)))].filter((name) => name !== "epoch");
     const usual = state.experiments.get(state.route.name)?.metric;
     const metric = this.metric ?? (metrics.includes(usual) ? usual : metrics[0]);
-    const stop = button(STOP, state.open, { trial_id: found.trial_id });
+    const stop = button(STOP, state.open, found.trial_id);
     stop.hidden = found.status !== "running";
     this.head.replaceChildren(h("h1", {}, `Trial ${found.trial_id}`), status(found.status),
       h("span", { class: "faint" }, `${amount(found.epochs, "epoch")}, ${duration(found.time)}`),
@@ -798,7 +705,7 @@ const drawer = {
     this.failure.hidden = !found.message;
     this.failure.replaceChildren(h("h2", {}, `Failure: ${found.error}`), h("pre", {}, found.message ?? ""));
     const points = found.reports.filter((report) => metric in report).map((report) => [report.epoch, report[metric]]);
-    this.plot.show({ lines: points.length ? [{ id: null, kind: "curve first", points }] : [], said: metric ?? "" });
+    this.plot.show({ traces: [curve(points, null, { isBest: true })], said: metric ?? "" });
     this.plot.metrics(metrics, metric, (name) => { this.metric = name; this.draw(found, log); });
     this.config.replaceChildren(...flat(found.config).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, number(value))]));
     const isAtEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 20;
@@ -809,113 +716,62 @@ const drawer = {
 
 // ---------------------------------------------------------------- steering
 
-const whole = (text) => {
-  if (!/^[1-9]\d*$/.test(text)) throw new Error("write a whole number from 1 on");
-  return Number(text);
-};
-const STOP = {
-  verb: "stop-trial", title: "Stop", isHard: true,
-  question: (trial) => `Stop trial ${trial.trial_id}?`,
-  says: "It ends after the epoch in flight, and does not go on.",
-};
-const VERBS = [
-  { verb: "pause", title: "Pause" },
-  { verb: "go-on", title: "Go on" },
-  {
-    verb: "max-concurrent", title: "Trials at a time …", question: () => "Trials at a time",
-    says: "Empty: as many as fit.", field: { label: "At most" },
-    read: (text) => ({ max_concurrent: text ? whole(text) : null }),
-  },
-  {
-    verb: "num-samples", title: "Trials in all …", question: () => "Trials in all",
-    says: "How many configs the search tries, those that it has tried included.", field: { label: "Trials" },
-    read: (text) => ({ num_samples: whole(text) }),
-  },
-  {
-    verb: "time-budget", title: "Time budget …", question: () => "Time budget",
-    says: "From the start of its driver on, as 90s, 10m or 1h30m. Empty: without an end.", field: { label: "Time" },
-    read: (text) => ({ time_budget_s: text ? seconds(text) : null }),
-  },
-  {
-    verb: "try", title: "Try a config …", question: () => "Try a config next",
-    says: "In addition to the search's own, as JSON. The best one so far stands here.",
-    field: { label: "Config", isLong: true, value: (open) => JSON.stringify(open.shown?.best?.config ?? {}, null, 2) },
-    read: (text) => ({ config: JSON.parse(text) }),
-  },
-  {
-    verb: "finish", title: "Finish …", isHard: true, question: () => "Finish this search?",
-    says: "No more trials start; it ends once those that run have ended.",
-  },
-];
+function button(verb, open, value) {
+  const asks = verb.is_end || (verb.field && value === undefined);
+  const run = () => (asks ? question(verb, open, value) : steer(open, verb).catch((error) => toast(error.message, "failed")));
+  const title = asks && value === undefined ? `${verb.title} …` : verb.title;
+  return h("button", { class: verb.is_end && "danger", "data-verb": verb.name, onclick: run }, title);
+}
 
-function button(verb, open, fields = {}) {
-  const run = async () => {
-    const more = verb.question ? await question(verb, open, fields) : {};
-    if (more) await steer(open, { verb: verb.verb, ...fields, ...more });
+// A dialog for a value, or for the end of something; it stays while the server refuses
+function question(verb, open, value) {
+  const isConfig = verb.field === "config";
+  const input = verb.field && value === undefined &&
+    h(isConfig ? "textarea" : "input", { "aria-label": verb.title, spellcheck: "false" });
+  if (isConfig) input.value = JSON.stringify(open.shown?.best?.config ?? {}, null, 2);
+  const wrong = h("p", { class: "wrong", role: "alert", hidden: true });
+  const title = value === undefined ? verb.title : `${verb.title} trial ${value}`;
+  const dialog = h("dialog", { "aria-label": title, onclose: () => dialog.remove() });
+  const send = async (event) => {
+    event.preventDefault();
+    try {
+      const text = input && input.value.trim();
+      if (input) value = isConfig ? JSON.parse(text) : text === "none" ? null : text || null;
+      await steer(open, verb, value);
+      dialog.close();
+    } catch (error) {
+      wrong.textContent = clean(error.message);
+      wrong.hidden = false;
+    }
   };
-  return h("button", { class: verb.isHard && "danger", "data-verb": verb.verb, onclick: run }, verb.title);
+  const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const agree = h("button", { class: verb.is_end ? "primary danger" : "primary", "data-agree": true }, verb.title);
+  dialog.append(h("form", { onsubmit: send }, h("h2", {}, title),
+    h("p", {}, `${verb.does[0].toUpperCase()}${verb.does.slice(1)}.`), input || "", wrong, h("div", { class: "buttons" }, cancel, agree)));
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
-// The fields that a person gives in a dialog; null where it is left
-function question(verb, open, fields) {
-  return new Promise((done) => {
-    const { field } = verb;
-    const wrong = h("p", { class: "wrong", role: "alert", hidden: true });
-    const value = field?.value?.(open) ?? "";
-    const input = field && h(field.isLong ? "textarea" : "input", { id: "answer", value: field.isLong ? null : value, spellcheck: "false" });
-    if (field?.isLong) input.value = value;
-    const dialog = h("dialog", { "aria-label": verb.question(fields) });
-    const leave = (answer) => { dialog.close(); dialog.remove(); done(answer); };
-    const send = (event) => {
-      event.preventDefault();
-      try {
-        leave(field ? verb.read(input.value.trim()) : {});
-      } catch (error) {
-        wrong.textContent = clean(error.message);
-        wrong.hidden = false;
-      }
-    };
-    const cancel = h("button", { type: "button", onclick: () => leave(null) }, "Cancel");
-    const agree = h("button", { class: verb.isHard ? "primary danger" : "primary", "data-agree": true }, verb.isHard ? verb.title.replace(" …", "") : "Ask for it");
-    dialog.append(h("form", { onsubmit: send }, h("h2", {}, verb.question(fields)), h("p", {}, verb.says),
-      field && h("label", { for: "answer" }, field.label), input || "", wrong, h("div", { class: "buttons" }, cancel, agree)));
-    dialog.addEventListener("cancel", () => leave(null));
-    document.body.append(dialog);
-    dialog.showModal();
+async function steer(open, verb, value) {
+  const control = { verb: verb.name, ...(verb.field && { [verb.field]: value }) };
+  await ask(pathOf(open.name, "control"), {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(control),
   });
-}
-
-async function steer(open, control) {
-  try {
-    await ask(pathOf(open.name, "control"), {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(control),
-    });
-    toast(`asked for: ${wordsOf(control)}`);
-    open.refresh();
-  } catch (error) {
-    toast(error.message, "failed");
-  }
+  toast(`asked for: ${verb.name}`);
+  open.refresh();
 }
 
 const setting = (value) => (value === null ? "none" : number(value));
-
-function wordsOf({ verb, ...fields }) {
-  const [value] = Object.values(fields);
-  if (value === undefined) return verb;
-  if (verb === "time-budget" && value !== null) return `${verb} ${duration(value)}`;
-  return `${verb} ${setting(value)}`;
-}
 
 function changeOf({ time, after_epochs, was, is }) {
   const made = Object.keys(is).map((key) => `${key} ${setting(was[key])} → ${setting(is[key])}`).join(", ");
   return time === null ? made : `${moment(time)}, after ${amount(after_epochs, "epoch")}: ${made}`;
 }
 
-function told({ control, by }, answer) {
-  const who = by ? `, asked by ${by}` : "";
-  if (!answer) return h("li", { class: "waiting" }, `${wordsOf(control)}${who}: the driver has not answered yet`);
-  const when = `${moment(answer.time)}  ${wordsOf(control)}${who}`;
-  return h("li", { class: answer.refused && "refused" }, answer.refused ? `${when}; not done: ${answer.refused}` : when);
+function told({ text, by, time, refused }) {
+  const what = by ? `${text}, asked by ${by}` : text;
+  if (!time) return h("li", { class: "waiting" }, `${what}: the driver has not answered yet`);
+  return h("li", { class: refused && "refused" }, `${moment(time)}  ${what}${refused ? `; not done: ${refused}` : ""}`);
 }
 
 function toast(text, kind = "") {
