@@ -26,7 +26,7 @@ from tuner.experiment.control import requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.remote import lease
-from tuner.experiment.steered import VERBS
+from tuner.experiment.verbs import VERBS
 from tuner.reporting import notifier
 from tuner.reporting.reference import part
 from tuner.search import warm_start

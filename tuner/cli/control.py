@@ -13,7 +13,7 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
 from tuner.experiment.owner import this_user
-from tuner.experiment.steered import VERBS
+from tuner.experiment.verbs import VERBS
 
 if TYPE_CHECKING:
     from tuner.experiment.control import Control

@@ -32,7 +32,8 @@ from tuner.experiment.events import (
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import last_event
-from tuner.experiment.steered import VERBS, Answer, Verb, answers_of, present
+from tuner.experiment.steered import Answer, answers_of, present
+from tuner.experiment.verbs import VERBS, Verb
 from tuner.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec

@@ -1,6 +1,6 @@
-"""The verbs by which a search is steered, and the fold of its `control` events.
+"""What controls have made of a search: the fold of its `control` events.
 
-Pure, as `history`, which holds the fold: the driver acts by it, a resume continues with it, and
+Pure, as `history`, which holds it: the driver acts by it, a resume continues with it, and
 `show` and the report read it.
 """
 
@@ -11,42 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tuner.experiment.events import CONTROL, Event
+from tuner.experiment.verbs import VERBS
 
-
-class Verb(NamedTuple):
-    """A verb, for the command line, the driver, the endpoints and the page.
-
-    title: of its button. does: what the driver does. field: the value that a request has, or "".
-    written: that value on the command line. is_setting: whether it changes the spec's `field`.
-    is_end: whether it ends something, so that the page asks first.
-    """
-
-    name: str
-    title: str
-    does: str
-    field: str = ""
-    written: str = ""
-    is_setting: bool = False
-    is_end: bool = False
-
-
-_TRIAL = "end this trial after its current epoch"
-_AT_ONCE = "run at most N trials at a time; none: as many as fit"
-_TIME = "end the search this long after its start; none: never"
-_ALL = [
-    Verb("stop-trial", "Stop", _TRIAL, "trial_id", "ID", is_end=True),
-    Verb("pause", "Pause", "stop all trials for a while, after their current epochs"),
-    Verb("go-on", "Go on", "continue after a pause"),
-    Verb("max-concurrent", "Trials at a time", _AT_ONCE, "max_concurrent", "N|none", True),
-    Verb("time-budget", "Time budget", _TIME, "time_budget_s", "TIME|none", True),
-    Verb("num-samples", "Trials in all", "run N trials in all", "num_samples", "N", True),
-    Verb(
-        *("try", "Try a config", "try this config next, as an additional trial"),
-        *("config", "KEY=VALUE ..."),
-    ),
-    Verb("finish", "Finish", "start no more trials, and end with those that run", is_end=True),
-]
-VERBS = {verb.name: verb for verb in _ALL}
 ASKED = "asked"  # the origin of a trial whose config was asked for
 LATEST = "controls"  # in experiment.json: the id of the last control that its spec has taken in
 

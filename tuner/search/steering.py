@@ -19,7 +19,7 @@ from tuner.experiment.control import Control, Request, admitted, requested
 from tuner.experiment.events import CONTROL, INTERRUPTED, RUNNING, STOPPED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
-from tuner.experiment.steered import VERBS
+from tuner.experiment.verbs import VERBS
 from tuner.search.schedulers._stopping import InOrder
 from tuner.search.trial_queue import TrialQueue
 from tuner.spec.validation import ValidatedSpec

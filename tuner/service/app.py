@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tuner.errors import TunerError
-from tuner.experiment.steered import VERBS
+from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell, shapes
 from tuner.service.access import Access, Guard
