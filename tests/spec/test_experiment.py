@@ -137,6 +137,10 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"time_budget_s": 0}, "time_budget_s: must be above 0, got 0"),
         ({"training": {"lr": 1}}, "training.lr: is also searched: set search.space.lr instead"),
         ({"training": {"f": object()}}, "training.f: "),
+        (
+            {"training": {"model_args": {"width": "randint(1, 9)"}}},
+            "training.model_args.width: is a domain: write it in search.space, got 'randint(1, 9)'",
+        ),
         ({"name": "a/b"}, "got 'a/b'"),
         ({"name": ".."}, "got '..'"),
         ({"name": ""}, "got ''"),

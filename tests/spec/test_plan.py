@@ -76,12 +76,16 @@ def test_an_objective_that_takes_the_worst_for_the_best_is_noted():
         assert plan_of(build_spec(SPEC | {"objective": right}), here=True)["notes"] == []
 
 
-def test_warnings_of_list_in_space_says_it_is_constant():
-    spec = build_spec({"search": {"space": {"lr": "uniform(0, 1)", "l1": [1, 2, 4]}}} | SAMPLES)
-    [note] = plan_of(spec, here=True)["notes"]
-    assert note.startswith("search.space.l1 is [1, 2, 4] in every trial")
-    written = spec.replace(search={"space": {"lr": "uniform(0, 1)", "l1": "constant([1, 2, 4])"}})
-    assert plan_of(written, here=True)["notes"] == []
+@pytest.mark.parametrize("value", [[1, 2, 4], "0.1, 1", {"min": 0.1, "max": 1}])
+def test_warnings_of_constant_like_a_domain_says_it_is_constant(value):
+    def notes(l1):
+        space = {"lr": "uniform(0, 1)", "optimizer": {"l1": l1}}
+        return plan_of(build_spec({"search": {"space": space}} | SAMPLES), here=True)["notes"]
+
+    [note] = notes(value)
+    assert note.startswith(f"search.space.optimizer.l1 is {value!r} in every trial")
+    assert notes(f"constant({value!r})") == []
+    assert notes("sgd, adam") == notes({"min": 0.1}) == []
 
 
 def test_a_network_of_the_users_own_has_no_norm_that_is_known():

@@ -19,7 +19,7 @@ class ByValue(str):
     """The text `module:name (by value)`, and the trainable that it stands for."""
 
     def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
-        return super().__new__(cls, text or f"{_module_of(value)}:{_name_of(value)}{_MARK}")
+        return super().__new__(cls, text or _text_of(value))
 
     def __init__(self, value: Any, pickled: bytes | None = None, text: str = "") -> None:
         from tuner import ray_compat
@@ -92,13 +92,8 @@ def _pickled(value: Any) -> bytes:
     return pickled
 
 
-def _module_of(value: Any) -> str:
+def _text_of(value: Any) -> str:
     while isinstance(value, partial):
         value = value.func
-    return str(getattr(value, "__module__", None) or "__main__")
-
-
-def _name_of(value: Any) -> str:
-    while isinstance(value, partial):
-        value = value.func
-    return str(getattr(value, "__name__", None) or type(value).__name__)
+    module = getattr(value, "__module__", None) or "__main__"
+    return f"{module}:{getattr(value, '__name__', None) or type(value).__name__}{_MARK}"

@@ -30,6 +30,7 @@ from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, read_targets
+from tuner.spec.plain_values import flat
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
     LOGS,
@@ -41,6 +42,7 @@ from tuner.spec.sections import (
     Timeouts,
     read_logs,
 )
+from tuner.spec.space.parsing import CALLS, called
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
 from tuner.spec.text import read_mapping
@@ -103,7 +105,7 @@ _Trainable = Annotated[
 
 
 def _constants(raw: object) -> object:
-    """The constants, a network among them that is given itself by its dotted path."""
+    """The constants, with a network that is an object replaced by its dotted path."""
     if isinstance(raw, Mapping) and callable(network := raw.get("model")):
         path = trainable_text(network)
         if isinstance(path, ByValue) or path.startswith("__main__:"):
@@ -193,6 +195,11 @@ class ExperimentSpec(Settings):
             faults.append(
                 Fault(f"training.{name}", f"is also searched: set search.space.{name} instead")
             )
+        faults += [
+            Fault(f"training.{name}", "is a domain: write it in search.space", text)
+            for name, text in flat(self.training, ".").items()
+            if isinstance(text, str) and called(text) in CALLS
+        ]
         if isinstance(self.trainable, Command):
             known = {*self.search.space, *(place.path for place, _ in walk(self.search.space))}
             faults += [fault.under("trainable") for fault in self.trainable.faults(known)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from tuner.spec.command import Command
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import is_rays_class, load_trainable
+from tuner.spec.plain_values import is_number
 from tuner.spec.sections import Objective, Resources, usual_mode
 from tuner.spec.space.domains import Choice, Space, literal
-from tuner.spec.space.spaces import domains_of, walk
+from tuner.spec.space.spaces import domains_of
 from tuner.spec.strategies import GridSettings
 from tuner.spec.validation import Machine
 from tuner.wording import amount_of, duration, shorten
@@ -27,10 +29,12 @@ _NO_GRID = (
     "{samples} trials in all, where Ray Tune alone would run every value so often, {rays} trials. "
     "For every value once: --search grid."
 )
-_LIST = (
+_CONSTANT = (
     "search.space.{name} is {text} in every trial: write choice(...) to search its values, "
     "constant(...) to keep it"
 )
+_RANGE = re.compile(r"[-+.\de]+(\s*,\s*[-+.\de]+)+")  # text such as "0.1, 1"
+_BOUNDS = ({"min", "max"}, {"low", "high"}, {"lower", "upper"})  # of other libraries' domains
 _UNUSED = "the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
 _OTHER_PYTHON = (
     "the command's {name!r} is {path}, and tuner is installed for {ours}: write that one if the "
@@ -86,7 +90,7 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
     return [
         *_of_the_objective(spec.objective),
         *_of_grids(spec),
-        *_of_lists(spec.search.space),
+        *_of_constants(spec.search.space),
         *_of_the_trainable(spec),
         *([*_of_idle_gpus(spec), *_of_another_python(spec)] if here else ()),
     ]
@@ -152,11 +156,18 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
         )
 
 
-def _of_lists(space: Space) -> Iterator[str]:
-    """Lists outside branches that are constants, where other libraries take them for choices."""
-    for at, value in walk(space):
-        if isinstance(value, list) and value and not at.branches:
-            yield _LIST.format(name=at.path, text=shorten(literal(value), 80))
+def _of_constants(space: Space, path: str = "") -> Iterator[str]:
+    """Constants outside branches that other libraries take for domains: lists, texts, mappings."""
+    for name, value in space.items():
+        is_mapping = isinstance(value, Mapping)
+        if (
+            (isinstance(value, list) and value)
+            or (isinstance(value, str) and _RANGE.fullmatch(value))
+            or (is_mapping and any(all(is_number(value.get(b)) for b in pair) for pair in _BOUNDS))
+        ):
+            yield _CONSTANT.format(name=path + name, text=shorten(literal(value), 80))
+        elif is_mapping:
+            yield from _of_constants(value, f"{path}{name}.")
 
 
 def fit(resources: Resources, machine: Machine) -> int:

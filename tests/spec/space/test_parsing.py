@@ -143,7 +143,7 @@ def test_a_sample_function_is_refused_with_what_to_write_in_its_place(written: o
     with pytest.raises(FaultsError, match=r"^lr: sample_from cannot be searched: write the domain"):
         parse_space({"lr": written})
     branch = CALLS["choice"].build(
-        [{"kind": "a", "width": CALLS["randint"].build(1, 9)}, {"kind": "b"}]
+        [{"kind": "a", "width": parse_domain("randint(1, 9)")}, {"kind": "b"}]
     )
     assert isinstance(branch, Choice)
 

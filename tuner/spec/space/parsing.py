@@ -7,93 +7,75 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tuner.errors import Fault, unknown
 from tuner.settings import FaultsError
+from tuner.spec.plain_values import is_number
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
 from tuner.spec.space.hyperopt import from_hyperopt, holds_hyperopt
 
 
 class Call(NamedTuple):
-    """A call that text may use, with Ray's names for its arguments.
-
-    arguments: those from `required` on may be left out. numbers: whether it takes numbers alone.
-    """
+    """A call that text may use. `build` takes the arguments by Ray's names for them."""
 
     arguments: tuple[str, ...]
-    required: int
+    required: int  # the number of arguments that must be given
     meaning: str
     build: Callable[..., Domain]
-    numbers: bool = True
+    numbers: bool = True  # whether it takes numbers alone
 
+
+def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
+    # As in Ray, q = 1 leaves the upper bound exclusive
+    return Numeric(lower, upper, log=log, integer=True, q=None if q == 1 else q)
+
+
+_BOUNDS = ("lower", "upper")
+_STEPS = (*_BOUNDS, "q")
+_QUANTIZED = "the same, of the multiples of `q`"
 
 CALLS = {
-    "uniform": Call(
-        ("lower", "upper"),
-        2,
-        "numbers from `lower` to `upper`, all equally likely",
-        lambda lower, upper: Numeric(lower, upper),
-    ),
-    "quniform": Call(
-        ("lower", "upper", "q"),
-        3,
-        "the same, of the multiples of `q`",
-        lambda lower, upper, q: Numeric(lower, upper, q=q),
-    ),
+    "uniform": Call(_BOUNDS, 2, "numbers from `lower` to `upper`, all equally likely", Numeric),
+    "quniform": Call(_STEPS, 3, _QUANTIZED, Numeric),
     "loguniform": Call(
-        ("lower", "upper"),
+        _BOUNDS,
         2,
         "numbers above 0 whose logarithm is uniform: for learning rates and their like",
-        lambda lower, upper: Numeric(lower, upper, log=True),
+        partial(Numeric, log=True),
     ),
-    "qloguniform": Call(
-        ("lower", "upper", "q"),
-        3,
-        "the same, of the multiples of `q`",
-        lambda lower, upper, q: Numeric(lower, upper, log=True, q=q),
-    ),
+    "qloguniform": Call(_STEPS, 3, _QUANTIZED, partial(Numeric, log=True)),
     "randn": Call(
-        ("mean", "sd"),
-        0,
-        "normally distributed numbers; mean 0 and sd 1 unless given",
-        lambda *given: Normal(*given),
+        ("mean", "sd"), 0, "normally distributed numbers; mean 0 and sd 1 unless given", Normal
     ),
-    "qrandn": Call(
-        ("mean", "sd", "q"),
-        3,
-        "the same, of the multiples of `q`",
-        lambda mean, sd, q: Normal(mean, sd, q),
-    ),
+    "qrandn": Call(("mean", "sd", "q"), 3, _QUANTIZED, Normal),
     "randint": Call(
-        ("lower", "upper"),
-        2,
-        "whole numbers from `lower` on, below `upper`",
-        lambda lower, upper: Numeric(lower, upper, integer=True),
+        _BOUNDS, 2, "whole numbers from `lower` on, below `upper`", partial(Numeric, integer=True)
     ),
     "qrandint": Call(
-        ("lower", "upper", "q"),
+        _STEPS,
         2,
         "multiples of `q` from `lower` to `upper`, which is among them unless `q` is 1",
-        lambda *given: _qrandint(*given),
+        _qrandint,
     ),
     "lograndint": Call(
-        ("lower", "upper"),
+        _BOUNDS,
         2,
         "whole numbers from `lower` on, below `upper`, whose logarithm is uniform",
-        lambda lower, upper: Numeric(lower, upper, log=True, integer=True),
+        partial(Numeric, log=True, integer=True),
     ),
     "qlograndint": Call(
-        ("lower", "upper", "q"),
+        _STEPS,
         3,
         "multiples of `q` from `lower` to `upper`, whose logarithm is uniform",
-        lambda *given: _qrandint(*given, log=True),
+        partial(_qrandint, log=True),
     ),
     "choice": Call(
         ("categories",),
         1,
         "one of a list of values; a mapping among these is a branch with names of its own",
-        lambda values: Choice(_options(values)),
+        lambda categories: Choice(_options(categories)),
         numbers=False,
     ),
     "grid_search": Call(
@@ -187,7 +169,7 @@ def parse_domain(text: str) -> Domain:
 
 
 def from_ray(domain: Any) -> Domain:
-    """The equal of Ray's `domain`; FaultsError where there is none, as for `sample_from`."""
+    """The domain that equals Ray's. Raises FaultsError if there is none, as for `sample_from`."""
     from ray.tune.search import sample
 
     sampler = domain.get_sampler()
@@ -212,7 +194,7 @@ def from_ray(domain: Any) -> Domain:
 
 
 def _parse_value(value: Value) -> Value:
-    if isinstance(value, str) and _called(value) is not None:
+    if isinstance(value, str) and called(value) is not None:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
@@ -226,8 +208,8 @@ def _parse_value(value: Value) -> Value:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _called(text: str) -> str | None:
-    """The name before the bracket, where `text` looks like a call and so must parse as one."""
+def called(text: str) -> str | None:
+    """The name before the bracket if `text` looks like a call, or None."""
     head, bracket, _ = text.strip().partition("(")
     name = head.removeprefix("tune.").strip()
     return name if bracket and name.isidentifier() else None
@@ -238,7 +220,7 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
         raise FaultsError(Fault("", "takes a list of values, as choice([16, 32])", raw))
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
-        value if isinstance(value, str) and _called(value) not in CALLS else _parse_value(value)
+        value if isinstance(value, str) and called(value) not in CALLS else _parse_value(value)
         for value in raw
     )
     for option in options:
@@ -246,11 +228,6 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
             rule = "an option is a value, or a mapping of names to domains"
             raise FaultsError(Fault("", rule, str(option)))
     return options
-
-
-def _qrandint(lower: float, upper: float, q: float = 1, *, log: bool = False) -> Numeric:
-    # As in Ray, q = 1 leaves the upper bound exclusive
-    return Numeric(lower, upper, log=log, integer=True, q=None if q == 1 else q)
 
 
 def _evaluate(node: ast.expr, text: str) -> Value:
@@ -290,9 +267,8 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
         raise FaultsError(Fault("", f"{name} takes one value: write {name}([{listed}])", text))
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
         raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
-    values = [_evaluate(arguments[n], text) for n in names if n in arguments]
-    if takes_numbers:
-        for value in values:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise FaultsError(Fault("", f"{name} takes numbers", value))
-    return build(*values)
+    values = {n: _evaluate(argument, text) for n, argument in arguments.items()}
+    for value in values.values() if takes_numbers else ():
+        if not is_number(value):
+            raise FaultsError(Fault("", f"{name} takes numbers", value))
+    return build(**values)
