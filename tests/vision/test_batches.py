@@ -46,18 +46,6 @@ def test_training_batch_without_augmentation_equals_batch(images):
     assert torch.equal(labels, plain_labels)
 
 
-@pytest.mark.parametrize(
-    "augmentation", [Augmentation(4), Augmentation(flip=True), Augmentation(cutout=8)]
-)
-def test_each_augmentation_changes_training_batches(images, augmentation):
-    epoch = plan(rows=range(20), augmentation=augmentation)
-    changed, plain = (
-        Batcher(images, dtype=torch.float32, augmentation=which).training_batch(epoch, slice(20))[0]
-        for which in (augmentation, Augmentation())
-    )
-    assert not torch.equal(changed, plain)
-
-
 @pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
 def test_at_once_gives_the_same_batches(images, mixed):
     augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)

@@ -77,16 +77,6 @@ def test_freeze_and_norm_bias_lr_apply_to_a_foreign_network():
         learner("Small", freeze=["features"])
 
 
-def test_start_from_of_a_foreign_network_keeps_the_new_head(tmp_path, capsys):
-    given = learner("Plain").model.state_dict()
-    given["head.weight"], given["head.bias"] = torch.zeros(3, 4), torch.zeros(3)
-    torch.save(given, tmp_path / "weights.pt")
-    one = learner("Plain", start_from=str(tmp_path / "weights.pt"), lr=1e-12)
-    one.step()
-    assert capsys.readouterr().out.endswith("new: head.weight, head.bias\n")
-    assert torch.allclose(one.model.conv.weight, given["conv.weight"], atol=1e-9)
-
-
 @pytest.mark.parametrize("settings", [{"precision": "bf16"}, {"dtype": "float64"}])
 def test_foreign_network_trains_in_any_precision(settings):
     assert learner("Small", **settings).step()["train_loss"] > 0

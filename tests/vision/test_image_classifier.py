@@ -48,14 +48,6 @@ class TestResNet20(ClassifierContract):
         return ImageClassifier(config, {**TINY, "model": "resnet20", **AUGMENTED, "seed": seed})
 
 
-class TestSpeedNet(ClassifierContract):
-    def make(self, *, seed=0):
-        config = {"lr": 0.5, "label_smoothing": 0.2, "norm_bias_lr": 8, "optimizer": "sgdw"}
-        recipe = {"flip": True, "alternating_flip": True, "test_time_flip": True, "crop_padding": 2}
-        constants = {**TINY, **recipe, "model": "speednet", "width": 8}
-        return ImageClassifier(config, {**constants, "lr_schedule": "triangular", "seed": seed})
-
-
 def tiny(*, seed=0, **settings):
     return ImageClassifier(settings, {**TINY, "model": "cnn", "width": 4, "seed": seed})
 

@@ -1,7 +1,7 @@
-"""What a model is built from, without the settings of its training.
+"""A model's name and hyperparameters, without the settings of its training.
 
-A blueprint is whole: a default that changes later does not change what it builds. Of a network of
-the user's own it has the name alone, and not the code.
+A blueprint is complete: a default that changes later does not change its model. Of a custom network
+it has only the name, and not the code.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Blueprint(Settings):
-    """A model by its name, all of its own settings, and the images and classes that it is for.
+    """A model by its name, all of its hyperparameters, and its images and classes.
 
-    name: as the setting `model` has it. To check a blueprint imports no network; to build it does.
+    name: as in the setting `model`. Checking a blueprint imports no network; building it does.
     """
 
     name: str
@@ -60,26 +60,26 @@ class Blueprint(Settings):
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model without building it."""
+        """The declaration of the model."""
         return model_info(self.name)
 
     @property
     def code(self) -> str | None:
-        """The dotted path of the user's own code that is imported to build it."""
+        """The dotted path of the user's code that is imported to build it, or None."""
         return self.name if is_own_network(self.name) else None
 
     @property
     def library(self) -> str | None:
-        """The package, of another's, whose network it is."""
+        """The library of the network, or None."""
         package = self.name.partition(":")[0]
         return package if package != self.name and self.code is None else None
 
     def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
-        """The model with these weights in evaluation mode; it can be trained on.
+        """The model with these weights in evaluation mode; it can be trained further.
 
-        It maps x_NCHW, normalised, to logits_NK. A model that ships keeps the weights as they are,
-        and they are all the memory that it takes. Torch's random state stays as it was. Raises
-        RuntimeError where the weights are another model's, and what `initial` raises.
+        It maps x_NCHW, normalised, to logits_NK. A model that ships takes the tensors themselves,
+        without a copy. Torch's random state stays. Raises RuntimeError for another model's weights,
+        and what `initial` raises.
         """
         import torch
 
@@ -88,7 +88,7 @@ class Blueprint(Settings):
                 model = self.initial()
             model.load_state_dict(weights, assign=True)
             return model.eval()
-        # Its constructor may compute with what it makes, and not all of that need be in `weights`
+        # Its constructor may compute with its tensors, and `weights` need not hold all of them
         with torch.random.fork_rng(devices=[]):
             model = self.initial()
         dtype = next((w.dtype for w in weights.values() if w.is_floating_point()), torch.float32)
@@ -98,7 +98,7 @@ class Blueprint(Settings):
     def initial(self) -> nn.Module:
         """The model in float32, its weights drawn from torch's global random number generator.
 
-        Raises SpecError where a network from elsewhere cannot be built.
+        Raises SpecError for a foreign network that cannot be built.
         """
         info = self.info
         settings = dict(info.settings.model_validate(self.settings))
@@ -109,18 +109,18 @@ class Blueprint(Settings):
             return self._materialised(info.build(**shape, image_size=self.image_size, **settings))
         except SpecError:
             raise
-        except Exception as error:  # whatever it raises
+        except Exception as error:  # a foreign network may raise any type
             if is_out_of_memory(error):
                 raise
             rule = f"cannot be built for images of {self.shape} ({message_of(error)})"
             raise self.refused(rule) from error
 
     def refused(self, rule: str) -> SpecError:
-        """The error that says why a network from elsewhere cannot be trained."""
+        """The error for a foreign network that cannot be trained."""
         return SpecError([Fault("model", rule, self.name)], "the image classifier")
 
     def _materialised(self, model: object) -> nn.Module:
-        """The same network, its lazy layers with the shapes that the images give them."""
+        """The same network, its lazy layers initialised by blank images."""
         import torch
         from torch import nn
 
@@ -136,7 +136,7 @@ class Blueprint(Settings):
 def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
     """The blueprint of the model that `settings` train, for their data set's images.
 
-    data: the data set's description, where it is known.
+    data: the data set's description, if known.
     """
     data = data or dataset_info(settings)
     return Blueprint(

@@ -197,14 +197,13 @@ def check_settings(
 ) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 
-    split: stages of the model. files: whether the files that are named must exist, and a network
-    that is named by its dotted path; that is imported. describe: what tells of a data set, None
-    where nothing can.
+    split: stages of the model. files: whether named files and custom networks must exist; the
+    latter are imported. describe: returns the description of a data set, or None.
     """
     settings, faults = parse(ClassifierSettings, values)
     faulty = {fault.key for fault in faults}
     if settings is None:
-        # What is left without the faulty values is checked too, so that all faults show at once
+        # The sound values are checked as well, so that all faults are reported at once
         known = ClassifierSettings.model_fields.keys() - faulty
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
