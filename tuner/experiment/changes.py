@@ -37,20 +37,20 @@ def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
 
     Raises UsageError if they are damaged.
     """
-    kept = document.get(CHANGES, [])
-    if isinstance(kept, list) and all(map(_is_whole, kept)):
-        return [Change(one["was"], one["is"], one["epochs"], one.get("time")) for one in kept]
+    changes = document.get(CHANGES, [])
+    if isinstance(changes, list) and all(map(_is_change, changes)):
+        return [Change(raw["was"], raw["is"], raw["epochs"], raw.get("time")) for raw in changes]
     raise UsageError(f"experiment.json of {name} is damaged: `{CHANGES}`")
 
 
-def _is_whole(one: Any) -> bool:
+def _is_change(raw: Any) -> bool:
     return (
-        isinstance(one, dict)
-        and isinstance(was := one.get("was"), dict)
-        and isinstance(now := one.get("is"), dict)
+        isinstance(raw, dict)
+        and isinstance(was := raw.get("was"), dict)
+        and isinstance(now := raw.get("is"), dict)
         and was.keys() == now.keys()
-        and type(one.get("epochs", "")) in (int, type(None))
-        and ("time" not in one or is_time(one["time"]))
+        and type(raw.get("epochs", "")) in (int, type(None))
+        and ("time" not in raw or is_time(raw["time"]))
     )
 
 

@@ -32,7 +32,7 @@ from tuner.wording import joined, some_of
 AXES = ("trials", "epochs", "seconds")
 RANKED_BY = "epochs"
 
-_TOLD_WHERE_LACKING = ("training.", "search.space.")  # other settings: among those that have them
+_NOTED_IF_MISSING = ("training.", "search.space.")  # other settings: where two have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,8 @@ class Comparison:
         self.notes = tuple(_notes(experiments, entrants))
 
     def difference(self, side: Side) -> Mean | None:
-        """Of a side's values less the first side's, at equal epochs and equal seeds.
-
-        None where the two share no seed. The interval counts in that the first is the best of all.
+        """A side's values less the first side's, at equal epochs and seeds; None without a shared
+        seed. The interval accounts for the choice of the first side as the best.
         """
         return self._differences[self.sides.index(side) - 1]
 
@@ -148,13 +147,13 @@ class Comparison:
     def mean(self, side: Side, axis: str) -> Mean | None:
         """The mean over the seeds of a side's best value at the most that all have spent of `axis`.
 
-        That by which the first side is the first has an interval that counts the choice in.
+        The interval of the first side accounts for its choice, on the axis that ranks the sides.
         """
-        values = [side.values(axis, self.budgets[axis]) for side in (side, *self.sides)]
-        mine, *every = ([value for value in one if value is not None] for one in values)
-        if side is not self.sides[0] or axis != RANKED_BY or not mine:
-            return _mean(mine)
-        return mean_of_best(mine, among=sum(map(bool, every)), sign=self.objective.sign)
+        values = [v for v in side.values(axis, self.budgets[axis]) if v is not None]
+        if side is not self.sides[0] or axis != RANKED_BY or not values:
+            return _mean(values)
+        among = sum(other.at(axis, self.budgets[axis]) is not None for other in self.sides)
+        return mean_of_best(values, among=among, sign=self.objective.sign)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `compare --json` says."""
@@ -219,8 +218,8 @@ def _check(experiments: Sequence[Results]) -> None:
     objectives = [f"{results.metric} ({results.mode})" for results in experiments]
     if len(set(objectives)) > 1:
         pairs = zip(experiments, objectives, strict=True)
-        told = ", ".join(f"{results.name} by {objective}" for results, objective in pairs)
-        raise UsageError(f"experiments can be compared by one objective only, got {told}")
+        names = ", ".join(f"{results.name} by {objective}" for results, objective in pairs)
+        raise UsageError(f"experiments can be compared by one objective only, got {names}")
 
 
 def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
@@ -248,7 +247,7 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
     for path in dict.fromkeys(path for own in facts.values() for path in own):
         holders: dict[str, list[str]] = {}
         for name, own in facts.items():
-            if path in own or path.startswith(_TOLD_WHERE_LACKING):
+            if path in own or path.startswith(_NOTED_IF_MISSING):
                 holders.setdefault(own.get(path, "not there"), []).append(name)
         if len(holders) > 1:
             told = (f"{value} in {joined(names)}" for value, names in holders.items())
