@@ -19,7 +19,7 @@ def tree(top=TunerError):
     return [top, *(kind for below in top.__subclasses__() for kind in tree(below))]
 
 
-def test_the_drawing_shows_every_error():
+def test_docstring_shows_every_error():
     for kind in tree():
         if kind.__module__ == "tuner.errors":
             assert kind.__name__ in errors.__doc__
@@ -42,30 +42,30 @@ def test_exit_codes(name, code):
     assert getattr(errors, name).exit_code == code
 
 
-def test_a_signal_gives_the_shells_code():
+def test_interrupted_search_has_the_shells_exit_code():
     assert InterruptedSearchError("m", 2).exit_code == 130
     assert InterruptedSearchError("m", 15).exit_code == 143
 
 
 @pytest.mark.parametrize("name", ["SpecError", "UsageError", "JournalError", "CheckpointError"])
-def test_wrong_values_are_value_errors(name):
+def test_errors_of_values_are_value_errors(name):
     assert issubclass(getattr(errors, name), ValueError)
 
 
-def test_a_fault_says_key_rule_value_and_choices():
+def test_fault_text_has_key_rule_value_and_choices():
     fault = Fault("a.b", "must be odd", 2, ("1", "3"))
     assert str(fault) == "a.b: must be odd, got 2; available: 1, 3"
     assert str(Fault("a", "is required")) == "a: is required"
 
 
-def test_a_fault_seen_from_outside_has_a_longer_key():
+def test_fault_under_extends_the_key():
     fault = Fault("b", "must be odd", 2, ("1", "3"))
     assert fault.under("a") == Fault("a.b", "must be odd", 2, ("1", "3"))
     assert fault.under("") == fault
     assert Fault("", "is wrong").under("a.b").key == "a.b"
 
 
-def test_a_spec_error_counts_and_lists():
+def test_spec_error_counts_and_lists_faults():
     one, two = Fault("a", "is required"), Fault("b", "must be odd", 2)
     assert str(SpecError([one])) == "the spec has 1 fault:\n  a: is required"
     error = SpecError(iter([one, two]), "x.yaml")
@@ -73,7 +73,7 @@ def test_a_spec_error_counts_and_lists():
     assert error.faults == (one, two)
 
 
-def test_the_nearest_name_is_suggested():
+def test_unknown_suggests_the_nearest_name():
     fault = unknown("k", "search", "gird", ["random", "grid"])
     assert str(fault) == "k: unknown search 'gird' (did you mean 'grid'?); available: grid, random"
 
@@ -87,14 +87,14 @@ def test_the_nearest_name_is_suggested():
         (TimeoutError(), "cannot load: TimeoutError"),
     ],
 )
-def test_an_error_of_others_becomes_ours_with_its_reason(error, told):
+def test_translate_error_keeps_the_reason(error, told):
     with pytest.raises(UsageError) as raised, translate_error(UsageError, "cannot load"):
         raise error
     assert str(raised.value) == told
     assert raised.value.__cause__ is error
 
 
-def test_only_the_errors_that_are_named_are_translated_and_ours_never():
+def test_translate_error_passes_other_errors():
     with pytest.raises(RuntimeError), translate_error(UsageError, "no", of=OSError):
         raise RuntimeError
     with pytest.raises(SpecError), translate_error(UsageError, "no"):
@@ -113,5 +113,5 @@ def test_only_the_errors_that_are_named_are_translated_and_ours_never():
         ("methods", ["a", "seed"], []),
     ],
 )
-def test_nearest_ignores_case_and_dashes_and_takes_a_beginning(name, known, near):
+def test_nearest_matches_case_dashes_and_prefixes(name, known, near):
     assert nearest(name, known, 3) == near

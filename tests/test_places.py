@@ -31,17 +31,17 @@ def root(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("storage", ["results", "./a", "/a/b", "~/x", "C:\\x", "a:b", "s3:/x", ""])
-def test_a_folder_is_no_url(storage):
+def test_is_url_folder_is_false(storage):
     assert not is_url(storage)
     assert not is_url(Path("s3://bucket"))
 
 
-def test_a_url_in_capitals_is_refused():
+def test_is_url_refuses_capitals():
     with pytest.raises(UsageError, match=r"begins in small letters: s3://, got 'S3://b/x'"):
         is_url("S3://b/x")
 
 
-def test_whoever_has_no_place_is_told(monkeypatch, tmp_path):
+def test_check_here_missing_directory_or_home_is_refused(monkeypatch, tmp_path):
     check_here()
     with monkeypatch.context() as patched:
         patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
@@ -53,7 +53,7 @@ def test_whoever_has_no_place_is_told(monkeypatch, tmp_path):
         check_here()
 
 
-def test_a_folder_is_itself(tmp_path):
+def test_local_folder_is_itself(tmp_path):
     assert local(tmp_path) == tmp_path
     assert local("~/x") == Path.home() / "x"
     assert url_of(tmp_path / "x") is None
@@ -63,7 +63,7 @@ def test_a_folder_is_itself(tmp_path):
 
 
 @pytest.mark.parametrize("url", [URL, URL + "/", "gs://b", "file:///a b/%41", "memory://x"])
-def test_a_url_and_what_lies_below_it_come_back_from_its_mirror(url, root):
+def test_url_of_mirror_is_its_url(url, root):
     folder = local(url) / "digits"
     assert folder.is_relative_to(root)
     plain = url.rstrip("/")
@@ -73,24 +73,24 @@ def test_a_url_and_what_lies_below_it_come_back_from_its_mirror(url, root):
     assert local_experiment(f"{plain}/digits") == folder
 
 
-def test_a_path_that_leaves_the_mirror_is_not_of_the_store(root):
+def test_url_of_path_outside_mirror_is_none(root):
     assert url_of(local(URL) / ".." / "..") is None
     assert url_of(root) is None
 
 
-def test_a_link_to_a_mirror_is_the_mirror(tmp_path):
+def test_url_of_follows_links(tmp_path):
     folder = local(URL) / "digits"
     folder.mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder)
     assert url_of(tmp_path / "link") == f"{URL}/digits"
 
 
-def test_a_url_too_long_for_a_folder_is_refused():
+def test_local_too_long_url_is_refused():
     with pytest.raises(UsageError, match="at most 255 characters"):
         local("s3://" + "x" * 300)
 
 
-def test_an_experiment_at_a_url_lies_in_its_mirror(root):
+def test_spec_folder_of_url_is_in_mirror(root):
     spec = build_spec(
         {
             "name": "a",
@@ -105,7 +105,7 @@ def test_an_experiment_at_a_url_lies_in_its_mirror(root):
     assert spec.replace(storage="x").place == str(Path("x/a").resolve())
 
 
-def test_outside_of_a_trial_its_places_are_the_working_directory(tmp_path, monkeypatch):
+def test_trial_dirs_default_to_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert start_dir() == trial_dir() == tmp_path
     monkeypatch.setenv("TUNER_START_DIR", "/start")

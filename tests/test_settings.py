@@ -32,7 +32,7 @@ def faults(**values):
     return [str(fault) for fault in found]
 
 
-def test_what_is_right_is_built():
+def test_parse_valid_values_builds_model():
     made, found = parse(Outer, {"name": "x", "inner": {"size": 3}})
     assert (made.inner.size, found) == (3, [])
 
@@ -43,14 +43,14 @@ class Mixed(Settings):
     either: int | bool = 0
 
 
-def test_true_and_false_are_no_numbers_unless_they_may_be_given():
+def test_parse_bool_for_number_is_refused():
     _, found = parse(Mixed, {"count": True, "flag": True, "either": True})
     assert [str(fault) for fault in found] == ["count: must be a number, got True"]
     assert parse(Mixed, {"count": 1, "flag": True, "either": True})[1] == []
     assert faults(name="x", rate=False) == ["rate: must be a number, got False"]
 
 
-def test_it_is_frozen():
+def test_settings_are_frozen():
     with pytest.raises(ValueError, match="frozen"):
         parse(Outer, {"name": "x"})[0].name = "y"
 
@@ -78,24 +78,24 @@ def test_it_is_frozen():
         ({"name": "x", "inner": {"colour": 3}}, "inner.colour: must be one of the choices, got 3"),
     ],
 )
-def test_a_fault_names_key_rule_value_and_choices(values, fault):
+def test_parse_fault_names_key_rule_value_and_choices(values, fault):
     assert faults(**values)[0].startswith(fault)
 
 
-def test_all_faults_come_at_once():
+def test_parse_reports_all_faults():
     assert len(faults(rate="x", inner={"size": 0, "colour": "x", "more": 1})) == 5
 
 
-def test_a_rule_brings_its_own_faults():
+def test_parse_validator_faults_are_kept():
     assert faults(name="wrong") == ["rate: is too high, got 0.5", "is odd"]
 
 
-def test_keys_stand_under_a_prefix():
+def test_parse_prefix_heads_the_keys():
     _, [fault] = parse(Outer, {}, prefix="search")
     assert fault.key == "search.name"
 
 
-def test_names_are_known_and_each_counts_once():
+def test_known_names_are_unique_and_checked():
     assert known_names("b", ("a", "b"), "letter") == ("b",)
     assert known_names(["b", "a", "b"], ("a", "b"), "letter") == ("b", "a")
     with pytest.raises(FaultsError, match="unknown letter 'c'"):

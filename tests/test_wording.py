@@ -8,7 +8,7 @@ from tuner.wording import config_line, duration, moment, number, printable, shor
 CONFIG = {"lr": 0.03125, "width": 32, "optimizer": "sgd"}
 
 
-def test_numbers_are_short():
+def test_number_is_short():
     assert [number(v) for v in (0.99166, 1e-9, 64, True, None, "a\nb")] == [
         "0.9917",
         "1e-09",
@@ -19,16 +19,16 @@ def test_numbers_are_short():
     ]
 
 
-def test_a_moment_is_told_to_the_minute():
+def test_moment_is_to_the_minute():
     assert moment(datetime(2026, 11, 22, 7, 5, 59).timestamp()) == "2026-11-22 07:05"
 
 
-def test_a_mean_has_its_error_where_there_is_one():
+def test_with_error_shows_error_if_known():
     assert with_error(0.14386, 0.00188) == "0.1439 +- 0.0019"
     assert with_error(0.5, None) == "0.5"
 
 
-def test_durations_have_their_two_largest_units():
+def test_duration_has_two_largest_units():
     assert [duration(s) for s in (-1, 0, 59.6, 3599.6, 90061)] == [
         "0s",
         "0s",
@@ -38,7 +38,7 @@ def test_durations_have_their_two_largest_units():
     ]
 
 
-def test_a_config_is_cut_at_whole_pairs():
+def test_config_line_is_cut_at_whole_pairs():
     assert config_line(CONFIG, 80) == "lr=0.03125 width=32 optimizer=sgd"
     assert config_line(CONFIG, 30) == "lr=0.03125 width=32 ..."
     assert config_line(CONFIG, 5) == "..."
@@ -49,16 +49,16 @@ def test_a_config_is_cut_at_whole_pairs():
     config=st.dictionaries(st.text(), st.floats() | st.text() | st.integers()),
     width=st.integers(0, 100),
 )
-def test_a_config_line_keeps_its_width(config, width):
+def test_config_line_fits_its_width(config, width):
     assert len(config_line(config, width)) <= width
 
 
 @given(text=st.text(), width=st.integers(3, 50))
-def test_shortened_text_is_one_printable_line(text, width):
+def test_shorten_gives_one_printable_line(text, width):
     line = shorten(text, width)
     assert len(line) <= width
     assert line.isprintable()
 
 
-def test_control_characters_do_not_reach_the_terminal():
+def test_printable_replaces_control_characters():
     assert printable("\x1b[31mred\x07\u202e") == " [31mred  "

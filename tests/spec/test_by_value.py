@@ -58,7 +58,7 @@ HERE = __name__
         (tune.with_parameters(train, factor=2), "ray.tune.trainable.util:train (by value)"),
     ],
 )
-def test_what_no_name_leads_to_is_named_and_marked(value: Any, text: str) -> None:
+def test_by_value_local_function_is_marked(value: Any, text: str) -> None:
     spec = build_spec({**MINIMAL, "trainable": value})
     assert isinstance(spec.trainable, ByValue)
     assert (spec.trainable, spec.trainable.value) == (text, value)
@@ -66,11 +66,11 @@ def test_what_no_name_leads_to_is_named_and_marked(value: Any, text: str) -> Non
     assert bare_name(text) in text
 
 
-def test_what_a_name_leads_to_is_only_named() -> None:
+def test_by_value_importable_function_is_named() -> None:
     assert type(build_spec({**MINIMAL, "trainable": train}).trainable) is str
 
 
-def test_the_spec_stays_data() -> None:
+def test_by_value_spec_dumps_plain_values() -> None:
     spec = build_spec({**MINIMAL, "trainable": made(2)})
     for text in (spec.to_json(), spec.to_yaml()):
         again = ExperimentSpec.from_text(text)
@@ -79,33 +79,33 @@ def test_the_spec_stays_data() -> None:
     assert type(spec.model_dump(mode="json")["trainable"]) is str
 
 
-def test_it_stays_with_a_spec_that_is_changed_and_validated() -> None:
+def test_by_value_survives_replace_and_validate() -> None:
     value = made(2)
     spec = build_spec({**MINIMAL, "trainable": value}).replace(seed=3)
     assert validate(spec).trainable.value is value  # type: ignore[attr-defined]
 
 
-def test_it_travels_with_what_it_holds() -> None:
+def test_by_value_pickles_its_closure() -> None:
     sent = ByValue(made(2))
     received = cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(sent))))
     assert received == sent
     assert received.value({"lr": 3}) == 6
 
 
-def test_what_cannot_travel_is_refused() -> None:
+def test_validate_unpicklable_function_is_refused() -> None:
     lock = threading.Lock()
     reason = r"trainable: cannot be sent to the workers \(TypeError: cannot pickle '_thread.lock'"
     with pytest.raises(SpecError, match=reason):
         validate(build_spec({**MINIMAL, "trainable": lambda config: lock.locked()}))
 
 
-def test_by_its_text_alone_it_is_refused_with_the_way_to_give_it() -> None:
+def test_validate_text_by_value_names_the_argument() -> None:
     told = r"trainable: was given by value, .*: give it again, from Python, as trainable=train, got"
     with pytest.raises(SpecError, match=told):
         validate({**MINIMAL, "trainable": "__main__:train (by value)"})
 
 
-def test_an_experiment_of_a_module_may_make_it(tmp_path: Any) -> None:
+def test_by_value_function_of_a_module_is_accepted(tmp_path: Any) -> None:
     (tmp_path / "own_closure.py").write_text(
         "from tuner import ExperimentSpec\n"
         "def make(factor):\n"

@@ -11,7 +11,7 @@ import pytest
 from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode, code_named, file_of, is_standard
 
 
-def test_each_dotted_path_of_a_spec_is_named_and_what_ships_is_not() -> None:
+def test_code_named_lists_all_but_shipped_code() -> None:
     spec = {
         "trainable": "mine.train.Learner",
         "search": {"strategy": "mine.halving"},
@@ -31,17 +31,17 @@ def test_each_dotted_path_of_a_spec_is_named_and_what_ships_is_not() -> None:
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
-def test_a_data_set_that_is_no_function_names_no_code(dataset: object) -> None:
+def test_code_named_ignores_data_folders(dataset: object) -> None:
     assert code_named({"training": {"dataset": dataset}}) == []
 
 
-def test_a_function_that_returns_images_is_code() -> None:
+def test_code_named_lists_dataset_functions() -> None:
     spec = {"trainable": IMAGE_CLASSIFIER, "training": {"dataset": "their.data:load"}}
     assert code_named(spec) == [NamedCode("training.dataset", "their.data:load")]
     assert code_named({"training": None}) == []
 
 
-def test_networks_of_the_users_own_are_code_wherever_a_spec_names_one() -> None:
+def test_code_named_lists_custom_networks() -> None:
     search = {
         "space": {"model": "choice(['cnn', 'a.b:Net', 'timm:resnet18', 'c:D'])"},
         "configs": [{"model": "e:F"}, {"model": "a.b:Net"}, 3],
@@ -78,7 +78,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_its_file_is_found_and_nothing_imported(package: Path) -> None:
+def test_code_file_is_located_without_import(package: Path) -> None:
     assert file_of("a_package.inner.code") == package / "code.py"
     assert file_of("a_package.inner") == package / "__init__.py"
     for nowhere in ("a_package.outer", "a_package.inner.code.x", "nowhere", ""):
@@ -123,7 +123,7 @@ def test_remember_without_writable_home_keeps_nothing(
     assert not code.is_remembered
 
 
-def test_what_python_brings_is_standard_and_a_file_of_that_name_is_not(
+def test_standard_library_differs_from_a_file_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("logging.config", "os", "sys", "builtins", "subprocess", "antigravity"):

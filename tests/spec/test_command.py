@@ -27,7 +27,7 @@ def spec(command: Any, **fields: Any) -> ExperimentSpec:
         ["python", "train.py", "--name", "a b", "--lr", "{lr}"],
     ],
 )
-def test_a_spec_holds_a_command_as_a_list_and_goes_back_to_it(command: Any) -> None:
+def test_command_round_trips_as_a_list(command: Any) -> None:
     built = spec(command)
     plain = {"command": ["python", "train.py", "--name", "a b", "--lr", "{lr}"]}
     assert built.model_dump(mode="json")["trainable"] == plain
@@ -44,7 +44,7 @@ def test_a_spec_holds_a_command_as_a_list_and_goes_back_to_it(command: Any) -> N
         assert list(again.arguments) == plain["command"]
 
 
-def test_numbers_in_a_list_are_text() -> None:
+def test_command_numbers_become_text() -> None:
     trainable = spec(["train", "--epochs", 3]).trainable
     assert isinstance(trainable, Command)
     assert trainable.arguments == ("train", "--epochs", "3")
@@ -61,7 +61,7 @@ def test_numbers_in_a_list_are_text() -> None:
         ({"x": 1}, "trainable: must be a command as text or as a list of arguments"),
     ],
 )
-def test_a_command_that_cannot_work_is_refused(command: Any, fault: str) -> None:
+def test_command_invalid_is_refused(command: Any, fault: str) -> None:
     with pytest.raises(SpecError) as refused:
         spec(command)
     assert fault in str(refused.value)

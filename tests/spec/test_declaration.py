@@ -143,7 +143,7 @@ def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(
     assert spec.constants["data_dir"] == "data"
 
 
-def test_what_is_not_declared_has_a_default() -> None:
+def test_declaration_has_defaults() -> None:
     spec = spec_of(Undeclared)
     declaration = spec.declaration
     assert type(declaration) is Declaration

@@ -40,7 +40,7 @@ def faults(raw: dict[str, Any]) -> list[str]:
     gpus=st.sampled_from([0, 0.25, 1, 4]),
     mode=st.sampled_from(["min", "max"]),
 )
-def test_json_and_yaml_lose_nothing(
+def test_spec_round_trips_through_json_and_yaml(
     space: dict[str, Any], seed: int, samples: int, scheduler: object, gpus: float, mode: str
 ) -> None:
     spec = build_spec(
@@ -58,12 +58,12 @@ def test_json_and_yaml_lose_nothing(
     assert space_text(spec.search.space) == space_text(space)
 
 
-def test_domains_may_be_rays_objects() -> None:
+def test_spec_accepts_ray_domains() -> None:
     spec = ExperimentSpec(search={"space": {"lr": tune.loguniform(1e-4, 1e-1)}}, num_samples=1)
     assert str(spec.search.space["lr"]) == "loguniform(0.0001, 0.1)"
 
 
-def test_it_is_frozen() -> None:
+def test_spec_is_frozen() -> None:
     spec = build_spec(MINIMAL)
     with pytest.raises(ValueError, match="frozen"):
         spec.seed = 3
@@ -71,7 +71,7 @@ def test_it_is_frozen() -> None:
     assert spec.seed == 0
 
 
-def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
+def test_build_spec_reports_all_faults() -> None:
     found = faults(
         {
             "name": "../x",
@@ -172,11 +172,11 @@ def test_all_faults_come_at_once_with_key_rule_value_and_choices() -> None:
         ({"seed": -1}, "seed: must be at least 0, got -1"),
     ],
 )
-def test_what_cannot_work_is_refused(change: dict[str, Any], fault: str) -> None:
+def test_build_spec_invalid_value_is_refused(change: dict[str, Any], fault: str) -> None:
     assert fault in "\n".join(faults({**MINIMAL, **change}))
 
 
-def test_brackets_are_one_unless_the_search_is_bohb_or_says_so() -> None:
+def test_brackets_default_to_one_except_for_bohb() -> None:
     bohb = {"search": {**MINIMAL["search"], "strategy": "bohb"}}
     assert build_spec(MINIMAL).brackets == 1
     assert build_spec(MINIMAL | bohb).brackets == 2
@@ -187,7 +187,7 @@ def test_brackets_are_one_unless_the_search_is_bohb_or_says_so() -> None:
     assert build_spec({**MINIMAL, **bohb, **short}).brackets == 1
 
 
-def test_the_length_of_a_trial() -> None:
+def test_epochs_is_the_shorter_length() -> None:
     def epochs(**changes: Any) -> int | None:
         return build_spec({**MINIMAL, **changes}).epochs
 
@@ -198,7 +198,7 @@ def test_the_length_of_a_trial() -> None:
     assert epochs(scheduler={"max_t": 7}, training={"epochs": 40}) == 7
 
 
-def test_a_trainable_may_be_given_itself_or_with_dots() -> None:
+def test_trainable_accepts_object_or_dotted_path() -> None:
     assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
     assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
     assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
@@ -212,7 +212,7 @@ def test_a_trainable_may_be_given_itself_or_with_dots() -> None:
         ),
     )
 )
-def test_any_mapping_is_a_spec_or_refused(raw: object) -> None:
+def test_build_spec_any_mapping_is_built_or_refused(raw: object) -> None:
     try:
         build_spec({"search": raw, "num_samples": 1})
     except SpecError as refused:
@@ -223,7 +223,7 @@ def a_network(num_classes: int) -> None:
     """Stands for a network."""
 
 
-def test_a_network_may_be_given_itself() -> None:
+def test_training_model_accepts_a_class() -> None:
     search = {"space": {"lr": "uniform(0, 1)"}}
     spec = build_spec({"training": {"model": a_network}, "search": search, "num_samples": 1})
     assert spec.training == {"model": f"{__name__}:a_network"}

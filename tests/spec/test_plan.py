@@ -38,11 +38,11 @@ def four_cpus_two_gpus(monkeypatch):
         ({"resources": {"cpus": 1, "split": 4}}, 1),
     ],
 )
-def test_how_many_trials_fit(changes, at_once):
+def test_plan_counts_trials_that_fit(changes, at_once):
     assert plan_of(build_spec(SPEC | changes), here=True)["at_once"] == at_once
 
 
-def test_a_quota_that_leaves_fewer_cpus_is_said(monkeypatch):
+def test_plan_notes_cpu_quota(monkeypatch):
     spec = build_spec(SPEC)
     assert plan_of(spec, here=True)["notes"] == []
     quota = quotas.Limit(1.5, Path("/box/cpu.max"))
@@ -53,7 +53,7 @@ def test_a_quota_that_leaves_fewer_cpus_is_said(monkeypatch):
     assert plan_of(spec, here=False)["notes"] == []
 
 
-def test_gpus_that_no_trial_uses_are_noted(tmp_path, monkeypatch):
+def test_plan_notes_idle_gpus(tmp_path, monkeypatch):
     for name in ("0000:01:00.0", "0000:02:00.0"):
         (tmp_path / name).mkdir()
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -67,7 +67,7 @@ def test_gpus_that_no_trial_uses_are_noted(tmp_path, monkeypatch):
     assert plan_of(spec, here=True)["notes"] == []
 
 
-def test_an_objective_that_takes_the_worst_for_the_best_is_noted():
+def test_plan_notes_unusual_mode():
     wrong = {"metric": "val_accuracy", "mode": "min"}
     assert plan_of(build_spec(SPEC | {"objective": wrong}), here=True)["notes"] == [
         "objective.mode=min takes the trial with the lowest val_accuracy for the best"
@@ -88,7 +88,7 @@ def test_warnings_of_constant_like_a_domain_says_it_is_constant(value):
     assert notes("sgd, adam") == notes({"min": 0.1}) == []
 
 
-def test_a_network_of_the_users_own_has_no_norm_that_is_known():
+def test_plan_notes_unknown_norm_of_custom_network():
     changes = {"training": {"model": "my_net:Net"}, "resources": {"workers": 2}}
     [note] = plan_of(build_spec(SPEC | changes), here=True)["notes"]
     assert note.startswith("on CPUs each worker's BatchNorm, if there is any in my_net:Net, sees")
@@ -96,17 +96,17 @@ def test_a_network_of_the_users_own_has_no_norm_that_is_known():
     assert plan_of(build_spec(SPEC | alone), here=True)["notes"] == []
 
 
-def test_on_a_cluster_nobody_knows():
+def test_plan_on_cluster_has_no_at_once():
     assert "at_once" not in plan_of(build_spec(SPEC), here=False)
 
 
-def test_trials_epochs_and_what_one_reserves():
+def test_plan_has_trials_epochs_and_reservation():
     plan = plan_of(build_spec(SPEC | {"resources": {"cpus": 2, "workers": 2}}), here=True)
     assert (plan["trials"], plan["epochs_a_trial"]) == (5, 10)
     assert plan["a_trial_reserves"] == {"cpus": 4, "gpus": 0}
 
 
-def test_what_has_no_number_is_said_in_words():
+def test_plan_unknown_numbers_are_words():
     free = {"num_samples": None, "time_budget_s": 60, "scheduler": "none"}
     plan = plan_of(build_spec(SPEC | free), here=True)
     assert plan["trials"] == "as many as 1m 00s allow"
@@ -126,12 +126,12 @@ def test_what_has_no_number_is_said_in_words():
         ({"resources": {"split": 2}, "training": {"norm": "group"}}, False),
     ],
 )
-def test_batch_norm_of_several_workers_on_cpus_is_noted(changes, told):
+def test_plan_notes_batch_norm_of_workers_on_cpus(changes, told):
     plan = plan_of(build_spec(SPEC | {"resources": {"workers": 2}} | changes), here=False)
     assert bool(plan["notes"]) == told
 
 
-def test_what_a_number_of_samples_leaves_out_of_a_grid_is_noted():
+def test_plan_notes_cells_left_out_of_grid():
     grid = build_spec({"search": {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": 1}}})
     assert plan_of(grid, here=True)["notes"] == []
     [note] = plan_of(grid.replace(num_samples=2), here=True)["notes"]
@@ -140,7 +140,7 @@ def test_what_a_number_of_samples_leaves_out_of_a_grid_is_noted():
     )
 
 
-def test_a_grid_search_that_multiplies_nothing_is_noted():
+def test_plan_notes_grid_search_as_choice():
     space = {"a": "grid_search([1, 2])", "b": "grid_search([1, 2, 3])", "c": "choice([1, 2])"}
     drawn = build_spec({"search": {"space": space}, "num_samples": 3})
     [note] = plan_of(drawn, here=True)["notes"]

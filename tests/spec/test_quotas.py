@@ -120,7 +120,7 @@ ON_SYSTEMS = {
 
 
 @pytest.mark.parametrize(("groups", "files", "cpus", "memory"), ON_SYSTEMS.values(), ids=ON_SYSTEMS)
-def test_the_tightest_limit_on_the_path_counts(play, groups, files, cpus, memory):
+def test_cpu_limit_is_the_tightest_on_the_path(play, groups, files, cpus, memory):
     root = play(groups, files)
     limit, limited = cpu_limit(root), memory_limit(root)
     folder = root / "sys/fs/cgroup"
@@ -133,19 +133,19 @@ def test_the_tightest_limit_on_the_path_counts(play, groups, files, cpus, memory
     ("quota", "cpus", "reason"),
     [("max", 64, ""), ("6400000", 64, ""), ("250000", 2, "2.5 CPUs"), ("10000", 1, "0.1 CPUs")],
 )
-def test_of_a_fractional_quota_the_whole_cpus_count(play, quota, cpus, reason):
+def test_usable_cpus_rounds_quota_down(play, quota, cpus, reason):
     root = play("0::/", {"cpu.max": f"{quota} 100000"})
     assert usable_cpus(root) == cpus
     because = f": {root}/sys/fs/cgroup/cpu.max gives {reason}" if reason else ""
     assert cpus_in_words(root) == f"{cpus} of 96 may be used{because}"
 
 
-def test_where_there_are_no_control_groups_there_is_no_limit(tmp_path):
+def test_limits_without_control_groups_are_none(tmp_path):
     assert usable_cpus(tmp_path) == 64
     assert memory_limit(tmp_path) is None
 
 
-def test_this_machines_own_files_are_read():
+def test_limits_of_this_machine_are_readable():
     assert 1 <= usable_cpus() <= 64
     limited = memory_limit(quotas.ROOT)
     assert limited is None or limited[0].file.is_file()

@@ -79,7 +79,7 @@ def faults(**sections: Any) -> list[str]:
     return [str(fault) for fault in refused.value.faults]
 
 
-def test_what_ships_is_what_the_packages_hold() -> None:
+def test_names_are_the_modules_of_the_package() -> None:
     for registry, package in ((SEARCHERS, searchers), (SCHEDULERS, schedulers)):
         files = Path(package.__path__[0]).glob("[!_]*.py")
         assert registry.names() == sorted(file.stem for file in files)
@@ -88,7 +88,7 @@ def test_what_ships_is_what_the_packages_hold() -> None:
 
 
 @pytest.mark.parametrize("strategy", SEARCHERS.names())
-def test_every_strategy_has_settings_of_its_name_and_builds_a_searcher(strategy: str) -> None:
+def test_each_strategy_builds_a_searcher(strategy: str) -> None:
     settings = build_spec({**SPEC, "search": {"strategy": strategy, "space": SPACE}}).search
     assert isinstance(settings, SEARCHERS.settings(strategy))
     objective = Objective(metric="loss", mode="min")
@@ -96,13 +96,13 @@ def test_every_strategy_has_settings_of_its_name_and_builds_a_searcher(strategy:
 
 
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
-def test_settings_are_read_without_what_the_search_needs(registry: Any) -> None:
+def test_settings_load_without_search_libraries(registry: Any) -> None:
     names = [f"{registry.package}.{name}" for name in registry.names()]
     loaded = ran(f"import {', '.join(names)}").modules
     assert not loaded & {"ray", "torch", "scipy", "hyperopt", "sklearn", "pandas", "numpy"}
 
 
-def test_a_searcher_of_the_users_is_called_by_its_module(mine: Path) -> None:
+def test_custom_searcher_is_named_by_its_module(mine: Path) -> None:
     search = {"strategy": "mine.halving", "space": SPACE, "first": 0.8}
     spec = validate({**SPEC, "search": search})
     searcher = spec.search.build(spec.seed)
@@ -111,7 +111,7 @@ def test_a_searcher_of_the_users_is_called_by_its_module(mine: Path) -> None:
     assert "search.last: unknown key 'last'" in faults(search={**search, "last": 1})[0]
 
 
-def test_a_scheduler_of_the_users_is_called_by_its_module(mine: Path) -> None:
+def test_custom_scheduler_is_named_by_its_module(mine: Path) -> None:
     spec = validate({**SPEC, "scheduler": {"name": "mine.threshold", "worst": 0.5, "max_t": 7}})
     assert (spec.epochs, spec.brackets) == (7, 1)
     assert spec.scheduler is not None
@@ -126,7 +126,7 @@ def test_a_scheduler_of_the_users_is_called_by_its_module(mine: Path) -> None:
     ]
 
 
-def test_to_read_a_spec_runs_no_code_of_the_users(mine: Path) -> None:
+def test_build_spec_imports_no_custom_code(mine: Path) -> None:
     (mine / "halving.py").write_text("raise SystemExit('imported')")
     raw = {
         **SPEC,
@@ -153,7 +153,7 @@ def test_to_read_a_spec_runs_no_code_of_the_users(mine: Path) -> None:
         ("mine.", "unknown search 'mine.'"),
     ],
 )
-def test_what_is_no_extension_is_refused(mine: Path, name: str, fault: str) -> None:
+def test_invalid_extension_is_refused(mine: Path, name: str, fault: str) -> None:
     told = faults(search={"strategy": name, "space": {"lr": "uniform(1, 0)"}})
     assert told[0].startswith(f"search.strategy: {fault}")
     assert "search.space.lr: uniform: lower must be at most upper" in told[1]

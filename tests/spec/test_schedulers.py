@@ -14,7 +14,7 @@ from tuner.spec.schedulers import SCHEDULERS
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
 
-def test_a_name_alone_has_the_defaults() -> None:
+def test_scheduler_name_alone_has_defaults() -> None:
     default = build_spec(MINIMAL).scheduler
     assert build_spec({**MINIMAL, "scheduler": "asha"}).scheduler == default
     assert build_spec({**MINIMAL, "scheduler": {"max_t": 10}}).scheduler == default
@@ -24,18 +24,18 @@ BAYESOPT: dict[str, Any] = {**MINIMAL, "search": {"strategy": "bayesopt", **MINI
 
 
 @pytest.mark.parametrize("unnamed", [{}, {"max_t": 5}, {"max_t": 5, "grace_period": 2}])
-def test_a_section_without_a_name_is_of_the_strategys_scheduler(unnamed: dict[str, Any]) -> None:
+def test_unnamed_scheduler_follows_the_strategy(unnamed: dict[str, Any]) -> None:
     for spec, name in ((BAYESOPT, "forecast"), (MINIMAL, "asha")):
         scheduler = build_spec({**spec, "scheduler": unnamed}).scheduler
         assert scheduler == SCHEDULERS.settings(name).model_validate({"name": name, **unnamed})
 
 
-def test_settings_that_only_asha_has_name_it() -> None:
+def test_unnamed_scheduler_with_asha_key_is_asha() -> None:
     thirds = {"max_t": 5, "reduction_factor": 3}
     assert build_spec({**BAYESOPT, "scheduler": thirds}).plain()["scheduler"]["name"] == "asha"
 
 
-def test_the_scheduler_that_was_resolved_is_recorded() -> None:
+def test_scheduler_is_recorded_as_resolved() -> None:
     recorded = build_spec(BAYESOPT).plain()
     assert recorded["scheduler"]["name"] == "forecast"
     before = {**recorded, "scheduler": {"name": "asha", "max_t": 9}}  # an earlier version's
@@ -43,11 +43,11 @@ def test_the_scheduler_that_was_resolved_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("none", ["none", {"name": "none"}, None])
-def test_there_may_be_none(none: object) -> None:
+def test_scheduler_may_be_none(none: object) -> None:
     assert build_spec({**MINIMAL, "scheduler": none}).scheduler is None
 
 
-def test_without_one_a_trial_may_have_a_length() -> None:
+def test_scheduler_none_accepts_max_t() -> None:
     for written in ({"name": "none", "max_t": 4}, {"name": "asha", "max_t": 4, "grace_period": 4}):
         spec = build_spec({**MINIMAL, "scheduler": written})
         assert spec.epochs == 4
@@ -55,7 +55,7 @@ def test_without_one_a_trial_may_have_a_length() -> None:
         assert spec.scheduler.rungs() == ()
 
 
-def test_what_none_does_not_use_is_refused() -> None:
+def test_scheduler_none_refuses_other_keys() -> None:
     rule = "scheduler.grace_period: is not used by scheduler none, which takes max_t alone "
     with pytest.raises(
         SpecError, match=re.escape(f"{rule}(scheduler={{name: none, max_t: 4}}), got 3")
@@ -65,13 +65,13 @@ def test_what_none_does_not_use_is_refused() -> None:
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 0}})
 
 
-def test_one_that_is_not_known_is_refused_with_the_choices() -> None:
+def test_unknown_scheduler_names_the_choices() -> None:
     known = ", ".join(sorted([*SCHEDULERS.names(), "none"]))
     with pytest.raises(SpecError, match=f"scheduler: unknown scheduler 'pbt'; available: {known}"):
         build_spec({**MINIMAL, "scheduler": {"name": "pbt", "interval": 3}})
 
 
-def test_a_plan_says_when_trials_are_stopped() -> None:
+def test_stopping_text_names_the_rungs() -> None:
     scheduler = build_spec({**MINIMAL, "scheduler": {"max_t": 9, "reduction_factor": 3}}).scheduler
     assert scheduler is not None
     assert scheduler.stopping_text() == "ASHA at epoch 1, 3: the best 1 in 3 goes on"

@@ -22,14 +22,14 @@ def faults(raw: dict[str, Any]) -> list[str]:
     ]
 
 
-def test_it_is_a_schema_and_json() -> None:
+def test_spec_schema_is_valid_json_schema() -> None:
     schema = json.loads(json.dumps(spec_schema()))
     jsonschema.Draft202012Validator.check_schema(schema)
     assert set(schema["properties"]) == set(ExperimentSpec.model_fields)
 
 
 @pytest.mark.parametrize("name", names(__import__("pathlib").Path("/")))
-def test_every_experiment_that_ships_is_valid_by_it(name: str) -> None:
+def test_spec_schema_accepts_shipped_experiments(name: str) -> None:
     raw = load_experiment(name).raw
     assert not faults(raw)
     assert not faults(ExperimentSpec.model_validate(raw).model_dump(mode="json"))
@@ -47,7 +47,7 @@ def test_every_experiment_that_ships_is_valid_by_it(name: str) -> None:
         {"training": {"whatever": [1, {"a": None}]}},
     ],
 )
-def test_what_may_be_written_is_valid(change: dict[str, Any]) -> None:
+def test_spec_schema_accepts_valid_specs(change: dict[str, Any]) -> None:
     assert not faults({**GOOD, **change})
 
 
@@ -64,11 +64,11 @@ def test_what_may_be_written_is_valid(change: dict[str, Any]) -> None:
         {"training": {"lr": -1}},
     ],
 )
-def test_what_cannot_be_is_not(change: dict[str, Any]) -> None:
+def test_spec_schema_rejects_invalid_specs(change: dict[str, Any]) -> None:
     assert faults({**GOOD, **change})
 
 
-def test_every_key_says_what_it_means_or_what_there_is_to_choose_from() -> None:
+def test_spec_schema_describes_every_key() -> None:
     models = [
         *strategies().values(),
         *schedulers().values(),

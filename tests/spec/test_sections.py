@@ -30,7 +30,7 @@ from tuner.spec.sections import Checkpoints, Objective, Resources, Timeouts
         (Checkpoints, {"every_s": -1}, "every_s: must be at least 0, got -1"),
     ],
 )
-def test_what_cannot_work_is_refused(
+def test_section_invalid_value_is_refused(
     section: type[Settings], raw: dict[str, Any], fault: str
 ) -> None:
     _, faults = parse(section, raw)
@@ -54,17 +54,17 @@ def test_what_cannot_work_is_refused(
         ({"mode": "max"}, "max"),
     ],
 )
-def test_the_mode_of_an_objective_follows_from_its_name(raw: dict[str, Any], mode: str) -> None:
+def test_objective_mode_follows_metric_name(raw: dict[str, Any], mode: str) -> None:
     assert Objective(**raw).mode == mode
 
 
-def test_the_ranks_of_a_trial_in_words() -> None:
+def test_ranks_text_names_workers_or_stages() -> None:
     assert (Resources(workers=2).ranks, Resources(workers=2).ranks_text) == (2, "2 workers")
     assert (Resources(split=3).ranks, Resources(split=3).ranks_text) == (3, "3 stages")
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])
-def test_the_objective_decides_what_is_better(mode: str, best: float, sign: int) -> None:
+def test_objective_orders_values_by_mode(mode: str, best: float, sign: int) -> None:
     objective = Objective.model_validate({"mode": mode})
     values = [2.0, 1.0, 3.0]
     assert objective.best(values) == best == sorted(values, key=objective.key)[0]

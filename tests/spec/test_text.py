@@ -14,7 +14,7 @@ from tuner.spec.text import override, read_mapping, read_value, with_scheduler, 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
 
-def test_overrides_set_any_field_by_its_path() -> None:
+def test_override_sets_fields_by_path() -> None:
     raw = override(
         MINIMAL,
         [
@@ -35,7 +35,7 @@ def test_overrides_set_any_field_by_its_path() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
-def test_overrides_that_cannot_be_read_are_refused(wrong: str) -> None:
+def test_override_invalid_assignment_is_refused(wrong: str) -> None:
     with pytest.raises(SpecError, match="the command line has 1 fault"):
         override(MINIMAL, [wrong])
 
@@ -55,12 +55,12 @@ def test_overrides_that_cannot_be_read_are_refused(wrong: str) -> None:
         ("1e", "1e"),
     ],
 )
-def test_values_are_read_as_people_write_them(text: str, value: object) -> None:
+def test_read_value_parses_yaml(text: str, value: object) -> None:
     assert read_value(text) == value
     assert type(read_value(text)) is type(value)
 
 
-def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
+def test_with_strategy_keeps_only_the_space() -> None:
     grid = with_strategy({**MINIMAL, "seed": 3}, "grid")
     assert grid["search"] == {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}}
     assert "num_samples" not in grid
@@ -82,15 +82,13 @@ def test_switching_the_strategy_keeps_the_space_and_drops_the_rest() -> None:
         (["objective={metric: val_loss}"], {"metric": "val_loss"}),
     ],
 )
-def test_another_metric_comes_with_its_own_mode(
-    assignments: list[str], objective: dict[str, str]
-) -> None:
+def test_override_metric_resets_mode(assignments: list[str], objective: dict[str, str]) -> None:
     raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
     assert override(raw, assignments)["objective"] == objective
     assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
 
 
-def test_a_target_is_that_of_its_own_metric() -> None:
+def test_override_metric_needs_a_new_target() -> None:
     raw = {"objective": {"metric": "val_loss"}, "stop": {"target": 0.1}}
     with pytest.raises(SpecError, match=r"stop\.target: was for val_loss; with val_accuracy give"):
         override(raw, ["objective.metric=val_accuracy"])
@@ -100,7 +98,7 @@ def test_a_target_is_that_of_its_own_metric() -> None:
     assert override(raw, ["objective.mode=max"])["stop"] == {"target": 0.1}
 
 
-def test_another_strategy_obeys_the_same_constraints() -> None:
+def test_with_strategy_keeps_constraints() -> None:
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}
     raw = {"search": {"strategy": "bayesopt", **search, **known, "startup": 5}}
@@ -110,7 +108,7 @@ def test_another_strategy_obeys_the_same_constraints() -> None:
     assert with_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
 
 
-def test_a_strategy_and_a_scheduler_that_are_assigned_replace_the_others_settings() -> None:
+def test_override_strategy_and_scheduler_drop_other_settings() -> None:
     raw = {
         "search": {"strategy": "bayesopt", "space": {}, "startup": 5},
         "scheduler": {"max_t": 9, "grace_period": 3},
@@ -133,24 +131,24 @@ def test_a_strategy_and_a_scheduler_that_are_assigned_replace_the_others_setting
         ("1: 2", "cannot be read as YAML or JSON: it has a key that is no text, '1': quote it"),
     ],
 )
-def test_text_that_is_no_mapping_is_refused(text: str, fault: str) -> None:
+def test_read_mapping_invalid_text_is_refused(text: str, fault: str) -> None:
     with pytest.raises(SpecError, match=f"x.yaml has 1 fault:\n  {fault}"):
         read_mapping(text, "x.yaml")
 
 
 @pytest.mark.parametrize("written", ["none", None, {"name": "none"}])
-def test_a_length_does_not_bring_back_the_scheduler_that_was_left_out(written: object) -> None:
+def test_override_max_t_keeps_scheduler_none(written: object) -> None:
     raw = {"scheduler": written}
     assert override(raw, ["scheduler.max_t=5"]) == {"scheduler": {"name": "none", "max_t": 5}}
     assert raw == {"scheduler": written}
 
 
-def test_a_trainable_that_was_given_by_value_stays_so() -> None:
+def test_override_keeps_trainable_by_value() -> None:
     given = ByValue(lambda config: 1)
     assert override({"trainable": given}, ["seed=1"])["trainable"] is given
 
 
-def test_domains_of_ray_stay_beside_what_is_set_and_the_original_as_it_is() -> None:
+def test_override_copies_mappings_and_keeps_ray_domains() -> None:
     from ray import tune
 
     raw = {"search": {"space": {"lr": tune.uniform(0, 1), "width": [1, 2]}}}
@@ -159,7 +157,7 @@ def test_domains_of_ray_stay_beside_what_is_set_and_the_original_as_it_is() -> N
     assert raw["search"]["space"]["width"] == [1, 2]
 
 
-def test_another_scheduler_keeps_the_length_of_a_trial_alone() -> None:
+def test_with_scheduler_keeps_only_max_t() -> None:
     asha = {"scheduler": {"max_t": 10, "reduction_factor": 3}}
     forecast = {"scheduler": {"name": "forecast", "max_t": 10}}
     assert with_scheduler(asha, "forecast") == forecast

@@ -65,7 +65,7 @@ def faults(**changes: Any) -> str:
     return "\n".join(map(str, refused.value.faults))
 
 
-def test_a_spec_is_the_same_validated_or_not() -> None:
+def test_validated_spec_equals_its_spec() -> None:
     spec = build_spec({**DIGITS, "scheduler": {"grace_period": 1}})
     assert validate(spec) == spec
     assert spec == validate(spec)
@@ -73,7 +73,7 @@ def test_a_spec_is_the_same_validated_or_not() -> None:
     assert validate(spec) != DIGITS
 
 
-def test_a_grace_period_that_is_left_open_is_decided_once() -> None:
+def test_validate_settles_grace_period_once() -> None:
     few = validate({**DIGITS, "num_samples": 8, "scheduler": {"max_t": 9}})
     assert few.scheduler is not None
     assert few.scheduler.rungs() == ()
@@ -85,7 +85,7 @@ def test_a_grace_period_that_is_left_open_is_decided_once() -> None:
     assert decided.rungs() == (1, 4)
 
 
-def test_what_works_passes() -> None:
+def test_validate_accepts_valid_specs() -> None:
     assert validate(DIGITS, machine=MACHINE).trials == 4
     for trainable in (GoodLearner, train):
         spec = validate({**DIGITS, "training": {}, "trainable": trainable}, machine=MACHINE)
@@ -96,7 +96,7 @@ def net(num_classes: int, width: int = 4) -> None:
     """Stands for a network: nothing builds it."""
 
 
-def test_a_network_of_the_users_own_may_have_its_arguments_searched() -> None:
+def test_validate_accepts_searched_model_args() -> None:
     space = {"model_args": {"width": "randint(1, 9)"}, "lr": "uniform(0.1, 1)"}
     training = {"model": f"{__name__}:net", "model_args": {"width": 3}}
     with pytest.raises(SpecError, match=r"training.model_args.width: is also searched"):
@@ -161,11 +161,11 @@ def test_a_network_of_the_users_own_may_have_its_arguments_searched() -> None:
         ({"trainable": GoodLearner, "scheduler": "none"}, "training.epochs: is required for a"),
     ],
 )
-def test_what_cannot_work_is_refused(changes: dict[str, Any], fault: str) -> None:
+def test_validate_invalid_value_is_refused(changes: dict[str, Any], fault: str) -> None:
     assert fault in faults(**changes)
 
 
-def test_images_of_the_users_own_are_the_same_for_all_trials(tmp_path: Path) -> None:
+def test_validate_refuses_search_over_user_images(tmp_path: Path) -> None:
     own = f"folder:{photos.write(tmp_path / 'photos')}"
     searched = {"dataset": f"choice(['digits', '{own}'])"}
     rule = "search.space.dataset: may only be searched among those that ship: name your own in"
@@ -178,7 +178,7 @@ def test_images_of_the_users_own_are_the_same_for_all_trials(tmp_path: Path) -> 
     assert rule in faults(training={"dataset": own}, search={"space": sizes})
 
 
-def test_a_folder_is_listed_once_for_all_extremes(
+def test_validate_lists_an_image_folder_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = f"folder:{photos.write(tmp_path / 'photos')}"
@@ -195,7 +195,7 @@ def test_a_folder_is_listed_once_for_all_extremes(
     assert len(listed) == 1
 
 
-def test_faults_of_all_layers_come_at_once() -> None:
+def test_validate_reports_faults_of_all_layers() -> None:
     text = faults(
         scheduler={"max_t": 1, "grace_period": 2},
         training={"model": "cn"},
@@ -206,13 +206,13 @@ def test_faults_of_all_layers_come_at_once() -> None:
         assert f"{key}: " in text
 
 
-def test_a_fault_is_told_once() -> None:
+def test_validate_reports_a_fault_once() -> None:
     assert faults(search={"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}) == (
         "search.space.lr: must be above 0, got -1.0"
     )
 
 
-def test_a_learners_data_folder_that_is_missing_is_refused_where_it_is_known(
+def test_validate_missing_data_dir_is_refused_locally(
     tmp_path: Path,
 ) -> None:
     def own(folder: Path | str) -> dict[str, Any]:
@@ -226,11 +226,11 @@ def test_a_learners_data_folder_that_is_missing_is_refused_where_it_is_known(
     validate({**DIGITS, **own(missing)}, machine=MACHINE)
 
 
-def test_a_cluster_has_a_size_of_its_own() -> None:
+def test_validate_for_cluster_ignores_machine_size() -> None:
     assert validate({**DIGITS, "resources": {"cpus": 64}}, machine=None).resources.cpus == 64
 
 
-def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> None:
+def test_validate_text_imports_no_ray_or_torch(tmp_path: Path) -> None:
     code = (
         "from tuner.spec.validation import *\n"
         "from tuner.spec.text import read_mapping\n"
@@ -246,13 +246,13 @@ def test_a_spec_that_is_text_is_refused_without_ray_or_torch(tmp_path: Path) -> 
 LOG = {**DIGITS, "log": ["wandb"]}
 
 
-def test_a_log_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_log_without_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "find_spec", lambda name: None)
     with pytest.raises(SpecError, match=r"log: needs a package: pip .* 'tuner\[wandb\]'"):
         validate(LOG, machine=MACHINE)
 
 
-def test_wandb_without_a_key_is_refused_unless_it_is_offline(
+def test_validate_wandb_without_key_is_refused_unless_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(validation, "find_spec", lambda name: SimpleNamespace(origin="there"))
@@ -265,7 +265,7 @@ def test_wandb_without_a_key_is_refused_unless_it_is_offline(
     assert validate(LOG, machine=MACHINE).log == ("wandb",)
 
 
-def test_an_unknown_log_is_refused_with_the_choices() -> None:
+def test_validate_unknown_log_names_the_choices() -> None:
     with pytest.raises(SpecError, match=r"log: unknown log 'wand' .*available: mlflow, wandb"):
         validate({**DIGITS, "log": "wand"}, machine=MACHINE)
 
@@ -274,14 +274,14 @@ class Steps(tune.Trainable):
     """A class of Ray Tune's."""
 
 
-def test_a_class_of_rays_takes_no_constants() -> None:
+def test_validate_ray_class_refuses_constants() -> None:
     steps: dict[str, Any] = {"trainable": Steps, "training": {"width": 4}}
     found = faults(**steps, resources={"workers": 2}, scheduler="none")
     assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
     assert "resources.workers: must be 1 for a class of Ray Tune's" in found
 
 
-def test_a_class_of_rays_that_may_end_itself_needs_no_max_t() -> None:
+def test_validate_ray_class_needs_no_max_t() -> None:
     steps = {"trainable": Steps, "training": {}, "objective": {"metric": "loss"}}
     spec = validate({**DIGITS, **steps, "scheduler": "none"}, machine=MACHINE)
     [warning] = [w for w in warnings_of(spec, here=False) if "max_t" in w]
@@ -299,7 +299,7 @@ def test_a_class_of_rays_that_may_end_itself_needs_no_max_t() -> None:
         ({"num_samples": 4, "search": {"order": "rows"}}, "rows"),
     ],
 )
-def test_a_grid_is_spread_where_cells_may_be_left_out(fields: dict[str, Any], order: str) -> None:
+def test_validate_settles_grid_order(fields: dict[str, Any], order: str) -> None:
     search = {"strategy": "grid", "space": {"lr": "uniform(0.01, 0.1)"}, "points": 9}
     raw = {
         **DIGITS,
@@ -319,7 +319,7 @@ def nested(levels: int) -> Any:
     return value
 
 
-def test_configs_as_deep_as_allowed_are_journaled(tmp_path: Path) -> None:
+def test_validate_deepest_config_fits_the_journal(tmp_path: Path) -> None:
     deepest = {"a": nested(CONFIG_LEVELS - 1)}
     search = {"strategy": "random", "space": deepest}
     assert validate({**DIGITS, "training": {}, "trainable": train, "search": search})
@@ -329,7 +329,7 @@ def test_configs_as_deep_as_allowed_are_journaled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["search.space", "search.configs.1"])
-def test_configs_too_deep_or_too_large_are_refused(key: str) -> None:
+def test_validate_refuses_too_deep_or_large_configs(key: str) -> None:
     bad = {"a": nested(CONFIG_LEVELS), "b": "x" * CONFIG_BYTES}
     search: dict[str, Any] = {"strategy": "grid", "space": bad}
     if key != "search.space":

@@ -33,7 +33,7 @@ CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, 
         ("True", True),
     ],
 )
-def test_meaning(text: str, holds: bool) -> None:
+def test_allow_evaluates_expressions(text: str, holds: bool) -> None:
     constraints = Constraints([text])
     assert constraints.allow(CONFIG) is not holds
     assert pickle.loads(pickle.dumps(constraints)).allow(CONFIG) is not holds
@@ -56,23 +56,23 @@ def test_meaning(text: str, holds: bool) -> None:
         "lr = 3",
     ],
 )
-def test_what_is_no_plain_expression_is_refused(text: str) -> None:
+def test_constraints_refuse_other_syntax(text: str) -> None:
     with pytest.raises(FaultsError):
         Constraints([text])
 
 
-def test_names_that_are_none_of_the_space_are_told() -> None:
+def test_check_names_reports_unknown_names() -> None:
     with pytest.raises(ValueError, match="unknown hyperparameter 'rate'"):
         GridSettings(space={"lr": "choice([1, 2])"}, forbid=["rate > 1"])
 
 
-def test_forbidden_cells_of_a_grid_are_not_counted() -> None:
+def test_grid_trials_exclude_forbidden_cells() -> None:
     space = {"a": "choice([1, 2, 3])", "b": "choice([1, 2])"}
     settings = GridSettings(space=space, forbid=["a == 2", "a + b > 4"])
     assert settings.trials(None) == 3
 
 
-def test_what_is_allowed_and_not_yet_tried_comes_in_order() -> None:
+def test_untried_yields_allowed_configs_in_order() -> None:
     configs = [{"a": a, "b": b} for a in (1, 2, 3) for b in (1, 2)]
     assert list(Constraints().untried(configs, set())) == configs
     left = list(Constraints(["a == 2", "b > a"]).untried(configs, {config_key({"b": 1, "a": 3})}))

@@ -15,16 +15,14 @@ from tuner.testing.spaces import numeric
 
 
 @given(numeric, st.floats(0, 1), st.floats(0, 1))
-def test_values_are_in_bounds_and_grow_with_the_quantile(
-    domain: Numeric, u: float, v: float
-) -> None:
+def test_at_is_in_bounds_and_monotone(domain: Numeric, u: float, v: float) -> None:
     low, high = sorted((u, v))
     assert domain.first <= domain.at(low) <= domain.at(high) <= domain.last
     assert isinstance(domain.at(u), int if domain.integer else float)
 
 
 @given(numeric)
-def test_extremes_are_reached(domain: Numeric) -> None:
+def test_at_reaches_the_extremes(domain: Numeric) -> None:
     assert domain.extremes()[0] == domain.at(0)
     assert domain.extremes()[-1] == domain.at(1)
 
@@ -39,7 +37,7 @@ def test_size_counts_the_values(domain: Numeric) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "loguniform", "randint", "lograndint"])
-def test_samples_are_distributed_as_rays(name: str) -> None:
+def test_at_samples_as_ray_does(name: str) -> None:
     ours, theirs = parse_domain(f"{name}(1, 64)"), getattr(tune, name)(1, 64)
     drawn = sorted(theirs.sample(size=4000, random_state=0))
     at = [ours.at((i + 0.5) / 4000) for i in range(4000)]

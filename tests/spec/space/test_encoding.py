@@ -31,7 +31,7 @@ def encoding(space: dict[str, Any] = SPACE) -> Encoding:
     return Encoding(parse_space(space))
 
 
-def test_every_domain_is_a_column_and_knows_its_branch() -> None:
+def test_encoding_has_a_column_for_each_domain() -> None:
     columns = encoding().columns
     assert [column.path for column in columns] == [
         *("lr", "units", "opt", "opt.momentum", "kind", "size")
@@ -40,13 +40,13 @@ def test_every_domain_is_a_column_and_knows_its_branch() -> None:
     assert [column.categories for column in columns] == [0, 0, 2, 0, 3, 0]  # sizes have an order
 
 
-def test_a_config_is_the_middle_of_its_cells() -> None:
+def test_encode_gives_the_centre_of_a_cell() -> None:
     assert encoding().encode(CONFIG) == pytest.approx([0.5, 0.375, 0.25, 0.5, 0.5, 0.5])
     assert np.isnan(encoding().encode({**CONFIG, "opt": {"name": "adam"}})[3])
 
 
 @given(spaces, st.data())
-def test_there_and_back(space: dict[str, Any], data: st.DataObject) -> None:
+def test_decode_inverts_encode(space: dict[str, Any], data: st.DataObject) -> None:
     ours = Encoding(space)
     u_D = [data.draw(st.floats(0, 1)) for _ in range(len(ours))]
     config = ours.decode(u_D)
@@ -56,7 +56,7 @@ def test_there_and_back(space: dict[str, Any], data: st.DataObject) -> None:
     assert ours.encode(again) == pytest.approx(there, abs=1e-6, nan_ok=True)
 
 
-def test_a_snapped_point_is_that_of_its_config() -> None:
+def test_snap_equals_encoding_of_decoded_point() -> None:
     ours = encoding()
     u_ND = np.random.default_rng(0).random((50, len(ours)))
     for u_D, snapped_D in zip(u_ND, ours.snap(u_ND), strict=True):
@@ -79,12 +79,12 @@ def test_a_snapped_point_is_that_of_its_config() -> None:
         ({"rate": 1}, "rate: is not in the search space.*available: lr, units"),
     ],
 )
-def test_what_the_space_does_not_have_is_named(change: dict[str, Any], fault: str) -> None:
+def test_encode_names_values_outside_the_space(change: dict[str, Any], fault: str) -> None:
     with pytest.raises(FaultsError, match=fault):
         encoding().encode({**CONFIG, **change})
 
 
-def test_what_a_config_lacks_comes_from_the_point_and_the_rest_stays_as_written() -> None:
+def test_complete_fills_only_missing_values() -> None:
     ours = encoding()
     full = ours.complete({"lr": 0.3, "opt": {"name": "sgd"}}, np.full(len(ours), 0.9))
     assert (full["lr"], full["opt"]) == (0.3, {"name": "sgd", "momentum": 0.9})
@@ -108,16 +108,16 @@ def test_what_a_config_lacks_comes_from_the_point_and_the_rest_stays_as_written(
         ("uniform(0, 1)", "0.5", None),
     ],
 )
-def test_the_quantile_of_a_value(text: str, value: Any, expected: float | None) -> None:
+def test_quantile_inverts_at(text: str, value: Any, expected: float | None) -> None:
     assert quantile(parse_domain(text), value) == pytest.approx(expected)
 
 
-def test_the_same_config_has_the_same_key_in_any_order() -> None:
+def test_config_key_ignores_order() -> None:
     assert config_key({"a": 1, "b": [2]}) == config_key({"b": [2], "a": 1})
     assert config_key({"a": 1}) != config_key({"a": True})
 
 
-def test_a_config_that_a_user_gives_is_whole_and_of_the_space() -> None:
+def test_config_of_refuses_incomplete_or_foreign_values() -> None:
     space = parse_space(SPACE)
     values = {**CONFIG, "lr": 1}
     del values["fixed"]

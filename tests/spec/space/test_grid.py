@@ -30,19 +30,19 @@ def three(path: str) -> int:
     return 3
 
 
-def test_the_last_name_varies_fastest() -> None:
+def test_cell_last_name_varies_fastest() -> None:
     space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
     cells = [cell(space, three, i) for i in range(count_cells(space, three))]
     assert cells == [{"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")]
 
 
-def test_a_branch_has_its_own_cells() -> None:
+def test_count_cells_adds_branches() -> None:
     space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
     cells = [cell(space, three, i)["opt"] for i in range(count_cells(space, three))]
     assert cells == ["sgd", {"kind": "adam", "eps": 1}, {"kind": "adam", "eps": 2}]
 
 
-def test_continuous_domains_are_spaced_in_their_own_scale() -> None:
+def test_grid_values_are_evenly_spaced_in_scale() -> None:
     assert grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
     assert grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
     assert grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
@@ -53,7 +53,7 @@ def test_continuous_domains_are_spaced_in_their_own_scale() -> None:
 
 
 @given(st.integers(1, 9), st.integers(1, 30), st.integers(0, 40))
-def test_a_grid_stays_in_bounds(points: int, low: int, span: int) -> None:
+def test_grid_values_stay_in_bounds(points: int, low: int, span: int) -> None:
     domain = Numeric(low, low + span + 1, integer=True, log=True)
     values = grid_values(domain, points)
     assert 1 <= len(values) <= max(points, 1)
@@ -62,7 +62,7 @@ def test_a_grid_stays_in_bounds(points: int, low: int, span: int) -> None:
 
 
 @given(spaces, st.randoms(use_true_random=False))
-def test_a_grid_led_through_a_config_has_as_many_cells_and_it_is_the_first(
+def test_grid_through_config_keeps_count_and_begins_there(
     space: dict[str, object], random: Any
 ) -> None:
     assume(not any(_repeats(domain) for _, domain in domains_of(space)))
@@ -72,7 +72,7 @@ def test_a_grid_led_through_a_config_has_as_many_cells_and_it_is_the_first(
     assert len(list(cells(space, three, through=config))) == count_cells(space, three)
 
 
-def test_of_a_continuous_domain_the_nearest_value_gives_way() -> None:
+def test_grid_through_config_replaces_nearest_value() -> None:
     space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
     config = {"lr": 0.004, "o": {"m": 0.9}}
     found = list(cells(space, three, through=config))
@@ -81,7 +81,7 @@ def test_of_a_continuous_domain_the_nearest_value_gives_way() -> None:
 
 
 @given(spaces)
-def test_no_cell_comes_twice(space: dict[str, object]) -> None:
+def test_cells_are_unique(space: dict[str, object]) -> None:
     assume(not any(_repeats(domain) for _, domain in domains_of(space)))
     cells = [json.dumps(cell(space, three, i)) for i in range(min(count_cells(space, three), 300))]
     assert len(set(cells)) == len(cells)
@@ -91,14 +91,14 @@ def _repeats(domain: Domain) -> bool:
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
 
 
-def test_billions_of_values_are_counted_and_none_is_listed() -> None:
+def test_count_cells_of_billions_lists_none() -> None:
     space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
     assert count_cells(space, every_value) == 2 * 10**12
     assert cell(space, every_value, 10**12 + 1) == {"a": 5 * 10**11, "b": {"c": "x"}}
     assert count_cells(space, three) == 6
 
 
-def test_cells_come_in_order() -> None:
+def test_cells_are_in_order() -> None:
     space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
     numbered = [cell(space, three, i) for i in range(count_cells(space, three))]
     assert list(cells(space, three)) == numbered
@@ -122,7 +122,7 @@ def cell_values(cell: int, sizes: list[int]) -> list[int]:
 
 
 @given(SIZES)
-def test_every_cell_comes_once(sizes: list[int]) -> None:
+def test_spread_visits_each_cell_once(sizes: list[int]) -> None:
     spread = Spread(sizes)
     total = prod(sizes)
     assert sorted(spread[k] for k in range(total)) == list(range(total))
@@ -131,7 +131,7 @@ def test_every_cell_comes_once(sizes: list[int]) -> None:
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=6), st.data())
-def test_the_first_is_given_and_every_hyperparameter_varies_at_once(
+def test_spread_begins_with_first_and_varies_every_axis(
     sizes: list[int], data: st.DataObject
 ) -> None:
     first = [data.draw(st.integers(0, size - 1)) for size in sizes]
@@ -142,7 +142,7 @@ def test_the_first_is_given_and_every_hyperparameter_varies_at_once(
         assert set(values) == set(range(sizes[axis]))
 
 
-def test_the_order_is_the_same_wherever_it_is_asked_and_of_axes_of_any_length() -> None:
+def test_spread_order_is_deterministic() -> None:
     spread = Spread([2, 200_001, 3])
     backwards = [spread[k] for k in (50, 10, 0)]
     assert [Spread([2, 200_001, 3])[k] for k in (50, 10, 0)] == backwards

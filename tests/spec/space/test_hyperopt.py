@@ -50,18 +50,18 @@ LOG_4, LOG_1 = -9.210340371976182, -2.302585092994046  # of 1e-4 and 0.1
         ),
     ],
 )
-def test_an_expression_becomes_the_domain_of_the_same_values(expression: Any, text: str) -> None:
+def test_from_hyperopt_translates_expressions(expression: Any, text: str) -> None:
     assert space_text(parse_space(from_hyperopt({"k": expression}))) == {"k": text}
 
 
-def test_a_spec_takes_it_for_any_strategy() -> None:
+def test_build_spec_accepts_hyperopt_space_for_any_strategy() -> None:
     spec = build_spec({"search": {"space": {"k": hp.uniform("x", 0, 1)}}, "num_samples": 1})
     assert str(spec.search.space["k"]) == "uniform(0.0, 1.0)"
     with pytest.raises(SpecError, match=r"search\.space\.k: has no equal here"):
         build_spec({"search": {"space": {"k": hp.lognormal("x", 0, 1)}}, "num_samples": 1})
 
 
-def test_what_is_not_hyperopts_is_left_as_it_is() -> None:
+def test_from_hyperopt_keeps_other_values() -> None:
     space = {"a": 3, "b": "uniform(0, 1)", "c": {"d": [1, 2]}}
     assert from_hyperopt(space) == space
     whole = as_apply({"a": 3, "b": hp.uniform("b", 0, 1)})
@@ -88,12 +88,12 @@ X = hp.uniform("x", 0, 1)
         (scope.int(hp.quniform("x", 0, 1, 0.5)), "k: .*whole numbers, got 0.5"),
     ],
 )
-def test_what_we_have_no_domain_for_is_refused(expression: Any, fault: str) -> None:
+def test_from_hyperopt_refuses_unsupported_expressions(expression: Any, fault: str) -> None:
     with pytest.raises(FaultsError, match=fault):
         from_hyperopt({"k": expression})
 
 
-def test_all_faults_are_told_at_once_and_by_the_searcher() -> None:
+def test_from_hyperopt_reports_all_faults() -> None:
     space = {"a": hp.lognormal("a", 0, 1), "b": hp.lognormal("b", 0, 1), "c": 1}
     with pytest.raises(SpecError, match="2 faults") as refused:
         LearningSearch(MODEL, space, "loss", "min", 0)
@@ -102,7 +102,7 @@ def test_all_faults_are_told_at_once_and_by_the_searcher() -> None:
         LearningSearch(MODEL, hp.choice("model", [{"a": 1}, {"a": 2}]), "loss", "min", 0)
 
 
-def test_an_expression_in_two_branches_is_one_in_each() -> None:
+def test_from_hyperopt_shares_labels_between_branches() -> None:
     options = [{"name": "a", "x": X}, {"name": "b", "x": X}]
     space = parse_space(from_hyperopt({"k": hp.choice("k", options)}))
     assert len(Encoding(space)) == 3

@@ -17,11 +17,11 @@ from tuner.testing.spaces import leaves, spaces
 
 
 @given(leaves)
-def test_text_reads_back_as_the_same_domain(domain: Domain) -> None:
+def test_parse_domain_inverts_str(domain: Domain) -> None:
     assert parse_domain(str(domain)) == domain
 
 
-def test_what_is_nested_beyond_all_measure_is_refused() -> None:
+def test_parse_space_refuses_deep_nesting() -> None:
     value: object = 1
     for _ in range(5000):
         value = [value]
@@ -30,7 +30,7 @@ def test_what_is_nested_beyond_all_measure_is_refused() -> None:
 
 
 @given(spaces)
-def test_a_space_survives_its_text(space: dict[str, object]) -> None:
+def test_parse_space_inverts_space_text(space: dict[str, object]) -> None:
     assert parse_space(space_text(space)) == space
 
 
@@ -50,13 +50,13 @@ def test_a_space_survives_its_text(space: dict[str, object]) -> None:
         (tune.choice([16, "a", None]), "choice([16, 'a', None])"),
     ],
 )
-def test_rays_objects_become_the_same_domain(call: object, text: str) -> None:
+def test_from_ray_equals_parsed_text(call: object, text: str) -> None:
     domain = from_ray(call)
     assert str(domain) == text
     assert parse_domain(text) == parse_domain(f"tune.{text}") == domain
 
 
-def test_rays_grid_and_nested_choice() -> None:
+def test_parse_space_reads_ray_grid_and_nested_choice() -> None:
     space = parse_space(
         {
             "a": tune.grid_search([1, 2]),
@@ -110,26 +110,26 @@ def test_rays_grid_and_nested_choice() -> None:
         ("uniform(0, 1)\n2", "cannot be read as a domain"),
     ],
 )
-def test_what_is_no_domain_is_refused_by_its_rule(text: str, rule: str) -> None:
+def test_parse_domain_invalid_text_is_refused(text: str, rule: str) -> None:
     with pytest.raises(FaultsError) as refused:
         parse_domain(text)
     assert rule in str(refused.value)
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_a_domain_or_refused(text: str) -> None:
+def test_parse_domain_any_text_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(FaultsError):
         assert isinstance(parse_domain(text), Domain)
 
 
-def test_an_option_may_look_like_a_call_that_is_no_domain() -> None:
+def test_parse_domain_option_may_resemble_a_call() -> None:
     values = ("A(", "resnet(18)", "f(x)(")
     domain = Choice(values)
     assert parse_domain(str(domain)) == from_ray(tune.choice(list(values))) == domain
     assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, grid=True)
 
 
-def test_all_faults_of_a_space_are_told_with_their_names() -> None:
+def test_parse_space_reports_all_faults() -> None:
     with pytest.raises(FaultsError) as refused:
         parse_space({"lr": "loguniform(0, 1)", "b": {"x": "choice([])"}, "a.b": 1, "f": object()})
     keys = [fault.key for fault in refused.value.faults]
@@ -139,7 +139,7 @@ def test_all_faults_of_a_space_are_told_with_their_names() -> None:
 @pytest.mark.parametrize(
     "written", [tune.sample_from(lambda: 1), "sample_from(lambda spec: 1)", "tune.sample_from(f)"]
 )
-def test_a_sample_function_is_refused_with_what_to_write_in_its_place(written: object) -> None:
+def test_parse_space_sample_from_names_the_alternative(written: object) -> None:
     with pytest.raises(FaultsError, match=r"^lr: sample_from cannot be searched: write the domain"):
         parse_space({"lr": written})
     branch = CALLS["choice"].build(
@@ -149,7 +149,7 @@ def test_a_sample_function_is_refused_with_what_to_write_in_its_place(written: o
 
 
 @pytest.mark.parametrize("value", [[1, 2], "a", None, {"min": 1, "max": [2]}, [], 3.5])
-def test_a_constant_is_one_value_of_whatever_kind(value: object) -> None:
+def test_constant_has_one_value(value: object) -> None:
     written = constant(value)
     assert parse_domain(str(written)) == parse_space({"a": written})["a"] == written
     assert (written.at(0), written.at(1), written.size) == (value, value, 1)
@@ -157,10 +157,10 @@ def test_a_constant_is_one_value_of_whatever_kind(value: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["constant(uniform(0, 1))", "constant({'a': [choice([1])]})"])
-def test_a_constant_holds_no_domain(text: str) -> None:
+def test_constant_refuses_domains(text: str) -> None:
     with pytest.raises(FaultsError, match="constant takes a value without domains, got"):
         parse_domain(text)
 
 
-def test_examples_are_domains() -> None:
+def test_examples_parse() -> None:
     assert len([parse_domain(text) for text in EXAMPLES]) == 4

@@ -27,21 +27,19 @@ from tuner.testing.spaces import spaces
 
 
 @given(spaces, st.data())
-def test_a_config_has_every_name_and_no_domain_left(
-    space: dict[str, object], data: st.DataObject
-) -> None:
+def test_config_at_replaces_every_domain(space: dict[str, object], data: st.DataObject) -> None:
     config = config_at(space, lambda _: data.draw(st.floats(0, 1)))
     assert list(config) == list(space)
     assert not list(domains_of(config))
 
 
-def test_the_names_of_a_space_are_dotted_where_they_lie_in_branches() -> None:
+def test_names_of_branches_are_dotted() -> None:
     space = parse_space({"a": "choice([1, {'x': randint(0, 3)}])", "b": 7})
     assert set(names_of(space)) == {"a", "a.x", "b"}
 
 
 @given(spaces)
-def test_each_extreme_of_each_domain_is_in_a_config(space: dict[str, object]) -> None:
+def test_extreme_configs_cover_each_extreme(space: dict[str, object]) -> None:
     configs = extreme_configs(space)
     for name, value in space.items():
         if isinstance(value, Domain) and not any(isinstance(v, Mapping) for v in value.extremes()):
@@ -50,14 +48,14 @@ def test_each_extreme_of_each_domain_is_in_a_config(space: dict[str, object]) ->
     assert not any(list(domains_of(config)) for config in configs)
 
 
-def test_extremes_are_also_those_of_nested_names_and_branches() -> None:
+def test_extreme_configs_cover_nested_spaces() -> None:
     space = parse_space({"a": {"x": "quniform(1, 2, 1)"}, "b": "choice([7, {'y': randint(0, 3)}])"})
     configs = extreme_configs(space)
     assert {config["a"]["x"] for config in configs} == {1, 2}
     assert [c["b"] for c in configs if c["b"] != 7] == [{"y": 0}, {"y": 2}]
 
 
-def test_branches_that_share_a_name_are_different_places() -> None:
+def test_walk_branches_with_shared_names_differ() -> None:
     space = parse_space({"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}})
     x = (Place("a.x", (("a", 0),)), Place("a.x", (("a", 1),)))
     assert [place for place, _ in walk(space)] == [Place("a"), *x, Place("b.c")]
@@ -66,7 +64,7 @@ def test_branches_that_share_a_name_are_different_places() -> None:
 
 
 @given(spaces)
-def test_a_space_is_rebuilt_by_what_replaces_its_domains(space: dict[str, object]) -> None:
+def test_transform_replaces_domains(space: dict[str, object]) -> None:
     def same(place: Place, domain: Domain) -> Value:
         if not isinstance(domain, Choice):
             return domain
@@ -89,14 +87,14 @@ def test_a_space_is_rebuilt_by_what_replaces_its_domains(space: dict[str, object
         *(({"a": 0.1}, 1), ({"a": [1, {"b": "\N{GRINNING FACE}"}]}, 3)),
     ],
 )
-def test_the_extent_of_a_constant_is_no_less_than_its_json(value: Any, levels: int) -> None:
+def test_extent_of_constant_covers_its_json(value: Any, levels: int) -> None:
     size = len(json.dumps(value, separators=(",", ":")))
     found = extent(value)
     assert found[0] == levels
     assert size <= found[1] <= 4 * size + 3
 
 
-def test_the_extent_of_a_domain_is_that_of_its_largest_value() -> None:
+def test_extent_of_domain_is_its_largest() -> None:
     assert extent(Choice((1, [[2]], "long" * 10))) == (2, 43)
     assert extent(Choice(({"lr": Numeric(0.1, 1)}, 3))) == extent({"lr": Numeric(0.1, 1)})
     assert extent(Numeric(0.1, 1))[1] > len(repr(-1.7976931348623157e308))
