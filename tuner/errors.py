@@ -1,6 +1,6 @@
 """The exceptions of tuner, and the faults that a refused spec lists.
 
-    TunerError                 every error that is told in one clear message
+    TunerError                 every error that is shown as one clear message
     ├── SpecError              a spec that cannot work; holds all of its faults      exit 2
     ├── UsageError             a wrong name, folder or mix of arguments              exit 2
     │   └── NameTakenError     an experiment of that name exists
@@ -15,8 +15,8 @@
         └── DataError          a data set that cannot be had
             └── UnreadableImagesError   images that no decoder reads                 exit 2
 
-SpecError, UsageError, JournalError and CheckpointError are ValueErrors too: what is wrong is a
-value that was given. The command line turns `exit_code` into the process's in one place.
+SpecError, UsageError, JournalError and CheckpointError are ValueErrors too. The command line exits
+with `exit_code`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,7 @@ def _short(text: str) -> str:
 
 
 class SpecError(TunerError, ValueError):
-    """A spec that cannot work. `faults` holds every fault that was found, in order; the message
-    shows the first hundred.
-    """
+    """A spec that cannot work. `faults` has all faults in order; the message the first hundred."""
 
     exit_code = 2
 
@@ -89,7 +87,7 @@ class UsageError(TunerError, ValueError):
 
 
 class NameTakenError(UsageError):
-    """A new experiment whose folder exists: it may have come to be a moment ago."""
+    """A new experiment whose folder exists."""
 
 
 class NoUsableTrialError(TunerError):
@@ -109,7 +107,7 @@ class ExperimentError(TunerError):
 
 
 class SearchClosedError(ExperimentError):
-    """A search that its driver has let go of, which may be opened again: nothing was recorded."""
+    """A search that its driver has closed and may open again; nothing was recorded."""
 
 
 class JournalError(ExperimentError, ValueError):
@@ -117,7 +115,7 @@ class JournalError(ExperimentError, ValueError):
 
 
 class JournalLostError(JournalError):
-    """The journal of a search that runs is no longer its own: nothing more may be written."""
+    """The journal of a running search has gone or belongs to another driver."""
 
 
 class CheckpointError(ExperimentError, ValueError):
@@ -125,7 +123,7 @@ class CheckpointError(ExperimentError, ValueError):
 
 
 class StorageError(ExperimentError):
-    """A file of the experiment that the disk does not take; names it and says why."""
+    """A file of the experiment that cannot be written; names the file and the reason."""
 
 
 class DataError(ExperimentError):
@@ -147,8 +145,8 @@ def translate_error(
 ) -> Iterator[None]:
     """Raise `to(message)` in place of an error of kind `of` that others' code raises within.
 
-    message: what is put before the error's own reason, or a function that makes the whole message
-    from the error. A TunerError is the user's to read already and passes as it is.
+    message: what precedes the error's reason, or a function from the error to the complete
+    message. A TunerError passes unchanged.
     """
     try:
         yield
@@ -160,7 +158,7 @@ def translate_error(
 
 
 def reason_of(error: Exception) -> str:
-    """What an error says, in one line; the name of its class where it says nothing."""
+    """An error's message in one line, or the name of its class."""
     if isinstance(error, KeyError):
         return f"{error} is missing"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -180,7 +178,7 @@ def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the one of `known` that is nearest to `name`, to be put behind it; may be empty.
+    """A hint at the nearest of `known`, or empty text.
 
     >>> did_you_mean("gird", ["grid", "random"])
     " (did you mean 'grid'?)"
@@ -198,14 +196,14 @@ def hint(names: Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Those of `known` that are nearest to `name`, or begin as it does; none where all are far.
+    """At most `most` of `known` that are close to `name` or that it begins with.
 
     >>> nearest("Max-T", ["max_t", "name"]), nearest("maximize", ["max", "min"])
     (['max_t'], ['max'])
     """
     from difflib import get_close_matches
 
-    forms = {one.lower().replace("-", "_"): one for one in known}
+    forms = {each.lower().replace("-", "_"): each for each in known}
     wanted = name.lower().replace("-", "_")
     near = get_close_matches(wanted, forms, n=most)
     near += [form for form in forms if len(form) > 2 and wanted.startswith(form)]

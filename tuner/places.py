@@ -1,8 +1,6 @@
-"""Where experiments lie: in a folder, or in an object store with a copy on this machine.
+"""Paths of experiments, in a folder or in an object store with a local copy, and of trials.
 
-A copy is a folder like any other, so that whatever reads or writes experiments knows paths alone.
-Its name is the quoted URL, by which a path shows that it belongs to a copy. And where a trial is:
-its own folder, and the directory where its search was started.
+A copy is an ordinary folder whose name is the quoted URL, so all other code works with paths.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ _LONGEST = 255  # characters of a file's name
 
 
 def check_here() -> None:
-    """Raise UsageError where there is no working directory, or this user has no home folder.
+    """Raise UsageError if the working directory or the user's home folder does not exist.
 
-    A container may run as a user that its system does not know.
+    A container may run as a user without an account.
     """
     try:
         Path.cwd()
@@ -52,27 +50,23 @@ def trial_dir() -> Path:
 def start_dir() -> Path:
     """The directory where the search was started; outside of a trial the working directory.
 
-    What lies there is found by `start_dir() / "data"` wherever a trial works. On another node of a
-    cluster it is the copy of that directory.
+    On another node of a cluster it is the copy of that directory.
     """
     return Path(os.environ.get(START_DIR) or Path.cwd())
 
 
 def state_folder() -> Path:
-    """Where this user's programs keep what must outlive them: tuner's part of it."""
+    """The folder for state that outlives a process (XDG_STATE_HOME)."""
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "tuner"
 
 
 def default_storage() -> str:
-    """The storage unless another is named: $TUNER_STORAGE, else `./results`."""
+    """The default storage: $TUNER_STORAGE, else `./results`."""
     return os.environ.get("TUNER_STORAGE") or "./results"
 
 
 def is_url(storage: str | os.PathLike[str]) -> bool:
-    """Whether a storage is a URL; a Path never is.
-
-    Raises UsageError for one that begins in capitals: it would be another place than in small ones.
-    """
+    """Whether a storage is a URL; a Path never is. Raises UsageError for a scheme in capitals."""
     url = isinstance(storage, str) and _URL.match(storage)
     if url and not url["scheme"].islower():
         small = url["scheme"].lower()
@@ -81,7 +75,7 @@ def is_url(storage: str | os.PathLike[str]) -> bool:
 
 
 def local(storage: str | os.PathLike[str]) -> Path:
-    """The folder on this machine of a storage: its own, or the copy of a URL.
+    """The local folder of a storage: the folder itself, or the copy of a URL.
 
     Raises UsageError for a URL that is too long for a file's name.
     """

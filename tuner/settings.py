@@ -48,7 +48,7 @@ def _numbers(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _kinds(annotation: Any) -> set[Any]:
-    """What a union consists of, each without its metadata."""
+    """The members of a union, without metadata."""
     if get_origin(annotation) in (Union, UnionType):
         return {kind for part in get_args(annotation) for kind in _kinds(part)}
     return _kinds(get_args(annotation)[0]) if get_origin(annotation) is Annotated else {annotation}
@@ -80,7 +80,7 @@ _BOUNDS = {
 
 
 class FaultsError(ValueError):
-    """What a validator raises: it carries whole faults through pydantic, keys relative to it."""
+    """Raised by validators to carry faults through pydantic, with keys relative to the model."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -88,9 +88,9 @@ class FaultsError(ValueError):
 
 
 def known_names(raw: object, known: Collection[str], what: str) -> object:
-    """The names in a list, or the one name, each once. Raises FaultsError for what is not `known`.
+    """The unique names of a list or a single text. Raises FaultsError for one not in `known`.
 
-    what: one of them, in words.
+    what: the noun for a name.
     """
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
@@ -115,7 +115,7 @@ def parse(
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Fault]:
-    """What pydantic found wrong with values for `model`, in plain words."""
+    """pydantic's errors for values of `model`, in plain words."""
     faults: list[Fault] = []
     for item in error.errors(include_url=False):
         location, value, message = item["loc"], item["input"], item["msg"]
@@ -155,7 +155,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
 
 
 def _model_at(model: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
-    """The model that owns the key at `location`; the outermost one where that is not a model."""
+    """The model that owns the key at `location`, or the outermost model."""
     for part in location:
         field = model.model_fields.get(str(part))
         inner = field.annotation if field else None

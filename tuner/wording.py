@@ -26,7 +26,7 @@ def number(value: object) -> str:
 
 
 def with_error(mean: float, standard_error: float | None) -> str:
-    """A mean and its standard error; None: it has none.
+    """A mean and its standard error, if it has one.
 
     >>> with_error(0.14386, 0.00188), with_error(0.5, None)
     ('0.1439 +- 0.0019', '0.5')
@@ -137,7 +137,7 @@ def joined(names: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with a space for each control character, so that no foreign text moves the cursor."""
+    """`text` with control characters replaced by spaces, safe to print."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
@@ -154,8 +154,9 @@ def install(extra: str) -> str:
 
 
 def program() -> str:
-    """How to call this tuner from here: `tuner` where the PATH finds it, else by its path."""
-    own, on_path = Path(sys.argv[0]), shutil.which("tuner")
-    if own.name != "tuner" or not own.exists() or (on_path and os.path.samefile(on_path, own)):
+    """The command that runs this tuner: `tuner` if it is on the PATH, else its path."""
+    script, on_path = Path(sys.argv[0]), shutil.which("tuner")
+    is_script = script.name == "tuner" and script.exists()
+    if not is_script or (on_path and os.path.samefile(on_path, script)):
         return "tuner"
-    return shlex.quote(os.path.relpath(own))
+    return shlex.quote(os.path.relpath(script))

@@ -1,8 +1,7 @@
-"""A trainable that no worker could import by its name: of a script, a notebook, or a closure.
+"""Trainables that workers cannot import by name: of a script, a notebook, or a closure.
 
-A spec names it, and says that it was given by value; the trainable itself goes along in memory
-alone. Workers get it pickled by Ray, so that its code comes with it. Nothing of it is written down:
-who reads the spec again knows only the name.
+The object travels with the spec in memory, and to workers pickled by Ray with its code. A written
+spec has only its name, marked "(by value)".
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class ByValue(str):
 
     @property
     def value(self) -> Any:
-        """The trainable. In a worker its modules are imported only when it is asked for."""
+        """The trainable; a worker unpickles it on first use."""
         if self._pickled is not None:
             from ray import cloudpickle
 
@@ -54,7 +53,7 @@ def bare_name(text: str) -> str:
 
 
 def is_found_by_name(value: Any) -> bool:
-    """Whether another process that imports its module finds `value` there under its name."""
+    """Whether another process can import `value` by its module and name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not module or not name or module in _SCRIPT:
         return False
@@ -65,16 +64,16 @@ def is_found_by_name(value: Any) -> bool:
 
 
 def pickling_fault(trainable: ByValue) -> str | None:
-    """Why the trainable cannot be sent to the workers; None where it can."""
+    """Why the trainable cannot be pickled for the workers, or None."""
     try:
         _pickled(trainable.value)
-    except Exception as error:  # whatever what it holds raises
+    except Exception as error:  # any that the objects in it raise
         return f"{type(error).__name__}: {error}"
     return None
 
 
 def given_again(trainable: str) -> str:
-    """The argument by which Python gives the trainable again.
+    """The Python argument that passes the trainable again.
 
     >>> given_again("__main__:train (by value)")
     'trainable=train'

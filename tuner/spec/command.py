@@ -88,10 +88,10 @@ class Command(str):
         return [_BRACES.sub(value, text) for text in self.arguments]
 
     def located(self, directory: Path) -> Command:
-        """The command as it is found from anywhere: with its program and its script as whole paths.
+        """The command with absolute paths for its program and script, files in `directory`.
 
-        These are files in `directory`. The script is the first argument that is one, the first
-        `.py` if there is one; what follows is the script's, and stays as it is.
+        The script is the first `.py` file among the arguments, or the first file. Arguments behind
+        it stay as they are.
         """
         program, *others = self.arguments
         files = [i for i, text in enumerate(others) if (directory / text).is_file()]
@@ -103,7 +103,7 @@ class Command(str):
 
     @property
     def script(self) -> str | None:
-        """The file that Python runs, where that is all that the program does; else None."""
+        """The file that a plain `python FILE ...` runs, or None."""
         arguments = [text for text in self.arguments if text != "-u"]
         is_python = re.fullmatch(r"python[\d.]*", arguments[0]) or arguments[0] == sys.executable
         runs_file = is_python and len(arguments) > 1 and arguments[1].endswith(".py")
@@ -111,14 +111,14 @@ class Command(str):
 
     @property
     def default_name(self) -> str:
-        """What an experiment of it is called: as its first .py file, else as its program."""
+        """The default name of its experiment: that of the first .py file, or of the program."""
         scripts = [text for text in self.arguments if text.endswith(".py")]
         stem = Path((scripts or self.arguments)[0]).stem
         return re.sub(r"[^\w-]+|^[^A-Za-z0-9]+", "-", stem, flags=re.ASCII).strip("-_") or "command"
 
 
 def read_command(trainable: object) -> Command | None:
-    """The command that a spec's plain `trainable`, or its text, stands for; None if it is none."""
+    """The command of a spec's plain `trainable`, or of its text, or None."""
     if isinstance(trainable, str):
         return Command.of_text(trainable)
     try:

@@ -1,8 +1,8 @@
-"""Whom a search notifies: targets as text, and what of them may be written down.
+"""Targets of notifications, with secrets hidden in what is written.
 
-A target is a URL or `exec:COMMAND`. A URL may hold or be `${NAME}`, a variable of the environment
-in which the search runs. What may be a secret is never written into an experiment's folder: the
-webhooks of Slack and kin have theirs in the path.
+A target is a URL or `exec:COMMAND`. A URL may hold or be `${NAME}`, a variable of the search's
+environment. Paths of URLs are never written to an experiment's folder: webhooks such as Slack's
+have their secret there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def read_targets(raw: object) -> object:
-    """The targets in a list, or the one, each once. Raises FaultsError for what is none."""
+    """The unique targets of a list or a single text. Raises FaultsError for an invalid one."""
     targets = [raw] if isinstance(raw, str) else raw
     if not isinstance(targets, list | tuple):
         raise FaultsError(Fault("", "must be a list of URLs and commands", raw))
@@ -48,28 +48,28 @@ def _begins_with_variable(target: str) -> bool:
 
 
 def is_web(target: str) -> bool:
-    """Whether a target is a URL to which JSON is posted; others that are URLs are apprise's."""
+    """Whether a target is a URL that JSON is posted to."""
     return target.partition("://")[0] in _WEB
 
 
 def is_apprise(target: str) -> bool:
-    """Whether it takes the library apprise to notify a target, as far as that is known here."""
+    """Whether a target is known to need the library apprise."""
     is_known = not target.startswith(COMMAND) and not _begins_with_variable(target)
     return is_known and not is_web(target)
 
 
 def is_hidden(target: str) -> bool:
-    """Whether a target is what `hidden` has left of one."""
+    """Whether `hidden` has removed the target's secrets."""
     return not target.startswith(COMMAND) and target.endswith(_HIDDEN)
 
 
 def runs_or_reads(target: str) -> bool:
-    """Whether a target runs a command, or sends what a variable of the environment holds."""
+    """Whether a target runs a command or reads a variable of the environment."""
     return target.startswith(COMMAND) or _VARIABLE.search(target) is not None
 
 
 def hidden(target: str) -> str:
-    """A target as it may be written down and shown: of a URL nothing that may be a secret.
+    """A target without what may be a secret, to be written and shown.
 
     >>> hidden("https://hooks.slack.com/services/T0/B0/secret"), hidden("slack://secret")
     ('https://hooks.slack.com/***', 'slack://***')
@@ -86,9 +86,9 @@ def hidden(target: str) -> str:
 
 
 def filled(target: str, environment: Mapping[str, str]) -> str:
-    """A target with the values of the variables that it names; a command's are its shell's to fill.
+    """A target with its variables replaced by their values; a command's are left to its shell.
 
-    Raises UsageError where one is not set, or what comes of it is no URL.
+    Raises UsageError if a variable is not set or the result is no URL.
     """
     if target.startswith(COMMAND):
         return target

@@ -19,10 +19,9 @@ _STRING_OR_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTALL)
 
 
 def fault_of_json(text: str, *, most: int = MOST) -> str | None:
-    """The fault of JSON that holds far more than `most` values, found before any are built.
+    """The fault of JSON that holds far more than `most` values, before any are built, or None.
 
-    What takes one byte as text can take fifty in memory. What is nearly as many passes; whoever
-    needs an exact limit asks `fault_of_values` afterwards.
+    A byte of text can take fifty in memory. The count is rough; `fault_of_values` is exact.
     """
     if sum(map(text.count, _MARKS)) <= 2 * most:
         return None
@@ -60,10 +59,10 @@ def too_many(most: int) -> str:
 
 
 def fault_of_values(value: object, *, most: int = MOST) -> str | None:
-    """What keeps `value` from being plain and of a sane size, in words; None where nothing does.
+    """Why `value` is not plain or too large, in words, or None.
 
-    Text of a few lines can stand for billions of values, or hold itself, by YAML's references.
-    most: values, the names in mappings among them, each counted as often as it is referred to.
+    YAML's references can make a few lines billions of values, or endless. most: values and names
+    of mappings, each counted at every reference.
     """
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0
@@ -86,7 +85,7 @@ def fault_of_values(value: object, *, most: int = MOST) -> str | None:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is an int or a float; True and False are none."""
+    """Whether it is an int or a float, but no bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -18,9 +18,9 @@ _OF_SEVERAL = ("space", "forbid", "points_to_evaluate")  # of the settings of a 
 
 
 def read_value(text: str) -> Any:
-    """What `text` means as a YAML value: 1e-3 a number, `true` a bool, `[1, 2]` a list.
+    """The YAML value of `text`: 1e-3 a number, `true` a bool, `[1, 2]` a list.
 
-    Raises ValueError where it is not YAML, or holds more than plain values of a sane size.
+    Raises ValueError for text that is not YAML, too large, or more than plain values.
     """
     if len(text) > LONGEST:
         raise ValueError(f"it has {len(text):,} characters, at most {LONGEST:,} are read")
@@ -122,14 +122,14 @@ def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
 
 
 def _copy(value: Any) -> Any:
-    """`value` with mappings of its own; what is no mapping, as a domain of Ray's, is as it is."""
+    """`value` with its mappings copied; other values, as Ray's domains, are shared."""
     if not isinstance(value, Mapping):
         return value
     return {key: _copy(below) for key, below in value.items()}
 
 
 def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """`changed`, in which the value at each dotted path is set. Raises as `with_values` does."""
+    """Set the value at each dotted path in `changed`. Raises as `with_values` does."""
     faults = []
     for path, value in values:
         *parents, last = path.split(".")
@@ -149,10 +149,9 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
 
 
 def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
-    """`raw` searched by `strategy` over the same space, with the same constraints.
+    """`raw` searched by `strategy`, with the settings that both strategies have.
 
-    The configs to try first stay where the strategy takes such; what is another's alone is dropped.
-    A grid runs all of its cells, so a number of samples meant for another strategy goes too.
+    `num_samples` is dropped for a grid, which runs all of its cells.
     """
     search = raw.get("search") or {}
     if not isinstance(search, Mapping) or search.get("strategy", "random") == strategy:
@@ -167,12 +166,12 @@ def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
 
 
 def with_scheduler(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """`raw` under the scheduler `name`, with the same `max_t`; others' settings are dropped.
+    """`raw` under the scheduler `name`; of another scheduler's settings only `max_t` stays.
 
-    Where none was named they are those of ASHA.
+    An unnamed scheduler is ASHA.
     """
     scheduler = raw.get("scheduler") or {}
-    own = scheduler if isinstance(scheduler, Mapping) else {"name": scheduler}
-    is_same = own.get("name", DEFAULT) == name
-    kept = own if is_same else {"max_t": own["max_t"]} if "max_t" in own else {}
+    before = scheduler if isinstance(scheduler, Mapping) else {"name": scheduler}
+    is_same = before.get("name", DEFAULT) == name
+    kept = {key: value for key, value in before.items() if is_same or key == "max_t"}
     return {**raw, "scheduler": {**kept, "name": name}}

@@ -56,11 +56,10 @@ class _AbsentError(Exception):
 
 
 class Constraints:
-    """Tells which configs are allowed; each of `forbid` is one expression that must not hold.
+    """The expressions that must not hold for a config.
 
-    An expression over a hyperparameter that a config does not have (it lies in a branch that was
-    not chosen), or over values that cannot be compared, forbids nothing. Raises FaultsError with
-    every expression that cannot be read.
+    An expression over a hyperparameter of another branch, or over values that cannot be compared,
+    forbids nothing. Raises FaultsError with every expression that cannot be read.
     """
 
     def __init__(self, forbid: Sequence[str] = ()) -> None:
@@ -105,9 +104,9 @@ class Constraints:
 
 
 class Condition:
-    """One expression, over names that are not hyperparameters alone: it holds, or it does not.
+    """One expression over any names; `names` are the dotted paths that it reads.
 
-    `names` are the dotted paths that it reads. Raises FaultsError for what cannot be read.
+    Raises FaultsError for text that is no expression.
     """
 
     def __init__(self, text: str) -> None:
@@ -115,7 +114,7 @@ class Condition:
         self.names = tuple(dict.fromkeys(_names(tree)))
 
     def holds(self, values: Config) -> bool:
-        """Whether it holds for `values`; not where these lack one of its names."""
+        """Whether it holds for `values`; False if one of its names is missing."""
         return _holds(self._evaluate, values)
 
 
@@ -207,7 +206,7 @@ def _look_up(path: Sequence[str], config: Config) -> Any:
 
 
 def _path(node: ast.AST) -> list[str] | None:
-    """The names of `a.b.c`; None where it is anything else."""
+    """The names of `a.b.c`, or None for any other node."""
     match node:
         case ast.Name(id=name):
             return [name]

@@ -207,7 +207,7 @@ class Choice(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Choice):
-    """A choice of one value, for what would look like a domain that was written in another way."""
+    """A choice of one value, for values that resemble a domain."""
 
     @property
     def name(self) -> str:
@@ -218,9 +218,9 @@ class Constant(Choice):
 
 
 def constant(value: Value) -> Domain:
-    """The same `value` in every trial: marks a list or a mapping in a space as meant so.
+    """A domain of one value: marks a list or a mapping in a space as a constant.
 
-    Raises FaultsError, a ValueError, where it is not plain or has a domain in it.
+    Raises FaultsError, a ValueError, for a value that is not plain or holds a domain.
     """
     if _holds_domain(value):
         raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
@@ -270,7 +270,7 @@ def _number(value: float) -> str:
 
 
 def _decimal(value: float) -> float:
-    """The number that a product with a step stands for: 3 * 0.1 is 0.30000000000000004."""
+    """`value` without the rounding error of a product: 3 * 0.1 is 0.30000000000000004."""
     return float(f"{value:.12g}")
 
 

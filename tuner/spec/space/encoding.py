@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tuner.errors import Fault
 from tuner.settings import FaultsError
-from tuner.spec.plain_values import LARGEST
+from tuner.spec.plain_values import LARGEST, is_number
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.spec.space.spaces import ROOT, Place, config_at, walk
@@ -54,7 +54,7 @@ class Column:
 
 
 class Encoding:
-    """The columns of `space`, and the way between configs and points."""
+    """The columns of `space`; encodes configs as points and decodes them."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -101,7 +101,7 @@ class Encoding:
         if faults := [fault for fault in faults if fault.rule != _MISSING]:
             raise FaultsError(*faults)
         config = self.decode(np.where(np.isnan(known_D), u_D, known_D))
-        return _overlaid(config, partial)  # as they were written: exp(log(0.01)) is not 0.01
+        return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
 
     def snap(self, u_ND: Array) -> Array:
         """Each coordinate moved to the centre of its value's cell, NaN where it is inactive."""
@@ -152,9 +152,9 @@ class Encoding:
         return faults
 
     def _searched_in(self, space: Space, at: Place) -> list[tuple[str, Value, Place]]:
-        """What is searched of the mapping that stands at `at`, each with its place.
+        """(name, domain or mapping, place) of what is searched in the mapping at `at`.
 
-        Kept, since a resume encodes every config of its journal.
+        Cached, since a resume encodes every config of its journal.
         """
         if at not in self._searched:
             searched = [(key, value) for key, value in space.items() if _is_searched(value)]
@@ -168,7 +168,10 @@ class Encoding:
             trial_D = np.full_like(u_D, np.nan)
             if isinstance(option, Mapping) and isinstance(value, Mapping):
                 faults = self._encode(option, value, at.branch(number), trial_D)
-                if any(k in value and not _fits(option[k], value[k]) for k in option):
+                if any(
+                    name in value and not _is_searched(inner) and not _same(inner, value[name])
+                    for name, inner in option.items()
+                ):
                     continue
             elif not isinstance(option, Mapping) and _same(option, value):
                 faults = []
@@ -214,9 +217,7 @@ def _is_searched(value: Value) -> bool:
 
 def quantile(domain: Domain, value: Value) -> float | None:
     """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
-    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, int | float)):
-        return None
-    if not abs(value) <= LARGEST:  # NaN, or what no float can hold
+    if not is_number(value) or not abs(value) <= LARGEST:  # NaN, or what no float can hold
         return None
     if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
         return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
@@ -239,7 +240,7 @@ def quantile(domain: Domain, value: Value) -> float | None:
 
 
 def _overlaid(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
-    """`config` with these values in place of its own, floats where it has floats."""
+    """`config` updated with `values`, as floats where it has floats."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             value = _overlaid(config[key], value)
@@ -268,19 +269,10 @@ def _centres(domain: Domain) -> Array | None:
 def _ordered(choice: Choice) -> bool:
     """Whether the values are numbers in order, at least three, as in choice([16, 32, 64])."""
     values = choice.values
-    if len(values) < 3 or not all(
-        isinstance(v, int | float) and not isinstance(v, bool) for v in values
-    ):
+    if len(values) < 3 or not all(map(is_number, values)):
         return False
     steps = np.diff(np.array(values, dtype=float))
     return bool((steps > 0).all() or (steps < 0).all())
-
-
-def _fits(option: Value, value: Value) -> bool:
-    """Whether a constant of a branch has this value; a domain may have any."""
-    if isinstance(option, Domain | Mapping):
-        return True
-    return _same(option, value)
 
 
 def _same(a: Any, b: Any) -> bool:

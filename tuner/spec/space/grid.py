@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from tuner.spec.plain_values import is_number
 from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
 from tuner.spec.space.spaces import domains_of
 
@@ -67,7 +68,7 @@ class _Steps(Sequence[Value]):
 
 def _led_through(domain: Domain, values: Sequence[Any], through: Value) -> Sequence[Value]:
     """The values of a domain without options, with `through` in place of the nearest."""
-    if isinstance(through, bool) or not isinstance(through, int | float) or through in values:
+    if not is_number(through) or through in values:
         return values
     if isinstance(domain, Numeric) and domain.log and through > 0:
         number = _nearest([math.log(value) for value in values], math.log(through))
@@ -143,7 +144,7 @@ class _Grid:
         self.cells: int = math.prod(self.sizes)
 
     def offsets_of(self, config: Config) -> list[int]:
-        """Where each axis has the value of `config`, or the nearest."""
+        """The offset on each axis of the value of `config`, or of the nearest."""
         return [axis.offset_of(config.get(key)) for key, axis in self._axes.items()]
 
     def index_of(self, config: Config) -> int:
@@ -162,7 +163,7 @@ class _Grid:
 
 
 def _within(branch: Space, value: Value) -> Config | None:
-    """`value` where it is a config of `branch`, as its names and constants tell; else None."""
+    """`value` if its names and constants are those of `branch`, or None."""
     if not isinstance(value, Mapping) or value.keys() != branch.keys():
         return None
     constants = (name for name, inner in branch.items() if not isinstance(inner, Domain | Mapping))
@@ -189,7 +190,7 @@ class _Axis:
         self.cells = self._ends[-1] if self._branches else len(self._options)
 
     def offset_of(self, value: Value) -> int:
-        """Where the axis has `value`, or the nearest; 0 for what is none of its options."""
+        """The offset of `value` or of the nearest; 0 if it is none of the options."""
         if self._branches is None:
             is_number = isinstance(value, int | float)
             return _nearest(self._options, value) if is_number else 0
@@ -241,7 +242,7 @@ class Spread:
         return self._order[k]
 
     def _wanted(self, k: int) -> int:
-        """Cell k, were it not for those that are taken."""
+        """The cell number k before taken cells are skipped."""
         cell = 0
         for axis, size in enumerate(self._sizes):
             offset = self._offset(axis, size, k) if size > 1 else 0
@@ -262,7 +263,7 @@ class Spread:
         return self._rounds[axis][1][place]
 
     def _free(self, cell: int) -> int:
-        """`cell`, or the first one behind it that is not taken."""
+        """`cell`, or the first free cell behind it."""
         passed = []
         while cell in self._next:
             passed.append(cell)
