@@ -222,11 +222,13 @@ def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):
     return received.decode()
 
 
-def test_progress_on_terminal_has_colour(events, monkeypatch):
-    received = on_a_terminal(events, monkeypatch)
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
+def test_progress_on_terminal_has_colour_unless_disabled(events, monkeypatch, environment):
+    received = on_a_terminal(events, monkeypatch, **environment)
     assert "3/3 trials" in received
     assert "best val_accuracy 0.75, trial 00001, epoch 3" in received
-    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", received)
+    has_colour = bool(re.search(r"\x1b\[[0-9;]*(3[0-9]|38;5;[0-9]+)m", received))
+    assert has_colour == (not environment)
     assert received.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
@@ -245,12 +247,6 @@ def test_progress_on_terminal_scrolls_nothing_away(events, monkeypatch):
     assert lines[3] == "0 running, 1 completed, 1 stopped, 1 failed"
     assert [line for line in lines if "3/3 trials" in line] == [lines[2]]  # drawn in its place
     assert lines[-1] == "$"
-
-
-def test_live_view_with_no_color_has_no_colour(events, monkeypatch):
-    received = on_a_terminal(events, monkeypatch, NO_COLOR="1")
-    assert "3/3 trials" in received
-    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;5;[0-9]+)m", received)
 
 
 def test_progress_on_a_dumb_terminal_prints_plain_lines(events, monkeypatch):

@@ -62,12 +62,14 @@ def test_elapsed_with_late_clock_uses_events():
     assert elapsed_s(search.history, START + 20) == 30
 
 
-@pytest.mark.parametrize("unknown", [{"total": None}, {"max_t": None}])
-def test_seconds_without_totals_is_none(unknown):
+@pytest.mark.parametrize("unknown", [{"total": None}, {"max_t": None}, {}])
+def test_seconds_without_totals_or_after_the_end_is_none(unknown):
     search = Search(**unknown)
     search.begin()
     search.start(1)
     search.report(1, 1)
+    if not unknown:
+        search.apply("experiment_ended", status="interrupted")
     assert search.left_s(START + 10) is None
 
 
@@ -117,15 +119,6 @@ def test_seconds_after_resume_leaves_out_the_gap():
     search.now += 1
     search.report(1, 6)
     assert search.left_s() == 34
-
-
-def test_seconds_after_end_is_none():
-    search = Search()
-    search.begin()
-    search.start(1)
-    search.report(1, 1)
-    search.apply("experiment_ended", status="interrupted")
-    assert search.left_s(START + 5) is None
 
 
 def test_seconds_expects_of_trials_what_the_scheduler_and_those_seen_say():
