@@ -137,7 +137,7 @@ def _text(measured: dict[str, Any]) -> str:
 
 
 def _exported(name: str, storage: str | None) -> Export | None:
-    """The export in the folder `name`; None where there is none, or an experiment has the name."""
+    """The export in the folder `name`, or None; an experiment of that name comes first."""
     from tuner.experiment.storage import find_experiment
     from tuner.vision.export.read import is_export, read_export
 

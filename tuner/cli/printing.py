@@ -75,7 +75,7 @@ def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: b
 
 
 def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
-    """None where they are not wanted, or the trainable cannot measure them."""
+    """The metrics on the test split, or None if unwanted or if the trainable has none."""
     from tuner.vision.export import evaluate as evaluation
 
     if not evaluate or not evaluation.can_evaluate(results.spec):

@@ -71,7 +71,7 @@ def summary(
 
 
 def nothing_left(results: Results) -> str:
-    """In one line: that a resume has nothing to do, and what would give it something."""
+    """One line: a resume has nothing to do, and which options change that."""
     if results.ended_by == TARGET:
         target = f"{program()} resume {folder_name(results.folder)} stop.target=VALUE"
         done = f"{printable(results.name)} has reached its target, nothing is left to do"
@@ -145,7 +145,7 @@ def warning_lines(*accuracies: Accuracy | None) -> list[str]:
 
 
 def folder_name(folder: Path) -> str:
-    """A command's NAME for the experiment in `folder`: its name, or the path if it is elsewhere."""
+    """NAME of the experiment in `folder` for a command: its name in the storage, or its path."""
     usual = storage_folder(None) / folder.name
     if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # which begins an option
         return shlex.quote(folder.name)
@@ -171,7 +171,7 @@ def _head(results: Results) -> list[str]:
 
 
 def label_lines(labels: Labels) -> list[str]:
-    """What its user calls an experiment; nothing where there are no labels."""
+    """The tags and the note of an experiment."""
     lines = [f"tags: {' '.join(labels.tags)}"] if labels.tags else []
     note = printable(labels.note)
     return [*lines, *(wrap(f"note: {note}", _WIDTH) if note else [])]
@@ -205,7 +205,7 @@ def _confirmed_mean(confirmed: Mapping[str, Any]) -> str:
 
 
 def failure_lines(results: Results) -> list[str]:
-    """How many trials failed with which cause, the whole message and the log of the first each."""
+    """Each cause of failures: its trials, and the message and the log of the first."""
     failures = list(results.failures.items())
     lines = ["Failed trials"] if failures else []
     for cause, failed in failures[:_CAUSES]:
@@ -223,7 +223,7 @@ def failure_lines(results: Results) -> list[str]:
 
 
 def _how_to_mend(results: Results) -> list[str]:
-    """How to go on with a search that has failed by its trials."""
+    """How to continue a search that failed because its trials did."""
     if results.status != FAILED or results.ranked or not results.counts[FAILED]:
         return []
     text = "Mend the cause in your code and go on: the failed trials run again."
@@ -237,9 +237,9 @@ def _how_to_mend(results: Results) -> list[str]:
 
 
 def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
-    """The command that goes on with the experiment in `folder`; the call where only Python can.
+    """The command or the Python call that resumes the experiment in `folder`.
 
-    more_s: for how long, where its time was over after `searched_s`; 0: it was not.
+    more_s: a new time budget for a search that used up its own after `searched_s`, or 0.
     """
     if is_by_value(trainable):
         again = printable(given_again(trainable))
@@ -273,7 +273,7 @@ def _next_steps(results: Results) -> list[str]:
 
 
 def control_text(control: Mapping[str, Any]) -> str:
-    """A control, as one would ask for it: `max-concurrent 4`."""
+    """A control as a user types it: `max-concurrent 4`."""
     verb = printable(str(control["verb"]))
     match control:
         case {"verb": "try", "config": dict(config)}:
@@ -285,14 +285,14 @@ def control_text(control: Mapping[str, Any]) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """What was asked, by whom, and why it was not done, if so."""
+    """A control, the user who requested it, and why it was refused, if so."""
     by = f", asked by {printable(answer.by)}" if answer.by else ""
     not_done = f"; not done: {printable(answer.refused)}" if answer.refused else ""
     return f"{control_text(answer.control)}{by}{not_done}"
 
 
 def control_lines(answers: Sequence[Answer]) -> list[str]:
-    """What was asked of a search as it ran, a line each under a head; nothing if nothing was."""
+    """The controls of a search, a line each under a head, or no line."""
     head = ["Asked while it ran"] if answers else []
     return [
         *head,
@@ -310,7 +310,7 @@ def change_text(change: Mapping[str, Any]) -> str:
 
 
 def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What resumes changed, oldest first, under a head; nothing if nothing was changed."""
+    """The changes by resumes, oldest first, under a head, or no line."""
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
         when = ""

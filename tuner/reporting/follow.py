@@ -1,4 +1,4 @@
-"""A search that runs elsewhere, seen through its journal: once, or until it ends."""
+"""The progress of a search in another process, read from its journal."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ _WIDTH = 80
 
 
 def standing(results: Results, *, now: float) -> str:
-    """How a running search stands, in the lines of the live view, and what has failed or was asked
-    for: 80 columns, no colour.
-    """
+    """The status of a running search: the live view, failures and controls; 80 columns."""
     each = _each(results)
     time_left = _time_left(results, results.history)
     view = Standing(results.history, time_left, results.metric, each)
@@ -48,7 +46,7 @@ def follow(
     stream: IO[str] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Show on `stream` (None: stderr) how a search goes until its driver has ended."""
+    """Show the progress of a search on `stream` (default stderr) until its driver ends."""
     files = results.files
     history = History(results.objective)
     tail = Tail(results.folder)
@@ -76,10 +74,10 @@ def follow(
 
 
 def _each(results: Results) -> str:
-    """What a trial reserves; nothing of those that run elsewhere."""
+    """The resources of a trial, or "" if trials run elsewhere."""
     return "" if results.spec.is_elsewhere else reserves(results.spec.resources)
 
 
 def _time_left(results: Results, history: History) -> TimeLeft:
-    """What is known of the search by now."""
+    """The estimate with the changes that controls made."""
     return TimeLeft.of(results.spec.model_copy(update=history.steered.changes), history)

@@ -48,9 +48,8 @@ _SHOWN_AT_FIRST = 5  # columns; those that differ come first
 class Column:
     """A column of hyperparameters, named by its dotted path.
 
-    kind: "text", "bool" or "number". values: all values as the column shows them; None where they
-    are too many to list. bounds: least and greatest number, if known. varies: whether trials may
-    differ in it.
+    kind: "text", "bool" or "number". values: all values as the column shows them, or None for too
+    many. bounds: least and greatest number, if known. varies: whether trials may differ in it.
     """
 
     name: str
@@ -193,7 +192,7 @@ def _listed(domain: Any) -> tuple[Any, ...] | None:
 
 
 def _bounds(numbers: list[float], ranges: list[Domain]) -> tuple[float, float] | None:
-    """Least and greatest of numbers and ranges; None where a normal distribution has no ends."""
+    """Least and greatest of numbers and ranges, or None with a normal distribution."""
     ends = [end for d in ranges if isinstance(d, Numeric) for end in (d.first, d.last)]
     unbounded = len(ends) < 2 * len(ranges)
     return None if unbounded else (min(numbers + ends), max(numbers + ends))

@@ -121,11 +121,7 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def best_table(report: Report) -> list[list[str]]:
-    """The head, and a row for each of the best trials; no row where there is none.
-
-    A row has the value in the search, the mean over the fresh seeds beside it where trials were
-    confirmed, and the hyperparameters.
-    """
+    """The head and a row for each of the best trials: value, confirmed mean, hyperparameters."""
     metric = report.results.metric
     configs = [
         {printable(n): v for n, v in flat(one["config"], ".").items()} for one in report.best
@@ -144,7 +140,7 @@ def best_table(report: Report) -> list[list[str]]:
 
 
 def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
-    """A trial of the best as the search showed it, confirmed or not."""
+    """The values that the search measured for one of the best trials."""
     return report.results.best_json(report.results.trial(best["trial_id"]))
 
 
@@ -154,14 +150,14 @@ def _mean(best: Mapping[str, Any]) -> str:
 
 
 def _changes(report: Report) -> Iterator[tuple[str, str, str]]:
-    """(time, epochs reported by then, what was changed) of each resume that changed the spec."""
+    """(time, epochs reported before, changes) of each resume that changed the spec."""
     for change in report.results.changes:
         epochs = "" if change["after_epochs"] is None else str(change["after_epochs"])
         yield utc(change["time"]) or "not kept", epochs, change_text(change)
 
 
 def _provenance(report: Report) -> Iterator[tuple[str, str]]:
-    """(name, value) of where the results and the report come from."""
+    """(name, value) of the origin of results and report."""
     known, spec = report.provenance, report.spec
     document = known["experiment"]
     yield "experiment", report.results.name

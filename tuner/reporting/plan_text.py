@@ -71,7 +71,7 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
 
 
 def _early(spec: ExperimentSpec) -> Iterator[str]:
-    """What ends the search, or a trial, before its number of trials or epochs does."""
+    """The conditions that end the search or a trial early."""
     stop, metric = spec.stop, spec.objective.metric
     if stop.target is not None:
         yield f"at {metric} {stop.target:g}"
@@ -149,7 +149,7 @@ def refinement_json(refinement: Refinement, path: Path) -> dict[str, Any]:
 
 
 def _run(spec: ExperimentSpec, path: Path) -> str:
-    """The command that runs the spec in the file at `path`; the call where only Python can."""
+    """The command or the Python call that runs the spec in the file at `path`."""
     read = f"tuner.ExperimentSpec.from_text(open({printable(repr(str(path)))}).read())"
     if spec.is_elsewhere:
         return f"tuner.AskTell({read})"
@@ -159,7 +159,7 @@ def _run(spec: ExperimentSpec, path: Path) -> str:
 
 
 def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """What is known of images of the user's own; nothing of a plan without."""
+    """The rows on the user's images, if the plan has any."""
     if data is None:
         return
     counts = " / ".join(f"{count:,}" for count in data["images"].values())
@@ -185,7 +185,7 @@ def _stopping(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
 
 
 def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What timing decides where several trials run at once, so that the winner may differ."""
+    """Whether the same seed gives the same winner if several trials run at once."""
     if plan.get("at_once", spec.max_concurrent) == 1:
         return
     stops = spec.scheduler is not None and bool(spec.scheduler.rungs())
@@ -208,7 +208,7 @@ def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
 
 
 def _nodes(plan: Mapping[str, Any]) -> Iterator[str]:
-    """How many trials fit on which nodes, a line each; nothing for a plan that names no nodes."""
+    """A line for each node with the trials that fit there."""
     for node in plan.get("nodes", ()):
         devices = {name: node[name] for name in ("cpus", "gpus") if node[name]}
         yield f"{node['trials']} on {node['address']} with {_devices(devices)}"

@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 class RankedTrials:
     """The usable trials, best first, all as completed ones; names and texts are safe in figures.
 
-    fence: the value that worse ones are drawn at; None where there is none. outside: how many are.
+    fence: worse values are drawn at this one, if any. outside: how many are.
     """
 
     trials: tuple[FrozenTrial, ...]
@@ -83,7 +83,7 @@ class RankedTrials:
         return sentences
 
     def why_nothing(self, fewest: int = 1) -> str:
-        """Why a figure that needs `fewest` trials and a varying hyperparameter shows nothing."""
+        """Why a figure shows nothing that needs `fewest` trials and a varying hyperparameter."""
         if not self.trials:
             return NO_TRIALS
         if not self.varying:
@@ -116,7 +116,7 @@ def selection_note(things: str, total: int, shown: int, first: str = "the best o
 
 
 def fence_of(values: Sequence[float], objective: Objective) -> float | None:
-    """The value beyond which one lies far out on the bad side; None where none of them does."""
+    """The value beyond which bad values are outliers, or None without outliers."""
     if len(values) < 4:
         return None
     costs = [objective.key(value) for value in values]
@@ -183,10 +183,9 @@ def evenly(items: Sequence[_T], most: int) -> list[_T]:
 class Importance:
     """A hyperparameter's share, 0 to 1, of all importances; low, high: of nine in ten resamples.
 
-    told_apart: whether what lies from low to high overlaps with no other's, for the first one, and
-    not with the first one's, for another. Where it does, which of them matters more cannot be told:
-    of hyperparameters that change nothing, the first has more than half of all importance by
-    chance.
+    told_apart: whether the interval from low to high overlaps with no other's (for the first), or
+    not with the first's (for the others). If it does, their order is open: by chance alone, the
+    first of several useless hyperparameters has more than half of all importance.
     """
 
     name: str

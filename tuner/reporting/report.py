@@ -42,8 +42,7 @@ class Report:
     """All the numbers of an experiment; raises SpecError for a spec that this version cannot read.
 
     frozen: trial_id -> the trial as Optuna's. importances: the greatest first. best: in the shape
-    of `best --json`, at most ten, the confirmed ones first; empty where there is none, and
-    why_no_best says why.
+    of `best --json`, at most ten, the confirmed ones first; if empty, why_no_best says why.
     """
 
     def __init__(self, results: Results) -> None:
@@ -75,7 +74,7 @@ class Report:
 
     @property
     def why_no_stop(self) -> str:
-        """Why there is nothing to say of early stopping, where no trial was stopped."""
+        """Why no trial was stopped early."""
         if self.spec.scheduler is not None and self.spec.epochs is not None:
             return NO_STOP
         return NO_RUNGS if self.spec.stop.patience_epochs else NO_SCHEDULER
@@ -102,7 +101,7 @@ class Report:
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Of each cause, the most frequent first: how many, the first one's message, all ids."""
+        """Each cause, the most frequent first, with its count, first message and trial ids."""
         return [
             {
                 "kind": cause.kind,

@@ -24,10 +24,7 @@ _LONGEST_BEST, _LONGEST_PROBLEM = 50, 100  # characters
 
 
 def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | None = None) -> str:
-    """One line an experiment; how to start one where there is none.
-
-    columns: names of `Listed.row`; None: the usual ones, and labels where there are any.
-    """
+    """One line for each experiment. columns: names of `Listed.row`; by default the usual ones."""
     if not experiments:
         return "no experiments yet; start with: tuner run digits"
     shown = [experiment.row() for experiment in experiments]
@@ -41,7 +38,7 @@ def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | No
 
 
 def _cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
-    """What a column shows of an experiment."""
+    """The text of one cell."""
     value = value_at(row, name)
     if name == "started" and experiment.problem:
         return shorten(experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM)
@@ -56,7 +53,7 @@ def _cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
 
 
 def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
-    """One line a job; how to start one where there is none. now: seconds since the epoch."""
+    """One line for each job. now: seconds since the epoch."""
     if not jobs:
         return "no jobs yet; start one with: tuner submit digits"
     rows = [

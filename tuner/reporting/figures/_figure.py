@@ -50,8 +50,8 @@ class Variant(NamedTuple):
 class Figure:
     """A figure as it stands in a page, under a `name` that is unique there.
 
-    caption: one sentence or two on what to read in it. plot: None where there is nothing to show;
-    the caption then says why. half: whether another figure stands beside it.
+    caption: one or two sentences on how to read it, or why plot is None. half: whether another
+    figure stands beside it.
     """
 
     name: str

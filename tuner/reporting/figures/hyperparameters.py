@@ -29,10 +29,7 @@ _SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind
 
 @figure("Importance", section="hyperparameters", order=10)
 def importance(report: Report) -> Drawing:
-    """A bar for each hyperparameter's share, with the spread of resampling the trials.
-
-    Grey, and without a figure, where that spread says that the share cannot be told.
-    """
+    """A bar for each hyperparameter's share with its spread; grey if shares overlap."""
     importances = report.importances
     if not importances:
         return report.ranked.why_nothing(FEWEST), None
