@@ -185,7 +185,9 @@ def test_a_folder_without_its_scheme_is_told_how_to_write_it(tmp_path):
 
 def test_a_trainable_in_place_of_an_experiment_is_told_where_it_belongs(tmp_path):
     (tmp_path / "mine_trained.py").write_text("def train(config, *rest, more=1):\n    return 1\n")
-    with pytest.raises(UsageError, match="it needs config; a trainable is named in a spec"):
+    with pytest.raises(
+        UsageError, match=r"ExperimentSpec \(missing .*'config'\); a trainable is named"
+    ):
         load_experiment("mine_trained:train", tmp_path)
 
 

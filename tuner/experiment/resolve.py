@@ -267,17 +267,6 @@ def _from_command(command: str) -> Experiment:
     return Experiment({}, name, COMMAND_LINE)
 
 
-def _needed(function: Callable[..., object]) -> list[str]:
-    """The arguments without which it cannot be called."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of a function that is implemented in C
-        return []
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = (one for one in parameters if one.default is one.empty)
-    return [one.name for one in needed if one.kind not in several]
-
-
 def _returns_nothing(function: Callable[..., object]) -> bool:
     """Whether its source has no `return` of a value; False where there is no source to read."""
     try:
@@ -301,11 +290,15 @@ def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Ex
     if not callable(make):
         rule = f"{source} has no function {function}() that returns an ExperimentSpec"
         raise UsageError(rule + _as_script(source))
-    if needed := _needed(make):
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
         raise UsageError(
-            f"{source}: {function}() must return an ExperimentSpec and need no arguments, and it "
-            f"needs {', '.join(needed)}; a trainable is named in a spec, as `trainable`"
-        )
+            f"{source}: {function}() must need no arguments to return an ExperimentSpec ({error}); "
+            "a trainable is named in a spec, as `trainable`"
+        ) from error
+    except ValueError:  # a function that is implemented in C
+        pass
     if _returns_nothing(make):
         raise UsageError(
             f"{source}: {function}() must return an ExperimentSpec, and it returns nothing"

@@ -89,8 +89,7 @@ def _sections() -> Iterator[Section]:
     top = tuple(one for one in _entries("", ExperimentSpec) if one[0] not in apart)
     yield Section("spec", "The keys of a spec", SECTIONS_FOLLOW, top)
     yield Section("trainable", "What a trainable is given", _trainable())
-    yield Section("training", "training: of the image classifier", TRAINING, tuple(_training()))
-    yield from _catalogs()
+    yield from _training()
     shared = tuple(_entries("search", SearchSettings, usual={"strategy": "random"}))
     yield Section("search", "search: whatever the strategy", SEARCH, shared)
     yield Section("search.space", "search.space: the domains", CONSTANT, tuple(_domains()))
@@ -187,24 +186,23 @@ def _is_told(schema: Mapping[str, Any], bound: str) -> bool:
     return bound in schema and schema[bound] < MAX_COUNT  # which stands for no bound
 
 
-def _training() -> Iterator[tuple[str, str]]:
-    """The settings of the Learner that ships; what only some networks have, with these."""
+def _training() -> Iterator[Section]:
+    """The settings of the Learner that ships, then what else its declaration lists."""
     declaration = default_declaration()
-    assert declaration.settings is not None
-    defaults = declaration.setting_defaults()
-    for name, found in schema_of(declaration.settings)["properties"].items():
+    defaults, lists = declaration.reference()
+    entries = []
+    for name, found in schema_of(declaration.settings or Settings)["properties"].items():
         if name in defaults:
             found = {key: value for key, value in found.items() if key != "default"}
-        yield f"training.{name}", _entry(f"training.{name}", found, of=defaults.get(name, ""))
-
-
-def _catalogs() -> Iterator[Section]:
-    for key, (title, texts) in default_declaration().catalogs().items():
+        key = f"training.{name}"
+        entries.append((key, _entry(key, found, of=defaults.get(name, ""))))
+    yield Section("training", "training: of the image classifier", TRAINING, tuple(entries))
+    for key, (title, texts) in lists.items():
         items = (
             (name, _wrapped(f"- `{name}`: {text}", indent="  ")) for name, text in texts.items()
         )
-        entries = tuple((f"training.{key}.{name}", item) for name, item in items)
-        yield Section(f"training.{key}", title, "", entries)
+        entries = [(f"training.{key}.{name}", item) for name, item in items]
+        yield Section(f"training.{key}", title, "", tuple(entries))
 
 
 def _domains() -> Iterator[tuple[str, str]]:

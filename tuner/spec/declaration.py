@@ -33,28 +33,18 @@ Values = Mapping[str, Any]
 
 
 class NodeData(Protocol):
-    """Data that each node of a cluster needs on its disk. It is pickled; its methods run there."""
+    """Data that each node of a cluster needs on its disk. It is pickled; its methods run there.
+
+    title: its name in messages. state: whether the node can send the data, and whether it lacks it.
+    download: raises DataError. load: the contents of the files, which `receive` writes elsewhere.
+    """
 
     @property
-    def title(self) -> str:
-        """The data's name in messages."""
-        ...
-
-    def state(self) -> tuple[bool, bool]:
-        """Whether this node can send the data, and whether it lacks it."""
-        ...
-
-    def download(self) -> None:
-        """Download the data to this node. Raises DataError."""
-        ...
-
-    def load(self) -> list[NDArray[np.uint8]]:
-        """The contents of the data's files on this node."""
-        ...
-
-    def receive(self, contents: list[NDArray[np.uint8]]) -> None:
-        """Write what `load` has returned on another node."""
-        ...
+    def title(self) -> str: ...
+    def state(self) -> tuple[bool, bool]: ...
+    def download(self) -> None: ...
+    def load(self) -> list[NDArray[np.uint8]]: ...
+    def receive(self, contents: list[NDArray[np.uint8]]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +149,12 @@ class Declaration:
         """Write a trial's best checkpoint to a new folder, also of another Learner's Results."""
         raise NotImplementedError
 
-    def setting_defaults(self) -> Mapping[str, str]:
-        """Of settings whose default depends on others: what it is, in words."""
-        return {}
+    def reference(self) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
+        """What `tuner spec` says beside the settings' own descriptions.
 
-    def catalogs(self) -> Mapping[str, tuple[str, Mapping[str, str]]]:
-        """What `tuner spec` lists beside the settings: {key: (title, {name: text})}."""
-        return {}
+        ({setting: its default in words}, {key of a further list: (title, {name: text})}).
+        """
+        return {}, {}
 
 
 def declaration_of(trainable: str) -> Declaration:

@@ -55,13 +55,8 @@ OPTIONAL = {f"val_{name}": name for name in OPTIONAL_METRICS}  # by the names th
 FaultsOf = Callable[[Mapping[str, Any]], list[Fault]]
 
 _BATCH_NORM = (
-    "on CPUs each worker's BatchNorm sees its own share of a batch, so results change with the "
-    "number of workers (on GPUs it is SyncBatchNorm, over the whole batch). training.norm=group "
-    "gives the same with any number."
-)
-_PERHAPS = (
-    "on CPUs each worker's BatchNorm, if there is any in {}, sees its own share of a batch, so "
-    "results change with the number of workers (on GPUs it is SyncBatchNorm, over the whole batch)."
+    "on CPUs each worker's BatchNorm{} sees its own share of a batch, so results change with the "
+    "number of workers (on GPUs it is SyncBatchNorm, over the whole batch)."
 )
 
 
@@ -172,7 +167,20 @@ class ClassifierDeclaration(Declaration):
         for config in extreme_configs(spec.search.space):
             settings = ClassifierSettings.model_validate(merged(spec.constants, config))
             first.setdefault(settings.model, settings)
-        return [_summary(settings) for settings in first.values()]
+        from tuner.vision.blueprint import blueprint_of
+        from tuner.vision.summary import summary_of
+
+        return [
+            {
+                "model": plan.name,
+                "settings": plan.settings,
+                "images": plan.shape,
+                "classes": plan.num_classes,
+                **asdict(summary_of(plan, frozen=settings.freeze)),
+            }
+            for settings in first.values()
+            for plan in [blueprint_of(settings)]
+        ]
 
     def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, each once, and the function that returns the images."""
@@ -203,20 +211,12 @@ class ClassifierDeclaration(Declaration):
 
         return export_model(results, to, trial_id=trial_id, formats=formats)
 
-    def setting_defaults(self) -> Mapping[str, str]:
-        """The settings that only some networks have, with their defaults."""
+    def reference(self) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
         defaults: dict[str, list[str]] = {}
-        for model, info in MODELS.items():
-            for name, default in info.defaults.items():
-                defaults.setdefault(name, []).append(f"{model} {default}")
-        return {
-            name: f"default of {', '.join(some)}; no other has it"
-            for name, some in defaults.items()
-        }
-
-    def catalogs(self) -> Mapping[str, tuple[str, Mapping[str, str]]]:
         models = {}
         for name, model in MODELS.items():
+            for setting, default in model.defaults.items():
+                defaults.setdefault(setting, []).append(f"{name} {default}")
             about = (inspect.getdoc(model.build) or "").partition("\n\n")[0].rstrip(".")
             models[name] = f"{' '.join(about.split())}. Takes {model.images}."
         datasets = {
@@ -225,7 +225,11 @@ class ClassifierDeclaration(Declaration):
             f"training, {info.validation:,} and {info.test:,} held out."
             for name, info in DATASETS.items()
         }
-        return {
+        in_words = {
+            setting: f"default of {', '.join(some)}; no other has it"
+            for setting, some in defaults.items()
+        }
+        return in_words, {
             "models": ("Networks that ship", models),
             "datasets": ("Data sets that ship", datasets),
         }
@@ -335,21 +339,8 @@ def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
     models = {name: model_info(name) for name in _values_of(values.get("model"), "model")}
     usual = [info.defaults.get("norm") for info in models.values()]
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
-        yield _BATCH_NORM
+        alike = "training.norm=group gives the same with any number."
+        yield f"{_BATCH_NORM.format('')} {alike}"
     foreign = [name for name, info in models.items() if info.foreign]
     if foreign:
-        yield _PERHAPS.format(", ".join(foreign))
-
-
-def _summary(settings: ClassifierSettings) -> dict[str, Any]:
-    from tuner.vision.blueprint import blueprint_of
-    from tuner.vision.summary import summary_of
-
-    plan = blueprint_of(settings)
-    return {
-        "model": plan.name,
-        "settings": plan.settings,
-        "images": plan.shape,
-        "classes": plan.num_classes,
-        **asdict(summary_of(plan, frozen=settings.freeze)),
-    }
+        yield _BATCH_NORM.format(f", if there is any in {', '.join(foreign)},")
