@@ -44,7 +44,7 @@ SPEC: dict[str, Any] = {
         lambda name: hostile.mutated({**SPEC, "search": {**SPEC["search"], "strategy": name}})
     )
 )
-def test_a_spec_is_planned_or_its_faults_are_told(raw: object) -> None:
+def test_validate_any_spec_is_planned_or_refused(raw: object) -> None:
     try:
         read = override(read_mapping(json.dumps(raw)), ["max_concurrent=2"])
         spec = validate(read, machine=Machine(cpus=4, gpus=0))
@@ -82,7 +82,7 @@ LAUGHS = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in r
         ("!!python/object/apply:os.system [id]", "could not determine a constructor"),
     ],
 )
-def test_what_yaml_has_beyond_json_is_refused(text: str, reason: str) -> None:
+def test_read_mapping_refuses_yaml_beyond_json(text: str, reason: str) -> None:
     with pytest.raises(SpecError, match=f"cannot be read as YAML or JSON: .*{reason}"):
         read_mapping(f"a: {text}")
     with pytest.raises(SpecError, match=f"training.a: cannot be read: .*{reason}"):
@@ -90,7 +90,7 @@ def test_what_yaml_has_beyond_json_is_refused(text: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["2001-01-01", "1.2.3", "1e-3x", "192.168.0.1"])
-def test_what_only_begins_as_a_number_is_text(text: str) -> None:
+def test_read_mapping_partial_number_is_text(text: str) -> None:
     assert read_mapping(f"a: {text}") == {"a": text}
 
 
@@ -112,12 +112,12 @@ def merging(levels: int) -> str:
         ("a: [" + "[], " * 250_000, "it holds more than 20,000 values"),
     ],
 )
-def test_what_would_take_minutes_is_refused_before_it_is_built(text: str, reason: str) -> None:
+def test_read_mapping_refuses_huge_text_before_building(text: str, reason: str) -> None:
     with pytest.raises(SpecError, match=reason):
         read_mapping(text)
 
 
-def test_of_very_many_faults_the_first_are_told() -> None:
+def test_spec_error_shows_the_first_of_many_faults() -> None:
     many = {f"k{number}": "x" * 10_000 for number in range(5000)}
     with pytest.raises(SpecError, match="and 4900 more") as refused:
         build_spec({**SPEC, **many})
@@ -125,7 +125,7 @@ def test_of_very_many_faults_the_first_are_told() -> None:
     assert len(str(refused.value)) < 100_000
 
 
-def test_a_long_value_is_told_by_its_beginning() -> None:
+def test_fault_cuts_long_values() -> None:
     with pytest.raises(SpecError, match=r"seed: must be a whole number, got 'xxx.*x\.\.\.$") as one:
         build_spec({**SPEC, "seed": "x" * 100_000})
     assert len(str(one.value)) < 500

@@ -43,7 +43,7 @@ def needs(*command):
 
 
 @pytest.mark.parametrize("arguments", [("ls",), ("doctor",), ("validate", "digits")])
-def test_the_working_directory_has_been_removed(tmp_path, arguments):
+def test_command_in_removed_directory_is_refused(tmp_path, arguments):
     gone = tmp_path / "gone"
     gone.mkdir()
     code, lines = said(*arguments, first=f"rmdir {gone};", cwd=gone)
@@ -53,7 +53,7 @@ def test_the_working_directory_has_been_removed(tmp_path, arguments):
     )
 
 
-def test_a_user_whom_the_system_does_not_know():
+def test_command_of_user_without_home_is_refused():
     needs("unshare", "--mount")
     files = ("/etc/passwd", "/etc/nsswitch.conf")  # the other lets systemd know of root
     nobody = "".join(f"mount --bind /dev/null {file};" for file in files)
@@ -62,7 +62,7 @@ def test_a_user_whom_the_system_does_not_know():
     assert (code, lines) == (2, [f"error: {rule}"])
 
 
-def test_a_scheme_in_capitals(tmp_path):
+def test_storage_with_scheme_in_capitals_is_refused(tmp_path):
     code, lines = said("validate", "digits", "--storage", "S3://bucket/x", cwd=tmp_path)
     rule = "a storage's URL begins in small letters: s3://, got 'S3://bucket/x'"
     assert (code, lines) == (2, [f"error: {rule}"])
@@ -72,7 +72,7 @@ def test_a_scheme_in_capitals(tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"), [("ro", "Read-only file system"), ("nr_inodes=1", "No space left on")]
 )
-def test_temporary_files_cannot_be_made(options, reason):
+def test_command_without_temporary_folder_is_refused(options, reason):
     needs("unshare", "--mount")
     if Path(sys.prefix).is_relative_to(access.TEMPORARY):
         pytest.skip(f"needs a Python that does not lie in {access.TEMPORARY}")
@@ -88,7 +88,7 @@ def test_temporary_files_cannot_be_made(options, reason):
     assert any(line.startswith("broken  machine, temporary files: ") for line in lines)
 
 
-def test_the_loopback_interface_is_down(tmp_path):
+def test_command_without_loopback_is_refused(tmp_path):
     needs("unshare", "--net")
     where = {"before": ("unshare", "--net"), "cwd": tmp_path}
     code, [line] = said(*RUN, tmp_path / "results", **where)

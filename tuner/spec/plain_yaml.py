@@ -1,7 +1,6 @@
-"""YAML of a sane size that says only what JSON can; floats may be written as 1e-3, too.
+"""YAML of limited size with the values of JSON; 1e-3 is a float, unlike in YAML 1.1.
 
-YAML 1.1 reads that as text. Only what reads a text imports this, since importing PyYAML takes a
-while, and most commands read none.
+Imported only to read a text, since importing PyYAML is slow.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ LONGEST_NUMBER = 1000  # characters
 def load(text: str) -> Any:
     """The value of `text`.
 
-    Raises ValueError for what is refused, before it is built: a few lines can take minutes, and
-    gigabytes. Lets out whatever PyYAML raises, a syntax error as a ValueError with its line.
+    Raises ValueError before values are built that could take minutes and gigabytes, and for a
+    syntax error, with its line. Other errors of PyYAML pass.
     """
     try:
         return yaml.load(text, Loader=_Loader)
@@ -53,8 +52,8 @@ class _Loader(yaml.SafeLoader):
         if _SURROGATE.search(node.value):
             node.value = _joined(node.value)
         if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
-            found = f"{len(node.value):,} characters"
-            raise ValueError(f"it has a number of {found}, at most {LONGEST_NUMBER:,} are read")
+            length = f"{len(node.value):,} characters"
+            raise ValueError(f"it has a number of {length}, at most {LONGEST_NUMBER:,} are read")
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
@@ -72,10 +71,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _joined(text: str) -> str:
-    """`text` with each pair of surrogates, as JSON writes what is beyond 16 bits, as one character.
-
-    Raises ValueError for half a pair, which no file and no terminal can take.
-    """
+    """`text` with surrogate pairs as single characters. Raises ValueError for half a pair."""
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:

@@ -49,11 +49,10 @@ _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's dr
 
 
 def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
-    """{trials, epochs_a_trial, a_trial_reserves, notes}, in words where no number is known.
+    """{trials, epochs_a_trial, a_trial_reserves, notes}, in words if no number is known.
 
-    With {at_once, machine} where it runs `here`, on this machine: a cluster's size is not known
-    before it is joined. With {data} if the Learner declares any. notes: what works, but perhaps not
-    as it is meant.
+    With {at_once, machine} if it runs `here`, on this machine, and {data} if the Learner declares
+    any. notes: settings that work, but perhaps not as intended.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
@@ -83,7 +82,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
 
 
 def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
-    """What works, but hardly as it is meant; it is told before a search, too.
+    """Settings that work, but hardly as intended; also shown before a search.
 
     here: trials run on this machine.
     """
@@ -97,20 +96,20 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
 
 
 def _of_the_trainable(spec: ExperimentSpec) -> Iterator[str]:
-    """Hyperparameters that a command passes on to nobody, and classes that may never end."""
+    """Hyperparameters that a command does not use, and classes that may never end."""
     if isinstance(spec.trainable, Command):
         names = {name.partition(".")[0] for name in spec.trainable.names}
         unused = [f"{{{name}}}" for name in spec.search.space if name not in names]
         if unused and names:
             yield _UNUSED.format(names=" and no ".join(unused))
         return
-    is_own = not (spec.ships or spec.is_elsewhere)
-    if is_own and spec.epochs is None and is_rays_class(load_trainable(spec.trainable)):
+    is_custom = not (spec.ships or spec.is_elsewhere)
+    if is_custom and spec.epochs is None and is_rays_class(load_trainable(spec.trainable)):
         yield _ENDLESS
 
 
 def _of_another_python(spec: ExperimentSpec) -> Iterator[str]:
-    """A Python from outside of the virtual environment that tuner runs in, which is not active."""
+    """A Python outside the virtual environment that tuner runs in."""
     name = spec.trainable.arguments[0] if isinstance(spec.trainable, Command) else ""
     path = shutil.which(name) if Path(name).name.startswith("python") else None
     if path and sys.prefix != sys.base_prefix and not Path(path).is_relative_to(sys.prefix):
@@ -124,7 +123,7 @@ def _of_the_objective(objective: Objective) -> Iterator[str]:
 
 
 def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
-    """Counted without torch, whose import would make a search on CPUs wait."""
+    """Counted without torch, whose import is slow."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
     if spec.resources.gpus or spec.is_elsewhere or hidden or not _GPUS.is_dir():
         return
@@ -134,7 +133,7 @@ def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
 
 
 def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
-    """What a number of samples means for a grid, and for a `grid_search` that is none."""
+    """The effect of `num_samples` on a grid, and on `grid_search` in other strategies."""
     search, samples = spec.search, spec.num_samples
     if isinstance(search, GridSettings) and samples and (left_out := search.whole - samples) > 0:
         which = "its first ones" if search.order == "rows" else "spread over it"

@@ -1,6 +1,6 @@
-"""The section `scheduler` of a spec: what every scheduler takes, and the settings of the one named.
+"""The section `scheduler` of a spec: the settings of schedulers.
 
-A scheduler is a module of `tuner.search.schedulers`, or the user's own: see `tuner.spec.registry`.
+A scheduler is a module of `tuner.search.schedulers` or of the user's: see `tuner.spec.registry`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,11 @@ class SchedulerSettings(Settings):
         return SCHEDULERS.extension(self.name).build(self, objective, brackets)
 
     def settled(self, trials: int | None) -> SchedulerSettings:
-        """These settings with what they leave open decided, for so many trials.
-
-        None: time alone ends the search.
-        """
+        """These settings with open ones decided for `trials` (None: time ends the search)."""
         return self
 
     def settled_text(self) -> str | None:
-        """What `settled` has decided of the first rung, for the plan; None where nothing."""
+        """The first rung that `settled` has decided, as text for the plan, or None."""
         return None
 
     def brackets_with(self, default: int) -> int:
@@ -47,10 +44,7 @@ class SchedulerSettings(Settings):
         return 1
 
     def lengthened(self, max_t: int) -> SchedulerSettings:
-        """These settings with a later end, under which all that was decided before it still holds.
-
-        What depended on the earlier end stays as it was.
-        """
+        """These settings with a later end that keeps all earlier decisions valid."""
         return self.model_copy(update={"max_t": max_t})
 
     def rungs(self) -> tuple[float, ...]:
@@ -58,7 +52,7 @@ class SchedulerSettings(Settings):
         return ()
 
     def expected_epochs(self, brackets: int) -> float | None:
-        """How long a trial lasts on average; None where that is not known."""
+        """The average length of a trial, or None if unknown."""
         return None
 
     def stopping_text(self) -> str:
@@ -97,7 +91,7 @@ def _named(raw: Mapping[str, Any], usual: str) -> str:
 
 
 def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The section for trials that nothing stops: None, or up to the `max_t` that it names."""
+    """The section for trials that nothing stops before `max_t`, or None without one."""
     rest = {key: value for key, value in raw.items() if key != "name"}
     if unused := sorted(rest.keys() - {"max_t"}):
         instead = f"scheduler={{name: {NONE}, max_t: {rest.get('max_t', 10)}}}"

@@ -1,6 +1,6 @@
-"""The section `search` of a spec: what every strategy takes, and the settings of the one named.
+"""The section `search` of a spec: the settings of strategies.
 
-A strategy is a module of `tuner.search.searchers`, or one of the user's: see `tuner.spec.registry`.
+A strategy is a module of `tuner.search.searchers` or of the user's: see `tuner.spec.registry`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SpaceField = Annotated[
 
 
 def _expressions(raw: object) -> object:
-    """The expressions of a list, or the one that is given alone."""
+    """A list of expressions, from a list or a single text."""
     return (raw,) if isinstance(raw, str) else raw
 
 
@@ -97,15 +97,15 @@ class SearchSettings(Settings):
         return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
 
     def gives(self, config: Mapping[str, Any]) -> bool:
-        """Whether the search may come to try `config`, one of its space."""
+        """Whether the search can suggest `config`, one of its space."""
         return Constraints(self.forbid).allow(config)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
-        """These settings with what they leave open decided, for a search that ends so."""
+        """These settings with open ones decided for a search of this length."""
         return self
 
     def _count(self, points: Points) -> int:
-        """The allowed cells of a grid; all of its cells where it is too large to be listed."""
+        """The allowed cells of a grid; all cells if it is too large to list."""
         count = count_cells(self.space, points)
         if not self.forbid or count > MAX_LISTED:
             return count
@@ -115,7 +115,7 @@ class SearchSettings(Settings):
         return cells(self.space, points)
 
     def trials(self, num_samples: int | None) -> int | None:
-        """How many trials the search gives: None where only the time budget ends it."""
+        """The number of trials, or None if only the time budget ends the search."""
         if (space_size(self.space) or MAX_COUNT + 1) > MAX_COUNT:
             return num_samples
         size = self._count(every_value)
@@ -255,7 +255,7 @@ class GridSettings(SearchSettings):
         return self.model_construct(_fields_set=self.model_fields_set, **values)
 
     def trials(self, num_samples: int | None) -> int:
-        """Those of the whole grid; at most `num_samples` where that is given."""
+        """The trials of the whole grid, at most `num_samples`."""
         trials = self.whole
         return trials if num_samples is None else min(trials, num_samples)
 

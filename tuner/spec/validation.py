@@ -40,9 +40,9 @@ from tuner.wording import install
 
 
 class Machine:
-    """What trials share: CPUs and GPUs, of one machine or of a cluster.
+    """CPUs and GPUs that trials share, of one machine or of a cluster.
 
-    gpus: None has this machine's counted when they are first asked for, which imports torch.
+    gpus: None counts this machine's on first use, which imports torch.
     """
 
     def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
@@ -64,10 +64,9 @@ class Machine:
 
 
 class ValidatedSpec(ExperimentSpec):
-    """A spec that is known to work here: only `validate` makes one, and a search takes it as it is.
+    """A spec that `validate` has checked; a search takes no other.
 
-    It equals the same spec as it was before. What is derived from it by `replace` is an
-    ExperimentSpec again.
+    It equals the ExperimentSpec that it was made from; `replace` returns an ExperimentSpec.
     """
 
     _pinned: PinnedData | None = PrivateAttr(None)
@@ -76,14 +75,14 @@ class ValidatedSpec(ExperimentSpec):
 
     @property
     def trials(self) -> int | None:
-        """Those of the search, without what is left out of it."""
+        """The number of trials, without configs that are left out."""
         whole = self.search.trials(None)
         if not self._left_out or whole is None:
             return super().trials
         return min(whole - self._left_out, self.num_samples or whole)
 
     def leave_out(self, configs: int) -> None:
-        """So many of the search's configs are not tried: an earlier experiment has."""
+        """Leave out this many configs, which an earlier experiment has tried."""
         self._left_out = configs
 
     @property
@@ -103,9 +102,8 @@ class ValidatedSpec(ExperimentSpec):
     def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
         """Fix the data of the trainable, so that all trials read the same, on any machine.
 
-        download: False leaves out data that may take a download. Returns the doubts about it, the
-        first time. Raises DataError for data that is not there, and SpecError if the spec does not
-        fit it.
+        download: False leaves out data that may need a download. Returns doubts about the data on
+        the first call. Raises DataError for missing data, and SpecError if the spec does not fit.
         """
         if self._pinned is not None:
             return ()
@@ -157,7 +155,7 @@ def validate(
 
 
 def settled(spec: ExperimentSpec) -> ValidatedSpec:
-    """The spec with what its search and its scheduler leave open decided; it is not checked."""
+    """The spec with open settings of its search and scheduler decided, without checks."""
     fields = {name: getattr(spec, name) for name in ExperimentSpec.model_fields}
     fields["search"] = spec.search.settled(spec.num_samples, spec.time_budget_s)
     fields["scheduler"] = spec.scheduler and spec.scheduler.settled(spec.trials)
@@ -165,7 +163,7 @@ def settled(spec: ExperimentSpec) -> ValidatedSpec:
 
 
 def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """What a tracker lacks; whether a server answers shows when the search starts."""
+    """Missing packages and keys of trackers; servers are tried when the search starts."""
     for name in spec.log:
         found = find_spec(name)
         if found is None or found.origin is None:  # a folder of that name is no package
@@ -188,7 +186,7 @@ def _wandb_is_set_up() -> bool:
 
 
 def _wandb_key() -> str | None:
-    """What `wandb login` has kept."""
+    """The key that `wandb login` has stored."""
     import wandb
 
     key: str | None = wandb.api.api_key
@@ -200,15 +198,12 @@ def _sections(faults: list[Fault]) -> set[str]:
 
 
 def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
-    """The spec without its faulty sections, so that the rest is checked as well.
-
-    Faults between sections show only now; they join `faults`.
-    """
-    told = _sections(faults)
-    rest = {key: value for key, value in raw.items() if key not in told}
+    """The spec without its faulty sections, to check the others. Adds to `faults`."""
+    faulty = _sections(faults)
+    rest = {key: value for key, value in raw.items() if key not in faulty}
     if "search" not in rest:
         rest["search"] = {"space": {"left_out": None}}
-    if {"search", "num_samples"} & told:
+    if {"search", "num_samples"} & faulty:
         rest["num_samples"] = 1
     spec, further = parse(ExperimentSpec, rest, context=IMPORTING)
     faults += further
@@ -218,13 +213,13 @@ def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec
 def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[Fault]:
     if machine is None:
         return
-    for key, asked in (("cpus", resources.cpus), ("gpus", resources.gpus)):
-        # GPUs are counted only where some are asked
-        if asked and asked * resources.ranks > (there := getattr(machine, key)):
-            what = f"{key.upper()[:-1]}s than this machine's {there}"
+    for key, amount in (("cpus", resources.cpus), ("gpus", resources.gpus)):
+        # GPUs are counted only if a trial reserves any
+        if amount and amount * resources.ranks > (available := getattr(machine, key)):
+            what = f"{key.upper()[:-1]}s than this machine's {available}"
             of_all = "" if resources.ranks == 1 else f" in its {resources.ranks_text}"
             rule = f"a trial cannot have more {what}{of_all}"
-            yield Fault(f"resources.{key}", rule, asked * resources.ranks)
+            yield Fault(f"resources.{key}", rule, amount * resources.ranks)
 
 
 def _size_faults(search: Any) -> Iterator[Fault]:
@@ -294,7 +289,7 @@ def _alone_faults(spec: ExperimentSpec, what: str) -> Iterator[Fault]:
 
 
 def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault]:
-    """A program or a script that is not there; on a cluster whole paths are its nodes' own."""
+    """A missing program or script; absolute paths are not checked for a cluster."""
     here = Path.cwd()
     program, script = command.located(here).arguments[0], command.script
     if machine is not None and shutil.which(program) is None:
@@ -306,7 +301,7 @@ def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault
 
 
 def _elsewhere_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """What has no meaning where trials run elsewhere, where nothing is built or reserved."""
+    """Settings without effect when trials run elsewhere."""
     if spec.training:
         rule = "is for Learners; trials elsewhere get constants as values of search.space"
         yield Fault("training", rule, sorted(spec.training))

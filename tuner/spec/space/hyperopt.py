@@ -33,8 +33,8 @@ def holds_hyperopt(value: Any) -> bool:
 def from_hyperopt(space: Any) -> Mapping[str, Value]:
     """`space` with each of hyperopt's expressions as our domain; all else is left as it is.
 
-    Names are the keys of the space; hyperopt's labels only tell which expressions are one. Raises
-    FaultsError naming everything that has no equal here.
+    Names are the keys of the space, not hyperopt's labels. Raises FaultsError with everything that
+    has no equal here.
     """
     if _is_expression(space):
         if space.name != "dict" or space.pos_args:
@@ -50,7 +50,7 @@ def from_hyperopt(space: Any) -> Mapping[str, Value]:
 
 
 def _value(value: Any, path: str, faults: list[Fault]) -> Value:
-    """The translation of a value; what cannot be translated is added to `faults`."""
+    """The translation of a value; adds to `faults` if there is none."""
     if isinstance(value, Mapping):
         return {key: _value(inner, f"{path}.{key}", faults) for key, inner in value.items()}
     if isinstance(value, list | tuple) and holds_hyperopt(value):
@@ -94,7 +94,7 @@ def _choice(switch: Any, path: str, faults: list[Fault]) -> Value:
 
 
 def _domain(expression: Any) -> Domain:
-    """The domain of one hyperparameter. Raises FaultsError where it has no equal."""
+    """The domain of one hyperparameter. Raises FaultsError if it has no equal."""
     casts = []
     inner = expression
     while inner.name in ("int", "float") and len(inner.pos_args) == 1:
@@ -147,7 +147,7 @@ def _built(
 def _labels(values: Iterable[Any], faults: list[Fault]) -> set[str]:
     """The labels that one config may hold; each may occur once.
 
-    hyperopt gives two expressions of one label the same value, which two of our domains have not.
+    hyperopt gives expressions of one label the same value, unlike two domains here.
     """
     labels: set[str] = set()
     for value in values:
@@ -178,7 +178,7 @@ def _inputs(expression: Any) -> list[Any]:
 
 
 def _items(expression: Any) -> list[Any]:
-    """The items of a list: plain values where they are literals, else expressions."""
+    """The items of a list: plain values of literals, else expressions."""
     return [
         _items(item) if item.name == "pos_args" else item.obj if item.name == "literal" else item
         for item in expression.pos_args

@@ -111,8 +111,8 @@ MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
 def parse_space(raw: Any) -> dict[str, Value]:
-    """The space of a mapping: domains from their text or another library's objects, constants as
-    they are.
+    """The space of a mapping of names to constants, and domains as text or objects of Ray or
+    hyperopt.
 
     Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
     """

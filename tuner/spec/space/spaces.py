@@ -1,4 +1,4 @@
-"""Search spaces, walked in one way by all that read or rebuild them."""
+"""Walks over search spaces, and what follows from them: configs, extremes, texts, keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBER = 26  # characters of the longest float, and a comma
 
 
 class Place(NamedTuple):
-    """Where a value stands in a space. It is unique, unlike the path, which branches may share.
+    """The position of a value in a space; unique, unlike the path, which branches may share.
 
     path: dotted. branches: (path of the choice, number of its value) for each branch around it,
     outermost first.
@@ -22,11 +22,11 @@ class Place(NamedTuple):
     branches: tuple[tuple[str, int], ...] = ()
 
     def below(self, name: str) -> Place:
-        """The place of `name` in the mapping that stands here."""
+        """The place of `name` in the mapping at this place."""
         return Place(f"{self.path}.{name}" if self.path else name, self.branches)
 
     def branch(self, number: int) -> Place:
-        """The place of branch `number` of the choice that stands here."""
+        """The place of branch `number` of the choice at this place."""
         return Place(self.path, (*self.branches, (self.path, number)))
 
     @property
@@ -55,9 +55,9 @@ def walk(space: Space, at: Place = ROOT) -> Iterator[tuple[Place, Value]]:
 def transform(
     space: Space, replace: Callable[[Place, Domain], Value], at: Place = ROOT
 ) -> dict[str, Value]:
-    """`space` with every domain outside of branches replaced by what `replace` makes of it.
+    """`space` with every domain outside of branches replaced by the result of `replace`.
 
-    `replace` calls `transform` for those branches of a choice that it keeps.
+    `replace` calls `transform` for the branches that it keeps.
     """
     result: dict[str, Value] = {}
     for key, value in space.items():
