@@ -31,14 +31,13 @@ def test_reload_settings(monkeypatch):
 
 
 def test_local_options():
-    options = ray_compat.local_options("/x", ["json"])
-    assert options == {"_temp_dir": "/x", "_system_config": {"preload_python_modules": ["json"]}}
+    options = ray_compat.local_options("/x", ["json"], memory=5)
+    preload = {"preload_python_modules": ["json"]}
+    assert options == {"_temp_dir": "/x", "_system_config": preload, "_memory": 5}
     source = inspect.getsource(ray.init)
     assert all(f'kwargs.pop("{name}", None)' in source for name in options)
     assert is_in_binaries("preload_python_modules")
-    assert ray_compat.local_options("/x", [])["_system_config"] is None
-    assert ray_compat.reservable_memory(5) == {"_memory": 5}
-    assert 'kwargs.pop("_memory", None)' in source
+    assert ray_compat.local_options("/x", [], memory=5)["_system_config"] is None
 
 
 RAYLET = [

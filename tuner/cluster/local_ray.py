@@ -81,8 +81,9 @@ def _start(folder: str, runtime_env_port: int, spec: ExperimentSpec | None) -> N
             log_to_driver=False,
             logging_level=logging.ERROR,
             # Ray opens its folder to all users, but not the one that it lies in
-            **ray_compat.local_options(f"{folder}/ray", modules),
-            **ray_compat.reservable_memory(max(0, free - OBJECT_STORE_BYTES)),
+            **ray_compat.local_options(
+                f"{folder}/ray", modules, memory=max(0, free - OBJECT_STORE_BYTES)
+            ),
         )
 
 

@@ -36,15 +36,16 @@ def reload_settings() -> None:
     AuthenticationTokenLoader.instance().reset_cache()
 
 
-# Without it: Ray's files are left over, and the first trials later
-def local_options(folder: str, modules: Sequence[str]) -> dict[str, Any]:
+# Without it: Ray's files are left over, the first trials are late, memory counts that is not ours
+def local_options(folder: str, modules: Sequence[str], memory: int) -> dict[str, Any]:
     """Return what to give `ray.init` so that it writes to `folder` and preloads `modules`.
 
-    A worker that has imported torch before its first trial saves seconds. Until: both are public
-    arguments.
+    A worker that has imported torch before its first trial saves seconds. memory: bytes that actors
+    can reserve; Ray itself looks at the outermost control group alone, and does not start if it
+    takes too little there for free. Until: these are public arguments.
     """
     preload = {"preload_python_modules": list(modules)} if modules else None
-    return {"_temp_dir": folder, "_system_config": preload}
+    return {"_temp_dir": folder, "_system_config": preload, "_memory": memory}
 
 
 # Without it: Ray starts services that no trial needs, and the first trial later
@@ -118,16 +119,6 @@ def no_prints() -> Names:
     from ray._private import worker
 
     return {worker: {"print_to_stdstream": lambda data, ignore_prefix: None}}
-
-
-# Without it: Ray counts memory that is not ours
-def reservable_memory(count: int) -> dict[str, Any]:
-    """Return what to give `ray.init` so that actors can reserve `count` bytes of memory.
-
-    Ray itself looks at the outermost control group alone, and does not start where it takes too
-    little there for free. Until: the argument is public.
-    """
-    return {"_memory": count}
 
 
 # Without it: SIGTERM while Ray starts, or after a search, ends without a word or a resume

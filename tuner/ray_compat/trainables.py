@@ -1,5 +1,7 @@
 """Runs a plain Tune function or a `ray.tune.Trainable` inside of a trial of ours.
 
+Without it only a Learner or a command can be searched.
+
 Tune would wrap a function at the driver, and send it by pickling. Here a worker imports it by its
 dotted path, and does with a Trainable of ours what Ray's FunctionTrainable does with itself, in the
 thread of Ray's session. Until: Tune takes a dotted path, hands over what a function saves, and goes
@@ -35,7 +37,6 @@ class Report(NamedTuple):
     checkpoint: Path | None
 
 
-# Without it: no plain function can be searched, only a Learner
 def as_tune_calls(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
     """Return `function` so that what it yields or returns is reported, as in Tune, and its end."""
     from ray.tune.trainable import wrap_function
@@ -44,7 +45,6 @@ def as_tune_calls(function: Callable[..., Any]) -> Callable[[dict[str, Any]], An
     return partial(wrapped._trainable_func, None)
 
 
-# Without it: no plain function can be searched, only a Learner
 def begin_function(trial: Any, call: Callable[[dict[str, Any]], Any]) -> bool:
     """Have `call` run in a thread of its own from the next report on, given the trial's config.
 
@@ -61,7 +61,6 @@ def begin_function(trial: Any, call: Callable[[dict[str, Any]], Any]) -> bool:
     return bool(FunctionTrainable.reset_config(trial, trial.config))
 
 
-# Without it: no plain function can be searched, only a Learner
 def next_report(trial: Any) -> Report:
     """Let the function of `trial` go on until its next report. Raises what it raises."""
     from ray.air.constants import TIMESTAMP
@@ -168,7 +167,6 @@ def error_of_function(error: BaseException) -> BaseException | None:
     return error
 
 
-# Without it: no class of Ray Tune's can be searched, only a Learner or a function
 def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
     """Return an object of the class `kind` that trains `config`, and has `folder` as its logdir.
 
@@ -185,7 +183,6 @@ def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -
     return in_folder(config={**config, TRIAL_INFO: trial._trial_info}, storage=None)
 
 
-# Without it: no class of Ray Tune's can be searched, only a Learner or a function
 def train_class(trained: Any) -> dict[str, Any]:
     """Train one iteration; the result with what Tune fills in. Raises what `step` does.
 
@@ -233,7 +230,6 @@ def restore_class(trained: Any, checkpoint: Path, *, iteration: int) -> None:
 _known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-# Without it: what tune.with_parameters holds is gone after a search
 def note_parameters(trainable: Any) -> None:
     """Keep what `trainable` holds, unless Ray has it already."""
     for registry in _registries(trainable):
@@ -241,7 +237,6 @@ def note_parameters(trainable: Any) -> None:
             _known[registry] = dict(registry.to_flush)
 
 
-# Without it: what tune.with_parameters holds is gone after a search
 def renew_parameters(trainable: Any) -> None:
     """Hand what `trainable` holds to the Ray of the moment, if there is one."""
     import ray
