@@ -138,7 +138,6 @@ def test_a_learner_trains_with_no_ray() -> None:
 UNTESTED_BY_NAME = {
     "tuner/__main__.py": "one call; tests/cli/test_main.py runs it",
     "tuner/shipped.py": "tests/test_packaging.py runs what it finds",
-    "tuner/search/tune_run.py": "tests/search/test_run.py and tests/integration drive it",
     "tuner/testing/spaces.py": "strategies for property tests, which are the tests' own",
 }
 

@@ -34,7 +34,7 @@ from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
 from tuner.reporting.follow import standing
 from tuner.search import run as driver
-from tuner.search import tune_arguments
+from tuner.search import tune_run
 from tuner.service.api import router
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.trial.checkpoint_store import CheckpointStore
@@ -91,7 +91,7 @@ def made(tmp_path_factory):
         patch.setattr(cluster, "connect", lambda *args, **kwargs: contextlib.nullcontext())
         patch.setattr(cluster, "slots", lambda resources: 2)
         patch.setattr(driver, "_machine", lambda: None)
-        patch.setattr(tune_arguments, "tune_trainable", lambda spec: None)
+        patch.setattr(tune_run, "tune_trainable", lambda spec: None)
         patch.setattr("ray.tune.run", lambda *args, search_alg, **kwargs: search_alg.suggest("a"))
         yield storage
 

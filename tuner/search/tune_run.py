@@ -5,10 +5,17 @@ from __future__ import annotations
 import logging
 import math
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Any
+
+from ray import tune
+from ray.tune import ProgressReporter, Stopper, TuneError
 
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
@@ -20,7 +27,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
-from tuner.experiment.folder import Sync
+from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
@@ -29,17 +36,25 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
-from tuner.search import tune_arguments
 from tuner.search.driver import Driver
 from tuner.search.resuming import assignment_of
 from tuner.search.retention import Retention, sweep
 from tuner.search.steering import UNBOUNDED
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
-from tuner.trial.context import Assignment
+from tuner.spec.command import Command
+from tuner.spec.loading import is_learner, is_rays_class, load_trainable
+from tuner.spec.sections import Resources
+from tuner.spec.validation import ValidatedSpec
+from tuner.trial.checkpoint_writer import SaveRules
+from tuner.trial.command_trial import CommandTrial
+from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
+from tuner.trial.trainable import LearnerTrial, Trial
+from tuner.trial.tune_trials import ClassTrial, FunctionTrial
 
 _log = logging.getLogger(__name__)
 
+_RAY_FILES = ".tune-"  # the prefix of the folder that Ray Tune insists on
 _MAX_PENDING = "TUNE_MAX_PENDING_TRIALS_PG"
 _PATIENCE = 1.5  # times `timeouts.report_s`, by which a worker should have ended itself
 
@@ -121,8 +136,6 @@ class TuneRun:
 
     def _tune(self) -> None:
         """The one call of `tune.run`."""
-        from ray import tune
-
         driver, spec, is_joined = self.driver, self.driver.spec, cluster.is_joined()
         slots = cluster.slots(spec.resources)
         concurrent = min(slots, spec.max_concurrent or slots)
@@ -141,24 +154,24 @@ class TuneRun:
         os.environ[_MAX_PENDING] = str(driver.steering.at_most(self._most_pending))
         with (
             self._end_journaled(),
-            tune_arguments.ray_files(driver.folder) as files,
+            ray_files(driver.folder) as files,
             ray_compat.keep_workers(here=not is_joined, spare=driver.steering.spare),
             ray_compat.watched_workers(watch),
         ):
             tune.run(
-                tune_arguments.tune_trainable(spec),
+                tune_trainable(spec),
                 name="tune",
                 metric=spec.objective.metric,
                 mode=spec.objective.mode,
                 num_samples=-1,  # the driver decides when there are no more
                 search_alg=TuneSearcher(driver),
                 scheduler=driver.scheduler,
-                stop=tune_arguments.StopAll(driver.is_over),
+                stop=StopAll(driver.is_over),
                 callbacks=[
                     Recorder(driver, call_of=watch.call_of),
                     Waiting(partial(cluster.shortage, spec.resources)),
                 ],
-                progress_reporter=tune_arguments.progress_reporter(),
+                progress_reporter=progress_reporter(),
                 storage_path=files,
                 reuse_actors=True,
                 raise_on_failed_trial=False,
@@ -177,7 +190,7 @@ class TuneRun:
     def _assignments(self) -> Iterator[Assignment]:
         """The assignments with which unfinished trials go on."""
         driver = self.driver
-        runs_on = tune_arguments.trial_class(driver.spec).runs_on if self._resumed else False
+        runs_on = trial_class(driver.spec).runs_on if self._resumed else False
         for trial in driver.unfinished(runs_on=runs_on):
             assignment = assignment_of(driver.folder, trial)
             if assignment.checkpoint is None and trial.last_epoch in driver.lengths.before:
@@ -190,8 +203,6 @@ class TuneRun:
     @contextmanager
     def _end_journaled(self) -> Iterator[None]:
         """Journal how `tune.run` ends. Raises ExperimentError if it failed."""
-        from ray.tune import TuneError
-
         driver, status = self.driver, FAILED
         try:
             with driver.steering.listening():
@@ -203,3 +214,93 @@ class TuneRun:
             driver.finish(status if driver.stop.signal is None else INTERRUPTED)
         if (cause := driver.error) is not None:
             raise self._with_advice(cause) from cause
+
+
+def tune_trainable(spec: ValidatedSpec) -> Any:
+    """The trainable for `tune.run`, with the resources of a trial."""
+    rungs = spec.scheduler.rungs() if spec.scheduler else ()
+    saves = SaveRules(
+        every_s=spec.checkpoints.every_s,
+        rungs=frozenset(map(math.ceil, rungs)),  # the first epoch that has come to each
+        mode=spec.objective.mode,
+    )
+    context = TrialContext(
+        place=spec.place,
+        trainable=spec.trainable,
+        constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
+        metric=spec.objective.metric,
+        epochs=spec.epochs,
+        cpus=spec.resources.cpus,
+        gpus=spec.resources.gpus,
+        ranks=spec.resources.ranks,
+        split=spec.resources.split,
+        report_timeout_s=spec.timeouts.report_s,
+        ranks_timeout_s=spec.timeouts.ranks_s,
+        sys_path=tuple(map(os.path.abspath, sys.path)),  # a trial works elsewhere
+        directory=os.getcwd(),
+        saves=saves,
+    )
+    trial = tune.with_parameters(trial_class(spec), context=context)
+    return tune.with_resources(trial, placement(spec.resources))
+
+
+def trial_class(spec: ValidatedSpec) -> type[Trial]:
+    """The class of the trials of `spec`, by the kind of its trainable."""
+    if isinstance(spec.trainable, Command):
+        return CommandTrial
+    if spec.ships or is_learner(trainable := load_trainable(spec.trainable)):
+        return LearnerTrial
+    return ClassTrial if is_rays_class(trainable) else FunctionTrial
+
+
+def placement(resources: Resources) -> tune.PlacementGroupFactory:
+    """What a trial reserves: a bundle a rank, after an empty one if there are several.
+
+    Bundles are packed on one node if they fit.
+    """
+    bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
+    if resources.ranks == 1:
+        return tune.PlacementGroupFactory([bundle])
+    return tune.PlacementGroupFactory([{}, *[bundle] * resources.ranks], strategy="PACK")
+
+
+class StopAll(Stopper):
+    """Ends every trial as soon as `is_over()`; never a single one."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._is_over()
+
+    def __reduce__(self) -> tuple[type[StopAll], tuple[Callable[[], bool]]]:
+        # Ray pickles it into snapshots that nobody reads; `is_over` does not pickle
+        return StopAll, (bool,)
+
+
+class _SilentReporter(ProgressReporter):
+    def should_report(self, trials: object, done: bool = False) -> bool:
+        return False
+
+
+def progress_reporter() -> ProgressReporter | None:
+    """In a notebook one that reports nothing, since Ray's clears the output; elsewhere None."""
+    return _SilentReporter() if ray_compat.in_notebook() else None
+
+
+@contextmanager
+def ray_files(experiment: ExperimentFolder) -> Iterator[str]:
+    """A folder for Ray Tune's files; removes those that a kill has left.
+
+    On a cluster it is in the experiment's folder, which all nodes see.
+    """
+    folder = cluster.scratch_folder()
+    if cluster.is_joined() and not experiment.is_remote:
+        for stale in experiment.path.glob(f"{_RAY_FILES}*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        folder = str(experiment.path.resolve())
+    with tempfile.TemporaryDirectory(dir=folder, prefix=_RAY_FILES) as path:
+        yield path

@@ -6,7 +6,7 @@ import pickle
 import pytest
 from ray.widgets import util
 
-from tuner.search.tune_arguments import StopAll, placement, progress_reporter
+from tuner.search.tune_run import StopAll, placement, progress_reporter
 from tuner.spec.sections import Resources
 
 
