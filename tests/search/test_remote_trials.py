@@ -22,7 +22,7 @@ from tuner.spec.experiment import build_spec
 EPOCHS = 8
 
 
-def spec_of(storage, *, strategy="random", **changes):
+def spec_of(storage, strategy):
     space = {"lr": "loguniform(1e-4, 1)", "width": "choice([1, 2, 3])"}
     return build_spec(
         {
@@ -30,11 +30,12 @@ def spec_of(storage, *, strategy="random", **changes):
             "trainable": "elsewhere",
             "search": {"strategy": strategy, "space": space},
             "scheduler": {"max_t": EPOCHS, "grace_period": 1, "reduction_factor": 2},
-            "num_samples": 12,
+            "num_samples": 6,
+            "max_concurrent": 3,
+            "timeouts": {"report_s": 100},
             "seed": 3,
             "storage": str(storage),
         }
-        | changes
     )
 
 
@@ -46,7 +47,7 @@ def loss_of(config, epoch):
 CLIENTS = st.sampled_from(["a", "b", "c", "d"])
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["ask", "report", "report", "again", "stop?"]), CLIENTS),
+        st.tuples(st.sampled_from(["ask", "report", "report", "again", "check"]), CLIENTS),
         st.tuples(st.sampled_from(["complete", "fail", "vanish"]), CLIENTS),
         st.tuples(st.sampled_from(["close", "kill", "torn"]), st.just("driver")),
     ),
@@ -66,7 +67,7 @@ def tear(journal):
 
 @pytest.fixture(scope="module", autouse=True)
 def disk_that_takes_no_time():
-    """No power is cut here, and nobody asks which commit this is."""
+    """No power is cut here, and no test reads the commit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda fd: None)
         patch.setattr("tuner.search.run._git_revision", lambda: None)
@@ -74,16 +75,13 @@ def disk_that_takes_no_time():
 
 
 class Fleet:
-    """Clients of a search whose driver comes and goes, and what each has been told."""
+    """Clients of a search whose driver comes and goes, and the answers that they got."""
 
     def __init__(self, storage, strategy):
         self.storage, self.clock, self.moves = storage, Clock(tick=0.001), 0
-        changes = {"num_samples": 6, "max_concurrent": 3, "timeouts": {"report_s": 100}}
-        spec = spec_of(storage / "0", strategy=strategy, **changes)
-        self.driver = AskTell(spec, clock=self.clock).__enter__()
-        self.trials = {}  # of each client, and its last epoch
-        self.acknowledged = {}
-        self.ended = {}
+        self.driver = AskTell(spec_of(storage / "0", strategy), clock=self.clock).__enter__()
+        self.trials = {}  # client -> its trial, and the last epoch
+        self.acknowledged, self.ended = {}, {}  # by trial_id: losses by epoch, and the status
 
     @property
     def folder(self):
@@ -95,15 +93,13 @@ class Fleet:
         elif what == "ask":
             self.ask(who)
         elif who in self.trials:
-            getattr(self, {"stop?": "asks"}.get(what, what))(who, *self.trials[who])
+            getattr(self, what)(who, *self.trials[who])
 
     def ask(self, who):
         trial = self.driver.suggest(who)
         mine = self.trials.get(who)
         if mine and not self.driver.should_stop(mine[0].trial_id):
-            assert trial is not None
-            assert trial.trial_id == mine[0].trial_id
-            assert trial.config == mine[0].config
+            assert (trial.trial_id, trial.config) == (mine[0].trial_id, mine[0].config)
         elif trial:
             self.trials[who] = trial, trial.epoch
 
@@ -121,16 +117,15 @@ class Fleet:
             metrics = {"val_loss": loss_of(trial.config, last)}
             self.settle(who, trial, last, self.driver.report(trial.trial_id, last, metrics))
 
-    def asks(self, who, trial, last):
+    def check(self, who, trial, last):
         self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
 
-    def complete(self, who, trial, last):
-        self.driver.complete(trial.trial_id)
-        self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
+    def complete(self, who, trial, last, **failure):
+        self.driver.complete(trial.trial_id, **failure)
+        self.check(who, trial, last)
 
     def fail(self, who, trial, last):
-        self.driver.complete(trial.trial_id, failure="out of memory", kind="oom")
-        self.settle(who, trial, last, self.driver.should_stop(trial.trial_id))
+        self.complete(who, trial, last, failure="out of memory", kind="oom")
 
     def vanish(self, who, trial, last):
         del self.trials[who]
@@ -158,7 +153,7 @@ class Fleet:
     def finish(self):
         """Let everybody train to the end."""
         while not self.driver.is_over:
-            self.clock.now += 60  # whoever has vanished is given up
+            self.clock.now += 60  # trials of vanished clients time out
             for who in ("x", "y"):
                 self.step("ask", who)
             for who in list(self.trials):

@@ -114,9 +114,8 @@ class TrialQueue:
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
     def _next_requested(self, config: dict[str, Any]) -> Assignment:
-        number = (
-            self._last + 1
-        )  # even if a kill has left lower ones unused: those keep their configs
+        # Above all others, even unused ones: those keep their configs
+        number = self._last + 1
         self._take(number)
         trial_id = trial_id_of(number)
         self._pass_over(trial_id)
