@@ -151,8 +151,10 @@ class AskTell:
             raise UsageError(str(Fault("client", rule, client)))
         deadline = time.monotonic() + _SUGGESTION_TIMEOUT_S
         while True:
-            with self._call():
-                trial = self._suggested(client)
+            trial: TrialRecord | None = None
+            with self._call(), translate_error(ExperimentError, "the searcher failed"):
+                if not self.is_over:
+                    trial = self._trials.of(client) or self._trials.next(client)
             left_s = deadline - time.monotonic()
             if trial is not None:
                 seed = trial.trained_with(self.spec.seed)
@@ -262,14 +264,6 @@ class AskTell:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
         return self._trials.touch(trial_id) is not None
-
-    def _suggested(self, client: str | None) -> TrialRecord | None:
-        if self.is_over:
-            return None
-        if client is not None and (trial := self._trials.of(client)):
-            return trial
-        with translate_error(ExperimentError, "the searcher failed"):
-            return self._trials.next(client)
 
     def _watch(self, over: threading.Event) -> None:
         """End what is due while nobody calls."""

@@ -213,7 +213,7 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
         return StoppingScheduler(spec.objective, Patience(epochs)) if epochs else InOrder()
     scheduler: StoppingScheduler = spec.scheduler.build(spec.objective, brackets=spec.brackets)
     if epochs is not None:
-        scheduler.be_patient(epochs)
+        scheduler.rules.append(Patience(epochs))
     return scheduler
 
 

@@ -89,10 +89,10 @@ class RemoteTrials:
                 assert assignment is not None
                 self._start(assignment, client)
 
-    def of(self, name: str) -> TrialRecord | None:
+    def of(self, name: str | None) -> TrialRecord | None:
         """The trial of the client of this name, which may report it again from its start."""
         for trial_id, client in self._clients.items():
-            if client.name == name:
+            if name is not None and client.name == name:
                 trial = self._history.trials[trial_id]
                 client.last_seen, client.repeats = self._driver.journal.clock(), trial.last_epoch
                 return trial

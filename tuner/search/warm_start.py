@@ -217,34 +217,12 @@ class _Match:
         own_seeds = isinstance(spec.search, GridSettings) and spec.search.seeds
         return same and there == here and not own_seeds
 
-    def notes(self) -> list[str]:
+    def notes(self) -> Iterator[str]:
         """A line for each hyperparameter and constant that did not match."""
-        return [*self._of_names(), *self._of_trials(), *self._of_constants()]
-
-    def _of_names(self) -> Iterator[str]:
-        before = self._before.search.space
-        old = [name for name, value in before.items() if _is_searched(value)]
-        new = [name for name, value in self._space.items() if _is_searched(value)]
-        for name in sorted(set(old) - set(new)):
-            yield f"{name}: is not searched here, its values are left out"
-        known = {**self._before.training, **before}
-        for name in [name for name in new if name not in old]:
-            if name in known:
-                yield f"{name}: was not searched there, its value was {known[name]!r}"
-            else:
-                yield f"{name}: was not searched there, so its value is not known"
-
-    def _of_trials(self) -> Iterator[str]:
-        for path, count in self._outside.items():
-            name = path.split(".")[0]
-            if name in {**self._before.training, **self._before.search.space}:
-                trials = "1 trial lies" if count == 1 else f"{count} trials lie"
-                yield f"{path}: {trials} outside of {self._space[name]}, left out"
+        yield from self._of_hyperparameters()
         if self._without_value:
             metric = self._spec.objective.metric
             yield f"{self._without_value} without a value of {metric!r}, left out"
-
-    def _of_constants(self) -> Iterator[str]:
         old, new = self._before.training, self._spec.training
         searched = {*self._before.search.space, *self._space}
         both: dict[str, tuple[object, object]] = {
@@ -256,6 +234,24 @@ class _Match:
         for name, (was, now) in both.items():
             if was != now:
                 yield f"{name}: was {was!r}, is {now!r}"
+
+    def _of_hyperparameters(self) -> Iterator[str]:
+        before = self._before.search.space
+        old = [name for name, value in before.items() if _is_searched(value)]
+        new = [name for name, value in self._space.items() if _is_searched(value)]
+        for name in sorted(set(old) - set(new)):
+            yield f"{name}: is not searched here, its values are left out"
+        known = {**self._before.training, **before}
+        for name in [name for name in new if name not in old]:
+            if name in known:
+                yield f"{name}: was not searched there, its value was {known[name]!r}"
+            else:
+                yield f"{name}: was not searched there, so its value is not known"
+        for path, count in self._outside.items():
+            name = path.split(".")[0]
+            if name in known:
+                trials = "1 trial lies" if count == 1 else f"{count} trials lie"
+                yield f"{path}: {trials} outside of {self._space[name]}, left out"
 
 
 def _is_searched(value: Value) -> bool:

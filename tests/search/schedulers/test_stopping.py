@@ -114,11 +114,11 @@ def test_patience_stops_a_trial_that_does_not_improve():
     assert not alone.stopped
 
 
-def test_be_patient_adds_to_a_rule_that_takes_in_every_report():
+def test_rules_each_take_in_every_report_and_any_may_stop():
     seen = []
     rule = SimpleNamespace(goes_on=lambda trial_id, epoch, loss: seen.append(epoch) or epoch < 4)
     both = StoppingScheduler(Objective(metric="m"), rule)
-    both.be_patient(1)
+    both.rules.append(Patience(1))
     reports = [(1, 3), (2, 2), (3, 2), (4, 1)]  # the last is better, but the rule stops it
     answers = [both.record("00000", epoch, {"m": loss}) for epoch, loss in reports]
     assert answers == [True, True, False, False]
@@ -197,7 +197,7 @@ def test_forecasts_ignore_a_repeated_report():
 
 def test_forecasts_are_available_beside_patience():
     rule = forecasting()
-    rule.be_patient(20)
+    rule.rules.append(Patience(20))
     play(rule, falling(40))
     assert rule.stopped
     assert all(rule.forecasts(trial_id) for trial_id in rule.stopped)

@@ -110,16 +110,12 @@ class StoppingScheduler(InOrder):
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
         self._objective, self._sign = objective, objective.sign
-        self._rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
-
-    def be_patient(self, epochs: int) -> None:
-        """Stop trials without improvement for so many epochs, too."""
-        self._rules.append(Patience(epochs))
+        self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """See `InOrder.record`."""
         loss = self._sign * metrics[self._objective.metric]
-        answers = [rule.goes_on(trial_id, epoch, loss) for rule in self._rules]
+        answers = [rule.goes_on(trial_id, epoch, loss) for rule in self.rules]
         goes_on = all(answers)
         # A trial reports after it was stopped if other settings let it go on before a resume
         (self.stopped.discard if goes_on else self.stopped.add)(trial_id)
@@ -127,7 +123,7 @@ class StoppingScheduler(InOrder):
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
         """See `InOrder.forecasts`."""
-        predicting = (rule for rule in self._rules if hasattr(rule, "forecasts"))
+        predicting = (rule for rule in self.rules if hasattr(rule, "forecasts"))
         return next((rule.forecasts(trial_id) for rule in predicting), {})
 
 
