@@ -8,7 +8,7 @@ from tuner.errors import UsageError
 from tuner.reporting import html
 from tuner.service import detail
 from tuner.service.detail import Reports, curves_json, log_of
-from tuner.service.followed import Followed
+from tuner.service.watch import Followed
 
 
 def test_a_dot_for_each_trial_and_the_best_so_far(tmp_path):

@@ -25,8 +25,7 @@ from tuner.reporting.experiment_text import control_text
 from tuner.service import shapes
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
-from tuner.service.followed import Followed
-from tuner.service.watch import Experiments, UnknownNameError
+from tuner.service.watch import Experiments, Followed, UnknownNameError
 
 _BY = "browser"  # who asks for a control, as it is shown
 _RETRY_S = "2"  # after which a client may ask a search that is closed, and opens it again

@@ -17,7 +17,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import check
 from tuner.experiment.trials import TrialRecord
-from tuner.service.followed import Followed
+from tuner.service.watch import Followed
 from tuner.wording import printable_lines
 
 _MAX_DOTS = 1500
