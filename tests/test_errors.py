@@ -26,25 +26,18 @@ def test_docstring_shows_every_error():
 
 
 @pytest.mark.parametrize(
-    ("name", "code"),
+    ("names", "code"),
     [
-        ("SpecError", 2),
-        ("UsageError", 2),
-        ("NoUsableTrialError", 1),
-        ("ExperimentError", 1),
-        ("JournalError", 1),
-        ("CheckpointError", 1),
-        ("DataError", 1),
-        ("UnreadableImagesError", 2),
+        ("SpecError UsageError UnreadableImagesError", 2),
+        ("NoUsableTrialError ExperimentError JournalError CheckpointError DataError", 1),
     ],
 )
-def test_exit_codes(name, code):
-    assert getattr(errors, name).exit_code == code
+def test_exit_codes(names, code):
+    assert {getattr(errors, name).exit_code for name in names.split()} == {code}
 
 
 def test_interrupted_search_has_the_shells_exit_code():
-    assert InterruptedSearchError("m", 2).exit_code == 130
-    assert InterruptedSearchError("m", 15).exit_code == 143
+    assert [InterruptedSearchError("m", signal).exit_code for signal in (2, 15)] == [130, 143]
 
 
 @pytest.mark.parametrize("name", ["SpecError", "UsageError", "JournalError", "CheckpointError"])

@@ -91,14 +91,8 @@ def test_local_too_long_url_is_refused():
 
 
 def test_spec_folder_of_url_is_in_mirror(root):
-    spec = build_spec(
-        {
-            "name": "a",
-            "search": {"space": {"lr": "uniform(0, 1)"}},
-            "storage": URL,
-            "num_samples": 1,
-        }
-    )
+    search = {"space": {"lr": "uniform(0, 1)"}}
+    spec = build_spec({"name": "a", "search": search, "storage": URL, "num_samples": 1})
     assert spec.storage == URL
     assert spec.folder == local(URL) / "a"
     assert spec.place == f"{URL}/a"

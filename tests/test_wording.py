@@ -9,14 +9,8 @@ CONFIG = {"lr": 0.03125, "width": 32, "optimizer": "sgd"}
 
 
 def test_number_is_short():
-    assert [number(v) for v in (0.99166, 1e-9, 64, True, None, "a\nb")] == [
-        "0.9917",
-        "1e-09",
-        "64",
-        "True",
-        "None",
-        "a b",
-    ]
+    shown = " ".join(map(number, (0.99166, 1e-9, 64, True, None, "a\nb")))
+    assert shown == "0.9917 1e-09 64 True None a b"
 
 
 def test_moment_is_to_the_minute():
@@ -29,13 +23,8 @@ def test_with_error_shows_error_if_known():
 
 
 def test_duration_has_two_largest_units():
-    assert [duration(s) for s in (-1, 0, 59.6, 3599.6, 90061)] == [
-        "0s",
-        "0s",
-        "1m 00s",
-        "1h 00m",
-        "25h 01m",
-    ]
+    shown = " ".join(map(duration, (-1, 0, 59.6, 3599.6, 90061)))
+    assert shown == "0s 0s 1m 00s 1h 00m 25h 01m"
 
 
 def test_config_line_is_cut_at_whole_pairs():

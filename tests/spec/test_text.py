@@ -44,8 +44,6 @@ def test_override_invalid_assignment_is_refused(wrong: str) -> None:
     ("text", "value"),
     [
         ("1e-3", 0.001),
-        ("-2E5", -2e5),
-        (".5", 0.5),
         ("3", 3),
         ("true", True),
         ("null", None),

@@ -91,7 +91,7 @@ own.
 CONSTANT = """
 A domain is one of these calls as text, or Ray's own object: `tune.loguniform(1e-4, 1e-1)`. The text
 is parsed and never evaluated. Anything else in a space is a constant, the same in every trial. So
-is a list, a pair or `{min: 1, max: 5}`; a warning says so of a list, unless you write
+is a list, a pair or `{min: 1, max: 5}`; a warning says so, unless you write
 `constant([1, 2])` (in Python also `tuner.constant`). `sample_from` is refused: compute
 what follows from other hyperparameters in the trainable, from its config. A nested mapping is a
 space of its own. All strategies take all domains.
