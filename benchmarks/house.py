@@ -31,7 +31,10 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 48_000,
+    "lines": 44_000,
+    "modules": 280,
+    "packages below tuner/": 11,
+    "lines of tests": 48_500,
     "words of documentation": 20_000,
     "lines of the README": 220,
 }

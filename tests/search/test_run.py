@@ -96,7 +96,7 @@ def test_resume_experiment_with_other_images_is_refused(tmp_path, spec, searches
     resume_experiment(spec.folder)
     assert len(searches) == 3
     (folder / "rose" / "0001.jpg").unlink()
-    with pytest.raises(UsageError, match=r"photos has other images than when digits began: put"):
+    with pytest.raises(UsageError, match=r"the data of digits has changed since it began"):
         resume_experiment(spec.folder)
 
 

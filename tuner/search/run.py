@@ -105,8 +105,8 @@ def resume_experiment(
     _pin_data(spec)
     if document.get(DATA, spec.pinned.content) != spec.pinned.content:
         raise UsageError(
-            f"{spec.training.get('dataset')} has other images than when {files.name} began: put "
-            "those back, or begin a new search"
+            f"the data of {files.name} has changed since it began "
+            f"({spec.training.get('dataset')}): restore it, or begin a new search"
         )
     if cluster.is_connected():
         cluster.admit(spec)
