@@ -30,7 +30,7 @@ from tuner.experiment.verbs import VERBS
 from tuner.reporting import notifier
 from tuner.reporting.reference import part
 from tuner.search import warm_start
-from tuner.service import followed
+from tuner.service import watch
 from tuner.service.api import router
 from tuner.service.queue import runner, searches
 from tuner.service.watch import HERE, STORE
@@ -91,7 +91,7 @@ FIGURES = {
         f"about every {SPELLED[HERE.running]} ({STORE.running:g} s in a bucket)",
         f"a new experiment after {HERE.new:g} s ({STORE.new:g} s)",
         f"does not run after {HERE.over:g} s ({SPELLED[STORE.over]})",
-        f"the last {SPELLED[followed._MOST_KEPT]} that were opened",
+        f"the last {SPELLED[watch._MOST_KEPT]} that were opened",
     ],
     "training": [
         f"({PARTS_PER_STAGE} for each stage)",
