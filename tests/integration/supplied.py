@@ -16,17 +16,20 @@ from tuner.cluster import connect as cluster
 from tuner.cluster.joined import autoscaling, datasets
 from tuner.cluster.joined.nodes import list_nodes, run_on_each
 from tuner.spec.sections import Resources
+from tuner.vision.datasets._dataset import data_folder
 from tuner.vision.datasets.cifar10 import ARCHIVE, OFFICIAL, load
+from tuner.vision.declaration import NeededData
 
 
 def read(need):
     """On a node: whether the archive is in its folder, and a digest of its images."""
-    images_NHWC = load(need.folder, split_seed=0, source=need.archive).images_NHWC
-    return (need.folder / ARCHIVE).is_file(), hashlib.sha256(images_NHWC).hexdigest()
+    folder = data_folder(need.data_dir)
+    images_NHWC = load(folder, split_seed=0, source=need.archive).images_NHWC
+    return (folder / ARCHIVE).is_file(), hashlib.sha256(images_NHWC).hexdigest()
 
 
 def main(head, fields, joining):
-    need = datasets.NeededData(replace(OFFICIAL, **json.loads(fields)), None)
+    need = NeededData(replace(OFFICIAL, **json.loads(fields)), None)
     with cluster.connect(head):
         there = list_nodes()
         notify = partial(print, flush=True)

@@ -140,9 +140,7 @@ def test_sigterm_while_ray_starts_is_one_sentence(start, tmp_path, daemon):
     process.send_signal(signal.SIGTERM)
     stdout, stderr = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, stdout) == (143, "")
-    imported, told = stderr.splitlines()
-    assert imported.startswith("importing faulty:Gated")
-    assert told == "error: ended by SIGTERM while no search was running"
+    assert stderr.splitlines() == ["error: ended by SIGTERM while no search was running"]
     assert not (tmp_path / "results").exists()
 
 

@@ -92,7 +92,9 @@ def test_a_script_goes_on_after_a_kill(tmp_path, ray_here, gated, began_at):
         *("scheduler.max_t=4", "--num-samples", 1, "--name", "x", "--storage", tmp_path),
         cwd=tmp_path,
     )
-    wait_for((tmp_path / "waits").exists, process)
+    reports = f'"epoch":{min(gated, 5) - 1},'
+    journal = tmp_path / "x" / "journal.jsonl"
+    wait_for(lambda: (tmp_path / "waits").exists() and reports in journal.read_text(), process)
     process.kill()
     process.wait()
     pids = [int(path.name.partition("-")[2]) for path in tmp_path.glob("pid-*")]
