@@ -31,11 +31,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 44_000,
-    "modules": 280,
+    "lines": 45_000,
+    "modules": 285,
     "packages below tuner/": 11,
-    "lines of tests": 48_500,
-    "words of documentation": 20_000,
+    "lines of tests": 49_500,
+    "words of documentation": 21_000,
     "lines of the README": 220,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
