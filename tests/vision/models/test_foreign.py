@@ -148,7 +148,20 @@ def test_faults_reject_arguments_that_are_settings(package):
 def test_model_info_of_a_missing_package_says_how_to_install_it(library, monkeypatch):
     monkeypatch.setattr(_foreign, "find_spec", lambda name: None)
     with pytest.raises(FaultsError, match=rf"a package: pip .* 'tuner\[{library}\]'"):
-        model_info(f"{library}:resnet18")
+        model_info(f"{library}:resnet101")
+
+
+def test_networks_that_ship_stand_in_for_a_missing_torchvision(monkeypatch):
+    monkeypatch.setattr(_foreign, "find_spec", lambda name: None)
+    info = model_info("torchvision:mobilenet_v3_small")
+    assert info.foreign
+    assert list(info.faults({})) == []
+    [fault] = info.faults({"dropout": 0.1})
+    assert fault.key == "model_args.dropout"
+    assert "needs a package" in fault.rule
+    model = info.build(**SHAPE, model_args={}).eval()
+    assert model(torch.zeros(2, 1, 32, 32)).shape == (2, 5)
+    assert check_settings({"model": "torchvision:resnet50", "pretrained": True}) == []
 
 
 def test_names_include_all_of_torchvision(torchvision):

@@ -2,7 +2,8 @@
 
 A custom network is called with those of `in_channels`, `num_classes` and `image_size` that its
 signature has, and with the `model_args`. Names of libraries' networks are read from their sources,
-so that a spec is checked without torch. Trials never download weights: several would do so at once,
+so that a spec is checked without torch. Where torchvision is not installed, `_imagenet.NETWORKS`
+stand in for its own of the same names. Trials never download weights: several would do so at once,
 perhaps on machines without a network.
 """
 
@@ -23,6 +24,7 @@ from tuner.settings import FaultsError
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
 from tuner.trial.failures import message_of
+from tuner.vision.models._imagenet import NETWORKS
 from tuner.vision.models._model import Arguments, ModelInfo
 from tuner.wording import install
 
@@ -130,6 +132,8 @@ def library_model(package: str, name: str) -> ModelInfo:
     """
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations or spec.origin is None:
+        if package == "torchvision" and name in NETWORKS:
+            return _without_torchvision(name)
         raise FaultsError(Fault("", f"needs a package: {install(package)}", f"{package}:{name}"))
     names = _names(Path(spec.origin).parent / "models")
     if name.partition(".")[0] not in names or (package != "timm" and name not in names):
@@ -143,6 +147,18 @@ def library_model(package: str, name: str) -> ModelInfo:
         faults=partial(_library_faults, library),
         pretrained=partial(_pretrained, package, name),
     )
+
+
+def _without_torchvision(name: str) -> ModelInfo:
+    def faults(model_args: Mapping[str, Any]) -> Iterator[Fault]:
+        for argument in model_args:
+            yield Fault(f"model_args.{argument}", f"needs a package: {install('torchvision')}")
+
+    def build(*, in_channels: int, num_classes: int, image_size: int, model_args: object) -> Any:
+        return _for_channels(NETWORKS[name](num_classes), in_channels)
+
+    pretrained = partial(_pretrained, "torchvision", name)
+    return ModelInfo(build, Arguments, foreign=True, faults=faults, pretrained=pretrained)
 
 
 @cache
@@ -174,19 +190,20 @@ def _build_torchvision(
     from torchvision.models import get_model
 
     model: nn.Module = get_model(name, weights=None, num_classes=num_classes, **model_args)
-    if in_channels != _RGB:
-        _adapt_first_convolution(model, in_channels)
-    return model
+    return _for_channels(model, in_channels)
 
 
-def _adapt_first_convolution(model: nn.Module, in_channels: int) -> None:
-    """Replace the first convolution by one for images of `in_channels` channels."""
+def _for_channels(model: nn.Module, in_channels: int) -> nn.Module:
+    """`model`, made for colour images, with a first convolution for these channels."""
     from torch import nn
 
+    if in_channels == _RGB:
+        return model
     name, old = next((n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d))
     names = ("out_channels", "kernel_size", "stride", "padding", "dilation")
     sizes: dict[str, Any] = {each: getattr(old, each) for each in names}
     model.set_submodule(name, nn.Conv2d(in_channels, **sizes, bias=old.bias is not None))
+    return model
 
 
 def _torchvision_weights(name: str) -> tuple[Path | None, str]:
