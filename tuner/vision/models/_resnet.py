@@ -24,13 +24,14 @@ def resnet(
     widths: Sequence[int],
     blocks_per_stage: int,
     shortcut: Shortcut,
+    stem_stride: int = 1,
 ) -> nn.Module:
     """A network with a stage for each of `widths`, which are channels.
 
     The stem has the channels of the first stage. The image halves where the channels grow.
     """
     blocks: list[nn.Module] = []
-    stem = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
+    stem = nn.Conv2d(in_channels, widths[0], 3, stem_stride, padding=1, bias=False)
     for before, channels in pairwise((widths[0], *widths)):
         blocks.append(Block(before, channels, norm, shortcut))
         blocks += [Block(channels, channels, norm, shortcut) for _ in range(blocks_per_stage - 1)]
