@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tiny_images
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +59,7 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
     x_NCHW = got.view(count, size, size, channels).permute(0, 3, 1, 2).float() + 1
     cut = cut_out(x_NCHW, draws, augmentation=augmentation)
     for n in range(count):
-        flip, top, left, row, column = (values[n].item() for values in vars(draws).values())
+        flip, top, left, row, column = (values[n].item() for values in [*vars(draws).values()][:5])
         flip = flip and augmentation.flip
         image = naive_crop_and_flip(images[n], flip, top, left, augmentation)
         expected = naive_cut_out(image.transpose(2, 0, 1) + 1.0, row, column, augmentation.cutout)
@@ -74,6 +77,16 @@ def test_draw_of_another_augmentation_keeps_the_others():
     plain = draws_of(50, 8, Augmentation(crop_padding=2))
     flipped = draws_of(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
+    resized = draws_of(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
+    assert all(map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5]))
+
+
+def test_draw_without_resized_crops_draws_no_windows():
+    generators = [torch.Generator().manual_seed(0) for _ in range(2)]
+    draw(50, image_size=8, augmentation=Augmentation(), generator=generators[0])
+    for bound in (2, 1, 1, 8, 8):
+        torch.randint(bound, (50,), generator=generators[1])
+    assert torch.equal(*(generator.get_state() for generator in generators))
 
 
 def test_crop_and_flip_without_augmentation_copies_nothing():
@@ -81,6 +94,70 @@ def test_crop_and_flip_without_augmentation_copies_nothing():
     draws = draws_of(2, 8, Augmentation())
     got = crop_and_flip(rows, draws, channels=1, image_size=8, augmentation=Augmentation())
     assert got is rows
+
+
+@given(st.floats(0.01, 0.999), st.integers(0, 2**32))
+def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, seed):
+    window_N4 = draws_of(500, 8, Augmentation(crop_scale=scale), seed).window_N4
+    top_N, left_N, height_N, width_N = window_N4.double().unbind(1)
+    area_N, ratio_N = height_N * width_N, width_N / height_N
+    assert window_N4.min() >= 0
+    assert max((top_N + height_N).max(), (left_N + width_N).max()) <= 1 + 1e-6
+    assert scale - 1e-6 <= area_N.min() <= area_N.max() <= 1
+    assert 3 / 4 - 1e-6 <= ratio_N.min() <= ratio_N.max() <= 4 / 3 + 1e-6
+    assert area_N.mean().item() == pytest.approx((1 + scale) / 2, abs=0.1 * (1 - scale))
+
+
+def test_windows_of_resized_crops_are_spread_evenly():
+    window_N4 = draws_of(20_000, 8, Augmentation(crop_scale=0.1)).window_N4
+    top_N, left_N, height_N, width_N = window_N4.unbind(1)
+    small = height_N * width_N < 3 / 4  # those whose ratio nothing limits
+    log_ratio_N = (width_N / height_N)[small].log() / np.log(4 / 3)
+    assert log_ratio_N.mean().item() == pytest.approx(0, abs=0.03)
+    assert log_ratio_N.square().mean().item() == pytest.approx(1 / 3, abs=0.02)
+    for first_N, length_N in ((top_N, height_N), (left_N, width_N)):
+        assert (first_N / (1 - length_N)).mean().item() == pytest.approx(0.5, abs=0.02)
+
+
+def naive_resized_crop(image_HWC, window, flip):
+    """One image, by torch's own sampling of a grid."""
+    size = len(image_HWC)
+    top, left, height, width = window.double()
+    mirror = -1 if flip else 1
+    affine = [[mirror * width, 0, 2 * left + width - 1], [0, height, 2 * top + height - 1]]
+    x = torch.tensor(image_HWC.transpose(2, 0, 1)[None]).double()
+    grid = F.affine_grid(torch.tensor([affine]).double(), x.shape, align_corners=False)
+    out = F.grid_sample(x, grid, padding_mode="border", align_corners=False)
+    return out[0].permute(1, 2, 0).reshape(size * size, -1)
+
+
+@given(
+    st.floats(0.05, 0.99), st.booleans(), st.sampled_from([1, 3]), st.integers(1, 11), st.integers()
+)
+def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed):
+    augmentation = Augmentation(crop_scale=scale, flip=flip)
+    draws = draws_of(4, size, augmentation, seed % 2**32)
+    images = np.random.default_rng(0).integers(0, 256, (4, size, size, channels), np.uint8)
+    shape = {"channels": channels, "image_size": size, "augmentation": augmentation}
+    rows_NP = torch.tensor(images).view(4, -1)
+    got_NP = crop_and_flip(rows_NP, draws, **shape)
+    assert (got_NP.shape, got_NP.dtype) == (rows_NP.shape, torch.float32)
+    for n in range(4):
+        wanted = naive_resized_crop(images[n], draws.window_N4[n], flip and draws.flip_N[n])
+        assert torch.allclose(got_NP[n], wanted.float().flatten(), atol=0.01)
+        alone = crop_and_flip(rows_NP[n : n + 1], draws.at(slice(n, n + 1)), **shape)
+        assert torch.equal(alone[0], got_NP[n])
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_resized_crop_of_the_complete_image_is_the_image(flip):
+    rows_NP = torch.randint(256, (6, 9 * 9 * 3), dtype=torch.uint8)
+    draws = replace(draws_of(6, 9, Augmentation()), flip_N=torch.arange(6) % 2 == 1)
+    own = {"channels": 3, "image_size": 9, "augmentation": Augmentation(flip=flip, crop_scale=0.5)}
+    wanted = rows_NP.view(6, 9, 9, 3).clone()
+    if flip:
+        wanted[1::2] = wanted[1::2].flip(2)
+    assert torch.equal(crop_and_flip(rows_NP, draws, **own), wanted.view(6, -1).float())
 
 
 CPU = torch.device("cpu")
@@ -164,11 +241,14 @@ def epoch_of(augmentation, *, epoch=0, seed=0):
 
 
 AUGMENTED = Augmentation(2, True, 6, mixup=0.4, cutmix=1.0)
+RESIZED = Augmentation(0, True, 6, mixup=0.4, cutmix=1.0, crop_scale=0.3)
+either = pytest.mark.parametrize("augmentation", [AUGMENTED, RESIZED], ids=["padded", "resized"])
 
 
-def test_partner_is_the_next_image_of_the_epoch():
-    planned, batcher = epoch_of(AUGMENTED)
-    plain, batcher_alone = epoch_of(Augmentation(2, True, 6))
+@either
+def test_partner_is_the_next_image_of_the_epoch(augmentation):
+    planned, batcher = epoch_of(augmentation)
+    plain, batcher_alone = epoch_of(replace(augmentation, mixup=0.0, cutmix=0.0))
     assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
     count, every = len(planned.order_N), slice(0, None)
     x_NCHW, labels_N = batcher_alone.training_batch(plain, every)
@@ -179,10 +259,11 @@ def test_partner_is_the_next_image_of_the_epoch():
     assert all(map(torch.equal, got, wanted))
 
 
+@either
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("size", [2, 16])
-def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size):
-    planned, batcher = epoch_of(AUGMENTED)
+def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size, augmentation):
+    planned, batcher = epoch_of(augmentation)
     wanted_NCHW, wanted_NK = batcher.training_batch(planned, slice(0, None))
     seen = 0
     for rank in range(world_size):

@@ -46,9 +46,13 @@ def test_training_batch_without_augmentation_equals_batch(images):
     assert torch.equal(labels, plain_labels)
 
 
+PADDED, RESIZED = {"crop_padding": 4, "crop_fill": "reflect"}, {"crop_scale": 0.3}
+
+
 @pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
-def test_at_once_gives_the_same_batches(images, mixed):
-    augmentation = Augmentation(4, flip=True, cutout=8, crop_fill="reflect", **mixed)
+@pytest.mark.parametrize("crop", [PADDED, RESIZED], ids=["padded", "resized"])
+def test_at_once_gives_the_same_batches(images, crop, mixed):
+    augmentation = Augmentation(flip=True, cutout=8, **crop, **mixed)
     batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
     epoch = plan(rows=range(20), augmentation=augmentation)
     whole = batcher.at_once(epoch, part_size=7)
@@ -61,6 +65,21 @@ def test_at_once_gives_the_same_batches(images, mixed):
         assert x.is_contiguous(memory_format=torch.channels_last)
         x.zero_()  # as a first layer may that works in place
         assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-6), (torch.float16, 0.01), (torch.bfloat16, 0.1)]
+)
+def test_training_batch_of_resized_crops_has_the_dtype(images, dtype, tolerance):
+    augmentation = Augmentation(flip=True, cutout=8, **RESIZED)
+    epoch = plan(rows=range(20), augmentation=augmentation)
+    x, wanted = (
+        Batcher(images, dtype=each, augmentation=augmentation).training_batch(epoch, slice(9))[0]
+        for each in (dtype, torch.float32)
+    )
+    assert x.dtype == dtype
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    assert (x - wanted).abs().max() <= tolerance
 
 
 def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):

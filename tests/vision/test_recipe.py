@@ -64,7 +64,8 @@ def keys(**values):
 
 
 def test_every_piece_is_off_by_default():
-    of_others = {"metrics", "lr_steps", "lr_step_factor", "muon_lr", "muon_momentum", "cutout"}
+    of_others = {"metrics", "lr_steps", "lr_step_factor", "muon_lr", "muon_momentum"}
+    of_others |= {"cutout", "crop_scale"}
     assert RecipeSettings.model_fields.keys() == {*PIECES, *FAST, *FAST_IMAGES, *of_others}
     learner = ImageClassifier({}, TINY)
     assert learner.metrics == tuple(learner.step()) == METRICS
@@ -86,6 +87,8 @@ def test_every_piece_is_off_by_default():
         {"lr_schedule": "step", "lr_steps": [3, 9.5]},
         {"decay_norms_and_biases": False, "clip_grad_norm": 1, "ema_decay": 0.999},
         {"mixup": 0.2, "cutmix": 1},
+        {"crop_scale": 0.35, "crop_padding": 0, "flip": True},
+        {"crop_scale": 1, "crop_padding": 2},
         {"class_weights": [1] * 9 + [0]},
         {"class_weights": "balanced"},
         {"metrics": "macro_f1"},
@@ -104,6 +107,7 @@ BEYOND = {
     "ema_decay": [1, -0.1],
     "mixup": [-1, 101],
     "cutmix": [float("nan")],
+    "crop_scale": [0, 1.1, float("nan")],
     "decay_norms_and_biases": ["perhaps"],
     "lr_steps": [[3]],
     "lr_step_factor": [0.1],
@@ -125,6 +129,11 @@ BEYOND = {
 )
 def test_check_settings_names_the_key_beyond_its_bound(key, value):
     assert keys(**{key: value}) == [key]
+
+
+def test_check_settings_rejects_resized_crops_of_padded_images():
+    (fault,) = check_settings({"crop_scale": 0.5, "crop_padding": 2})
+    assert str(fault) == "crop_scale: cannot be combined with crop_padding, got 0.5"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +204,8 @@ PLAIN = {name: value for name, value in SPEEDY.items() if name != "augment_at_on
 
 
 @pytest.mark.parametrize(
-    ("piece", "value"), [*PIECES.items(), *PLAIN.items(), ("lr_schedule", "step")]
+    ("piece", "value"),
+    [*PIECES.items(), *PLAIN.items(), ("lr_schedule", "step"), ("crop_scale", 0.3)],
 )
 def test_each_piece_changes_the_result(piece, value):
     base = {**TINY, "weight_decay": 0.1, **WITH.get(piece, {})}

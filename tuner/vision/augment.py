@@ -1,15 +1,17 @@
-"""Augmentation of a batch: random crop with padding, mirror, cutout, mixup and CutMix.
+"""Augmentation of a batch: random crops, mirror, cutout, mixup and CutMix.
 
-mixup: Zhang et al. 2018, "mixup: Beyond Empirical Risk Minimization". CutMix: Yun et al. 2019,
-"CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features". As there,
-an image's share is drawn from Beta(alpha, alpha), but for each image instead of each batch, so
-that it is independent of batch sizes and ranks.
+Resized crops: Szegedy et al. 2015, "Going Deeper with Convolutions", section 6. mixup: Zhang et al.
+2018, "mixup: Beyond Empirical Risk Minimization". CutMix: Yun et al. 2019, "CutMix: Regularization
+Strategy to Train Strong Classifiers with Localizable Features". As there, an image's share is drawn
+from Beta(alpha, alpha), but for each image instead of each batch, so that it is independent of
+batch sizes and ranks.
 """
 
 # N images, C channels, H W pixels, K classes, P = H * W * C bytes of one image
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Self
@@ -22,6 +24,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from tuner.vision.settings import ClassifierSettings
 
+WIDEST = 4 / 3  # the largest ratio of a resized crop's sides
+
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
@@ -29,7 +33,8 @@ class Augmentation:
 
     crop_fill: "black", or "reflect" for the image's own pixels. alternating_flip: `flip` mirrors an
     image in every second epoch, instead of at random. mixup, cutmix: alpha of the Beta distribution
-    of the shares of two images, 0 for none.
+    of the shares of two images, 0 for none. crop_scale: the least share of an image's area in a
+    resized crop, 1 for none; it replaces `crop_padding`.
     """
 
     crop_padding: int = 0
@@ -39,6 +44,7 @@ class Augmentation:
     crop_fill: str = "black"
     mixup: float = 0.0
     cutmix: float = 0.0
+    crop_scale: float = 1.0
 
     @classmethod
     def of(cls, settings: ClassifierSettings) -> Augmentation:
@@ -72,7 +78,8 @@ class Decisions:
 class Draws(Decisions):
     """top_N, left_N: the crop's position in the padded image, 0 to 2 * crop_padding px.
 
-    row_N, column_N: the centre of the cut square, 0 to H - 1 and W - 1.
+    row_N, column_N: the centre of the cut square, 0 to H - 1 and W - 1. window_N4: top, left,
+    height and width of the resized crop, as shares of H and W.
     """
 
     flip_N: Tensor
@@ -80,6 +87,7 @@ class Draws(Decisions):
     left_N: Tensor
     row_N: Tensor
     column_N: Tensor
+    window_N4: Tensor
 
 
 def draw(
@@ -87,7 +95,8 @@ def draw(
 ) -> Draws:
     """The decisions for `count` images of `image_size` px, on the CPU.
 
-    All are drawn, used or not: switching one augmentation on leaves the others as they are.
+    All but the windows are drawn, used or not, and the windows last: switching one augmentation on
+    leaves the others as they are.
     """
     offsets = 2 * augmentation.crop_padding + 1
 
@@ -95,7 +104,28 @@ def draw(
         return torch.randint(bound, (count,), generator=generator)
 
     flip_N = below(2).bool()
-    return Draws(flip_N, below(offsets), below(offsets), below(image_size), below(image_size))
+    return Draws(
+        flip_N,
+        below(offsets),
+        below(offsets),
+        below(image_size),
+        below(image_size),
+        _draw_windows(count, augmentation.crop_scale, generator),
+    )
+
+
+def _draw_windows(count: int, scale: float, generator: torch.Generator) -> Tensor:
+    """window_N4 of an area uniform in [scale, 1] of the image's.
+
+    Width / height is log-uniform in [3/4, 4/3], or in the part of it that fits into the image.
+    """
+    if scale == 1:
+        return torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(count, 4)
+    area_N, ratio_N, top_N, left_N = torch.rand(4, count, generator=generator)
+    area_N = scale + (1 - scale) * area_N
+    ratio_N = ((2 * ratio_N - 1) * (-area_N.log()).clamp(max=math.log(WIDEST))).exp()
+    height_N, width_N = ((area_N * ratio).sqrt().clamp(max=1) for ratio in (1 / ratio_N, ratio_N))
+    return torch.stack([(1 - height_N) * top_N, (1 - width_N) * left_N, height_N, width_N], 1)
 
 
 def crop_and_flip(
@@ -103,8 +133,12 @@ def crop_and_flip(
 ) -> Tensor:
     """Crop, then mirror, each image by its draws; rows of uint8 in, rows of uint8 out.
 
-    Padding is black, as in torchvision's RandomCrop, or the image's reflection.
+    Padding is black, as in torchvision's RandomCrop, or the image's reflection. Resized crops are
+    rows of float32.
     """
+    if augmentation.crop_scale < 1:
+        images_NHWC = rows_NP.view(len(rows_NP), image_size, image_size, channels)
+        return _resized_crops(images_NHWC, draws, flips=augmentation.flip).flatten(1)
     padding = augmentation.crop_padding
     if not (padding or augmentation.flip):
         return rows_NP
@@ -126,6 +160,39 @@ def crop_and_flip(
     address_NHW = padded_size * y_NH[:, :, None] + x_NW[:, None, :]
     pixels = images_NHWC.view(-1, channels).index_select(0, address_NHW.view(-1))
     return pixels.view(count, -1)
+
+
+def _resized_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
+    """The windows of the images, resized to the images' size and mirrored, in float32.
+
+    Each axis by itself, columns first, so that whole rows of memory are copied and blended.
+    """
+    size = images_NHWC.shape[1]
+    top_N1, left_N1, height_N1, width_N1 = draws.window_N4[:, :, None].unbind(1)
+    y_H = x_NW = torch.arange(size, device=images_NHWC.device)
+    if flips:
+        x_NW = torch.where(draws.flip_N[:, None], size - 1 - x_NW, x_NW)
+    # Pixels' centres are at halves; beyond those at the image's edges nothing is known
+    y_NH = (size * top_N1 + (y_H + 0.5) * height_N1 - 0.5).clamp(0, size - 1)
+    x_NW = (size * left_N1 + (x_NW + 0.5) * width_N1 - 0.5).clamp(0, size - 1)
+    columns_NWHC = _interpolated(images_NHWC.transpose(1, 2), x_NW)
+    return _interpolated(columns_NWHC.transpose(1, 2), y_NH)
+
+
+def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
+    """The rows at the fractional positions `y_NH`, 0 to H - 1, each between its two neighbours.
+
+    >>> _interpolated(torch.tensor([0, 4, 9]).view(1, 3, 1, 1), torch.tensor([[0.25, 2]])).flatten()
+    tensor([1., 9.])
+    """
+    count, size = y_NH.shape
+    rows = images_NHWC.reshape(count * size, -1)
+    above_NH = y_NH.long()
+    address_NH = above_NH + size * torch.arange(count, device=y_NH.device)[:, None]
+    above = rows.index_select(0, address_NH.view(-1)).float()
+    below = rows.index_select(0, (address_NH + (above_NH < size - 1)).view(-1)).float()
+    # In place, and without lerp, whose rounding may differ with the size of a batch
+    return below.sub_(above).mul_((y_NH - above_NH).view(-1, 1)).add_(above).view_as(images_NHWC)
 
 
 def _reflected(position: Tensor, last: int) -> Tensor:

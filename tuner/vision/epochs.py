@@ -162,5 +162,7 @@ def plan_epoch(
         augmentation=augmentation,
         rng=np.random.default_rng([seed, epoch, _MIXES]),
     )
-    partners = Epoch(planned.order_N.roll(-1), planned.draws.each(lambda each_N: each_N.roll(-1)))
+    partners = Epoch(
+        planned.order_N.roll(-1), planned.draws.each(lambda each_N: each_N.roll(-1, 0))
+    )
     return replace(planned, partners=partners, mixes=mixes.to(device))

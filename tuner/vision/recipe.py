@@ -65,6 +65,13 @@ class RecipeSettings(Settings):
     crop_fill: Literal["black", "reflect"] = Field(
         "black", description="what crop_padding adds: black pixels, or the image's own, mirrored"
     )
+    crop_scale: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="the least share of an image's area in a random crop, which is resized to the "
+        "image's size; 1 for no crops",
+    )
     flip: bool = Field(False, description="whether to mirror each image with probability 1/2")
     alternating_flip: bool = Field(
         False, description="with flip: mirror each image in every second epoch instead"

@@ -214,6 +214,9 @@ def check_settings(
         faults.append(Fault("precision", rule, settings.precision))
     if settings.alternating_flip and not settings.flip and "flip" not in faulty:
         faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
+    if settings.crop_scale < 1 and settings.crop_padding:
+        rule = "cannot be combined with crop_padding"
+        faults.append(Fault("crop_scale", rule, settings.crop_scale))
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     if "optimizer" not in faulty:
