@@ -14,6 +14,7 @@ from tuner.settings import FaultsError
 from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign
+from tuner.vision.models._imagenet import NETWORKS
 from tuner.vision.settings import check_settings
 
 OWN_SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
@@ -203,25 +204,29 @@ def test_timm_network_trains(timm):
     assert 0 <= learner.step()["val_accuracy"] <= 1
 
 
-def test_torchvision_network_trains_from_pretrained_weights_on_disk(
-    torchvision, tmp_path, monkeypatch, capsys
-):
+def test_torchvision_network_trains_from_pretrained_weights_on_disk(tmp_path, monkeypatch, capsys):
     """Its head is new, and its first convolution is that for the images' channels."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     settings = {"model": "torchvision:resnet18", "dataset": "tiny", "batch_size": 13, "epochs": 2}
     settings |= {"pretrained": True, "freeze": ["layer1", "layer2", "layer3", "layer4"]}
     learner = ImageClassifier({}, settings)
     file = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
-    with pytest.raises(CheckpointError, match=rf"not here in {file}, .* python -c \"import torchv"):
+    with pytest.raises(CheckpointError, match=rf"not here in {file}, .* tuner weights fetch resn"):
         learner.step()
     file.parent.mkdir(parents=True)
     torch.manual_seed(7)
-    given = torchvision.models.resnet18(weights=None).state_dict()
+    given = NETWORKS["resnet18"](1000).state_dict()
     torch.save(given, file)
     learner.step()
     assert capsys.readouterr().out == f"started from {file}; new: fc.weight, fc.bias\n"
     state = learner.model.state_dict()
     assert torch.equal(state["layer1.0.conv1.weight"], given["layer1.0.conv1.weight"])
+
+
+def test_weights_of_other_torchvision_networks_are_fetched_by_torchvision(torchvision):
+    path, fetch = _foreign.LIBRARIES["torchvision"].weights("squeezenet1_1")
+    assert path.name == "squeezenet1_1-b8a52dc0.pth"
+    assert fetch.startswith('python -c "import torchvision; ')
 
 
 def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):

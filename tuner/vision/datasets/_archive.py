@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import process
-from tuner.errors import DataError
+from tuner.errors import DataError, reason_of, translate_error
 from tuner.experiment.files import replace_file
 
 if TYPE_CHECKING:
@@ -64,6 +64,29 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
+def downloaded(url: str, name: str) -> Iterator[bytes]:
+    """The bytes at `url` in chunks, with a progress bar for the file `name`; raises OSError."""
+    from http.client import HTTPException
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    with (
+        translate_error(ConnectionError, _failure, of=(HTTPException, URLError)),
+        urlopen(url, timeout=TIMEOUT_S) as response,
+        progress_bar() as bar,
+    ):
+        length = response.headers.get("Content-Length")
+        task = bar.add_task(f"Downloading {name}", total=int(length) if length else None)
+        while chunk := response.read(CHUNK_BYTES):
+            yield chunk
+            bar.advance(task, len(chunk))
+
+
+def _failure(error: Exception) -> str:
+    cause = getattr(error, "reason", None)  # urllib hides the system's message in it
+    return reason_of(cause if isinstance(cause, Exception) else error)
+
+
 @dataclass(frozen=True, slots=True)
 class Archive:
     """The file `name` of a data folder, and where it comes from.
@@ -108,7 +131,7 @@ class Archive:
     def fetch(self, folder: Path) -> None:
         """Download the file to `folder` unless the data set is there; raises DataError."""
         try:
-            self.write(folder, self._downloaded, origin=self.url)
+            self.write(folder, lambda: downloaded(self.url, self.name), origin=self.url)
         except OSError as error:
             raise DataError(
                 f"{self.title} is not in {folder} and cannot be downloaded from {self.url} "
@@ -143,16 +166,6 @@ class Archive:
                 digest.update(chunk)
         if (md5 := digest.hexdigest()) != self.md5:
             raise DataError(f"{origin} has MD5 {md5}, published is {self.md5}: nothing was kept")
-
-    def _downloaded(self) -> Iterator[bytes]:
-        from urllib.request import urlopen
-
-        with urlopen(self.url, timeout=TIMEOUT_S) as response, progress_bar() as bar:
-            length = response.headers.get("Content-Length")
-            task = bar.add_task(f"Downloading {self.name}", total=int(length) if length else None)
-            while chunk := response.read(CHUNK_BYTES):
-                yield chunk
-                bar.advance(task, len(chunk))
 
 
 def mapped(path: Path) -> NDArray[np.uint8]:

@@ -26,7 +26,8 @@ from tuner.spec.loading import load_trainable
 from tuner.trial.failures import message_of
 from tuner.vision.models._imagenet import NETWORKS
 from tuner.vision.models._model import Arguments, ModelInfo
-from tuner.wording import install
+from tuner.vision.weights import hub_folder, weights_of
+from tuner.wording import install, program
 
 if TYPE_CHECKING:
     from torch import nn
@@ -207,13 +208,13 @@ def _for_channels(model: nn.Module, in_channels: int) -> nn.Module:
 
 
 def _torchvision_weights(name: str) -> tuple[Path | None, str]:
-    import torch
+    if weights := weights_of(name):
+        return weights.path, f"{program()} weights fetch {weights.name}"
     from torchvision.models import get_model_weights
 
     file = get_model_weights(name).DEFAULT.url.rpartition("/")[2]
     call = f"torchvision.models.get_model({name!r}, weights='DEFAULT')"
-    folder = Path(torch.hub.get_dir()) / "checkpoints"
-    return folder / file, f'python -c "import torchvision; {call}"'
+    return hub_folder() / file, f'python -c "import torchvision; {call}"'
 
 
 def _build_timm(

@@ -1,0 +1,171 @@
+"""Known weights, and their download from a server of this machine."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import torch
+from own_networks import import_torchvision
+
+from tuner.errors import CheckpointError, UsageError
+from tuner.vision.models._imagenet import NETWORKS
+from tuner.vision.weights import WEIGHTS, Weights, fetch, hub_folder, weights_named, weights_of
+
+CONTENT = bytes(range(256)) * 4000
+TINY = Weights("tiny", hashlib.sha256(CONTENT).hexdigest()[:8], 0.977, 1)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with the server's `content` as `length` bytes; `held` back is the second half."""
+
+    def do_GET(self):
+        content, half = self.server.content, len(self.server.content) // 2
+        self.server.paths.append(self.path)
+        self.send_response(200 if content else 503)
+        self.send_header("Content-Length", str(self.server.length or len(content)))
+        self.end_headers()
+        self.wfile.write(content[:half])
+        self.server.held.wait(60)
+        self.wfile.write(content[half:])
+
+    def log_message(self, *arguments):
+        """Says nothing."""
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.content, server.length, server.paths = CONTENT, None, []
+        server.held = threading.Event()
+        server.held.set()
+        server.url = f"http://127.0.0.1:{server.server_port}/models"
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        yield server
+        server.held.set()
+        server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    return tmp_path / "hub" / "checkpoints"
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"TORCH_HOME": "~/torch"}, {"TORCH_HOME": None}, {"TORCH_HOME": None, "XDG_CACHE_HOME": None}],
+)
+def test_hub_folder_is_torchs(environment, monkeypatch):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    assert str(hub_folder()) == f"{torch.hub.get_dir()}/checkpoints"
+
+
+def test_known_weights_are_those_of_networks_that_ship():
+    assert {weights.network for weights in WEIGHTS} == NETWORKS.keys()
+    for weights in WEIGHTS:
+        with torch.device("meta"):
+            network = NETWORKS[weights.network](1000)
+        assert sum(p.numel() for p in network.parameters()) == weights.parameters
+        assert 4 * weights.parameters < weights.size_mib * 2**20 < 4.1 * weights.parameters
+
+
+def test_known_weights_are_described_as_by_torchvision():
+    models = import_torchvision().models
+    for weights in WEIGHTS:
+        known = models.get_model_weights(weights.network)
+        member = known.IMAGENET1K_V1 if weights.name.endswith("-v1") else known.DEFAULT
+        row, transforms = weights.row(), member.transforms()
+        assert member.url == row["source"]
+        assert member.meta["_file_size"] == row["size_mib"]
+        assert member.meta["num_params"] == row["parameters"]
+        size = (weights.preprocessing.resize, weights.preprocessing.crop)
+        assert (*transforms.resize_size, *transforms.crop_size) == size
+        assert transforms.interpolation.value == weights.preprocessing.interpolation
+        colours = (weights.preprocessing.mean, weights.preprocessing.std)
+        assert (tuple(transforms.mean), tuple(transforms.std)) == colours
+
+
+def test_weights_of_prefers_a_file_that_is_here(folder):
+    assert weights_of("resnet50").name == "resnet50"
+    older = weights_named("resnet50-v1")
+    folder.mkdir(parents=True)
+    older.path.touch()
+    assert weights_of("resnet50") == older
+    assert weights_of("resnet101") is None
+
+
+def test_weights_named_rejects_unknown_name():
+    with pytest.raises(UsageError, match=r"unknown weights 'resnet5' \(did you mean 'resnet50'"):
+        weights_named("resnet5")
+
+
+def test_fetch_downloads_once(server, folder):
+    path = fetch(TINY, source=f"{server.url}/")
+    assert path == folder / TINY.file
+    assert path.read_bytes() == CONTENT
+    assert fetch(TINY, source=server.url) == path
+    assert server.paths == [f"/models/{TINY.file}"]
+    assert files(folder) == [TINY.file]
+
+
+def test_fetch_replaces_a_damaged_file(server, folder):
+    folder.mkdir(parents=True)
+    TINY.path.write_bytes(CONTENT[:-1])
+    assert fetch(TINY, source=server.url).read_bytes() == CONTENT
+
+
+def test_fetch_of_other_or_incomplete_content_keeps_nothing(server, folder):
+    server.content = b"<html>please log in</html>"
+    with pytest.raises(CheckpointError, match=r"has SHA-256 \w{8}\.\.\. and 0\.000 MiB, published"):
+        fetch(TINY, source=server.url)
+    server.content, server.length = CONTENT[:-9], len(CONTENT)
+    with pytest.raises(CheckpointError, match=r"nothing was kept|cannot be downloaded"):
+        fetch(TINY, source=server.url)
+    assert files(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("http://127.0.0.1:9/models", "Connection refused"),
+        ("file:///nowhere", "No such file or directory"),
+        ("nonsense", "unknown url type: 'nonsense/tiny-"),
+    ],
+)
+def test_fetch_without_a_server_names_source_path_and_reason(source, reason, folder):
+    url = f"{source}/{TINY.file}"
+    with pytest.raises(CheckpointError) as error:
+        fetch(TINY, source=source)
+    text = f"tiny cannot be downloaded from {url} to {folder / TINY.file}: {reason}"
+    assert str(error.value).startswith(text)
+
+
+def test_fetch_of_a_server_that_fails_names_its_answer(server):
+    server.content = b""
+    with pytest.raises(CheckpointError, match="HTTP Error 503: Service Unavailable"):
+        fetch(TINY, source=server.url)
+
+
+def test_fetch_after_a_killed_download_starts_anew(server, folder):
+    server.held.clear()
+    code = f"from tuner.vision.weights import *; fetch({TINY!r}, source={server.url!r})"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    while not server.paths:
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert TINY.file not in files(folder)
+    server.held.set()
+    assert fetch(TINY, source=server.url).read_bytes() == CONTENT
+    assert files(folder) == [TINY.file]

@@ -1,0 +1,154 @@
+"""Pretrained weights that are known by name: torchvision's files, in torch's own cache.
+
+Only `fetch` downloads. Nothing here imports torch, so that a spec is checked without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import CheckpointError, UsageError, translate_error, unknown
+from tuner.experiment.files import replace_file
+from tuner.vision.datasets._archive import downloaded
+
+SOURCE = "https://download.pytorch.org/models"
+LICENCE = "BSD-3-Clause; trained on ImageNet, whose terms may apply"
+
+
+def hub_folder() -> Path:
+    """The folder in which torch.hub, and so torchvision, keeps weights."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("TORCH_HOME") or f"{cache}/torch"
+    return Path(home).expanduser() / "hub" / "checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """How the weights' images were prepared for validation.
+
+    resize: px of the shorter side, with antialiasing; crop: px of the square that is cut from the
+    centre. mean, std: of the colours, from 0 to 1.
+    """
+
+    resize: int = 256
+    crop: int = 224
+    interpolation: str = "bilinear"
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A file of pretrained weights for the 1000 classes of ImageNet.
+
+    name: that of torchvision's network, with a suffix if it is not the network's default. sha256:
+    the first digits, which the file's name has, too.
+    """
+
+    name: str
+    sha256: str
+    size_mib: float
+    parameters: int
+    preprocessing: Preprocessing = Preprocessing()
+    licence: str = LICENCE
+
+    @property
+    def network(self) -> str:
+        """The name of torchvision's network."""
+        return self.name.partition("-")[0]
+
+    @property
+    def file(self) -> str:
+        """The name of the file, as torchvision writes it."""
+        return f"{self.network}-{self.sha256}.pth"
+
+    @property
+    def path(self) -> Path:
+        """Where the file belongs on this machine."""
+        return hub_folder() / self.file
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the file is on this machine."""
+        return self.path.is_file()
+
+    def row(self) -> dict[str, Any]:
+        """Everything about it, for JSON."""
+        return {
+            **asdict(self),
+            "model": f"torchvision:{self.network}",
+            "source": f"{SOURCE}/{self.file}",
+            "path": str(self.path),
+            "here": self.is_here,
+        }
+
+
+_NEWER = Preprocessing(resize=232)
+
+# Sizes, parameters and preprocessing are those that torchvision states
+WEIGHTS = (
+    Weights("mobilenet_v3_small", "047dcff4", 9.829, 2_542_856),
+    Weights("mobilenet_v3_large", "5c1a4163", 21.107, 5_483_032, _NEWER),
+    Weights("mobilenet_v3_large-v1", "8738ca79", 21.114, 5_483_032),
+    Weights("resnet18", "f37072fd", 44.661, 11_689_512),
+    Weights("resnet34", "b627a593", 83.275, 21_797_672),
+    Weights("resnet50", "11ad3fa6", 97.790, 25_557_032, _NEWER),
+    Weights("resnet50-v1", "0676ba61", 97.781, 25_557_032),
+)
+
+
+def weights_named(name: str) -> Weights:
+    """The weights `name`. Raises UsageError for an unknown name."""
+    known = {weights.name: weights for weights in WEIGHTS}
+    if name not in known:
+        raise UsageError(str(unknown("", "weights", name, known)))
+    return known[name]
+
+
+def weights_of(network: str) -> Weights | None:
+    """The weights of torchvision's `network`: the first that is here, else the default, or None."""
+    fitting = [weights for weights in WEIGHTS if weights.network == network]
+    here = [weights for weights in fitting if weights.is_here]
+    return next(iter([*here, *fitting]), None)
+
+
+def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
+    """The weights' file in torch's cache, downloaded unless it is there and intact.
+
+    The file appears only when it is complete and its SHA-256 fits. source: the URL of the folder
+    that has it. Raises CheckpointError if it cannot be downloaded or written.
+    """
+    from filelock import FileLock
+
+    path, url = weights.path, f"{source.rstrip('/')}/{weights.file}"
+    message = f"{weights.name} cannot be downloaded from {url} to {path}"
+    with translate_error(CheckpointError, message, of=(OSError, ValueError)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            if not path.is_file() or not _digest(path).startswith(weights.sha256):
+                for partial in path.parent.glob(f".{path.name}.*.partial"):
+                    partial.unlink()  # of a download that was killed
+                replace_file(path, lambda new: _download(url, new, weights), lasting=True)
+    return path
+
+
+def _download(url: str, path: Path, weights: Weights) -> None:
+    with path.open("wb") as file:
+        for chunk in downloaded(url, weights.file):
+            file.write(chunk)
+    digest = _digest(path)
+    if not digest.startswith(weights.sha256):
+        size = path.stat().st_size / 2**20
+        raise CheckpointError(
+            f"{url} has SHA-256 {digest[: len(weights.sha256)]}... and {size:.3f} MiB, published "
+            f"are {weights.sha256}... and {weights.size_mib} MiB: nothing was kept"
+        )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
