@@ -13,6 +13,7 @@ load_results         the Results of an experiment, by its name or its folder
 Results              what a search came to: best trial, checkpoints, data frames
 export_model         write the best model of Results into a folder, to be handed over
 load_model           the model of an exported folder, without Ray
+predict              the classes of image files by the model of an exported folder, without Ray
 load_image           an image as the model of an exported folder takes it, without Ray
 Learner              what to implement to bring your own training
 trial_dir            inside a trial: its own folder, which is kept with it
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from tuner.spec.space.domains import constant
     from tuner.trial.learner import Learner
     from tuner.trial.script import report
+    from tuner.vision.export.predict import predict
     from tuner.vision.export.read import load_image, load_model
     from tuner.vision.export.write import export_model
 
@@ -88,6 +90,7 @@ __all__ = [
     "load_image",
     "load_model",
     "load_results",
+    "predict",
     "report",
     "resume_experiment",
     "run_experiment",
@@ -107,6 +110,7 @@ _MODULES = {
     "load_image": "tuner.vision.export.read",
     "load_model": "tuner.vision.export.read",
     "load_results": "tuner.experiment.results.results",
+    "predict": "tuner.vision.export.predict",
     "report": "tuner.trial.script",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",

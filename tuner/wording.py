@@ -9,10 +9,12 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for one begins so
 _SUSPECT = re.compile(r"[^\n\t -~]+")  # control characters are among these
 
 
@@ -139,6 +141,27 @@ def joined(names: Sequence[str]) -> str:
 def printable(text: str) -> str:
     """`text` with control characters replaced by spaces, safe to print."""
     return "".join(char if char.isprintable() else " " for char in text)
+
+
+def no_formula(value: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would run.
+
+    A carriage return, which would begin a new cell, becomes a newline, which is quoted.
+
+    >>> no_formula("=1+1"), no_formula("-0.5"), no_formula(-0.5), no_formula("sgd")
+    ("'=1+1", '-0.5', -0.5, 'sgd')
+    """
+    if not isinstance(value, str):
+        return value
+    runs = value.startswith(_FORMULA) and not _reads_as_number(value)
+    return ("'" * runs + value).replace("\r", "\n")
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def printable_lines(text: str) -> str:

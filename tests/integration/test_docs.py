@@ -39,6 +39,7 @@ def test_data_page_commands_run(ray_here: None, here: Path) -> None:
     photos.write(here / "photos", each=40)
     photos.write(here / "new_photos", each=4, seed=1000)
     run_page("data", here)
+    runpy.run_path("label_photos.py")
 
 
 def test_models_page_commands_run(ray_here: None, here: Path) -> None:

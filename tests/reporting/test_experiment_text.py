@@ -92,6 +92,18 @@ def test_summary_of_completed_search(storage):
     ]
 
 
+def test_summary_of_a_folder_of_images_says_how_to_predict(storage):
+    spec = {"training": {"dataset": "folder:/photos"}}
+    writer = Writer(make_folder(storage / "my photos", **spec))
+    assert "Predict" not in summary(Results(writer.folder))
+    writer.trial(1, [metrics(0.5)])
+    writer.end()
+    assert summary(Results(writer.folder)).splitlines()[-1] == (
+        "Predict      tuner export 'my photos' --to 'my photos_model' && "
+        "tuner predict 'my photos_model' PHOTO"
+    )
+
+
 def with_baseline(folder, **validation):
     path = folder / "experiment.json"
     document = json.loads(path.read_text())

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 
-def json_text(document: object) -> str:
-    """The one document that --json promises on stdout."""
+def json_text(document: object, *, indent: int | None = 2) -> str:
+    """The one document that --json promises on stdout, or a part of it."""
     # JSON leaves one control character as it is
-    return json.dumps(document, indent=2).replace("\x7f", "\\u007f")
+    return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
 
 
 def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:

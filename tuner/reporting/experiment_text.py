@@ -258,6 +258,11 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
+    folder = str(results.document["spec"].get("training", {}).get("dataset", ""))
+    if results.ranked and folder.startswith("folder:"):
+        to = shlex.quote(f"{results.name}_model")
+        export = f"{program()} export {name} --to {to}"
+        lines.append(f"Predict      {export} && {program()} predict {to} PHOTO")
     is_early = results.ended_by in (TIME_BUDGET, PATIENCE, FINISH)
     if results.status in (INTERRUPTED, FAILED) or is_early:
         spec = results.document["spec"]

@@ -118,10 +118,8 @@ class Batcher:
 
     def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
         """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
-        size = self._images.info.image_size
-        scale_P, shift_P = affine(mean, std, pixels=size**2)
-        self._scale_P = scale_P.to(self._device, self._dtype)
-        self._shift_P = shift_P.to(self._device, self._dtype)
+        size, dtype = self._images.info.image_size, self._dtype
+        self._normalise = Normaliser(mean, std, size=size, dtype=dtype, device=self._device)
 
     def epoch(self, number: int, *, seed: int, count: int) -> Epoch:
         """Epoch `number` over the training split, with `count` positions; see `plan_epoch`."""
@@ -199,12 +197,28 @@ class Batcher:
             return values
         return values.pin_memory().to(self._device, non_blocking=True)
 
-    def _normalise(self, rows_NP: Tensor) -> Tensor:
+
+class Normaliser:
+    """Makes float images of rows of bytes: x_NCHW = (byte / 255 - mean) / std of each channel."""
+
+    def __init__(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        *,
+        size: int,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
+    ) -> None:
+        scale_P, shift_P = affine(mean, std, pixels=size**2)
+        self._scale_P, self._shift_P = scale_P.to(device, dtype), shift_P.to(device, dtype)
+        self._size = size
+
+    def __call__(self, rows_NP: Tensor) -> Tensor:
         # Over whole rows: broadcasting over 3 channels innermost would not vectorise
         x_NP = rows_NP.to(self._scale_P.dtype).mul_(self._scale_P).add_(self._shift_P)
-        size = self._images.info.image_size
         # Stored with the channels last, so the view is channels_last without a copy
-        return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
+        return x_NP.view(len(rows_NP), self._size, self._size, -1).permute(0, 3, 1, 2)
 
 
 def affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,11 @@
-"""The metrics of a model: a trial's while it trains, or an exported one."""
+"""The metrics of a model, a trial's while it trains or an exported one, and its predictions."""
 
-# N images
+# N images, K classes, P = H * W * C bytes of one image
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,14 +13,15 @@ from torch import Tensor, nn
 
 from tuner.trial.torch_compat import HalfScaler
 from tuner.vision.augment import Augmentation
-from tuner.vision.batches import Batcher, ImageSet
+from tuner.vision.batches import Batcher, ImageSet, Normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded, shards
-from tuner.vision.loss import training_loss
+from tuner.vision.loss import CrossEntropy, training_loss
+from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
-from tuner.vision.replica import Replica, Setup
+from tuner.vision.replica import Replica, Setup, evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 
 if TYPE_CHECKING:
@@ -51,10 +54,8 @@ def measure(
     effect.
     """
     settings = settings.model_copy(update={"class_weights": None, "compile": False})
-    precision, ranks = precision_for(settings, device), Ranks(0, 1, device)
-    dtype = weights_in(settings, precision)
-    model = cast_weights(model.to(device), dtype)
-    set_layout(model, plan, precision)
+    precision, dtype = _prepare(model, plan, settings, device)
+    ranks = Ranks(0, 1, device)
     augmentation = Augmentation.of(settings)
     batcher = Batcher(images, dtype=dtype, augmentation=augmentation, device=device)
     loss = training_loss(settings, images, device)
@@ -64,3 +65,56 @@ def measure(
     with seeded(settings.seed, device):
         measured = evaluate(part, rows_N, precision=precision)
     return {f"test_{name}": value for name, value in measured.items()} | images.baseline("test")
+
+
+class Predictor:
+    """The probabilities of a trained model of `plan`, computed as `measure` does.
+
+    mean, std: of each channel, for pixels from 0 to 1. batch: images that it computes at once, if
+    its memory allows.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        plan: Blueprint,
+        settings: ClassifierSettings,
+        device: torch.device,
+        *,
+        mean: Sequence[float],
+        std: Sequence[float],
+    ) -> None:
+        self._model, self._settings, self._device = model, settings, device
+        self._precision, dtype = _prepare(model, plan, settings, device)
+        self._normalise = Normaliser(mean, std, size=plan.image_size, dtype=dtype, device=device)
+        self._loss = CrossEntropy.of(settings)
+        self.batch = evaluation_batch(device)
+        self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
+
+    @torch.inference_mode()
+    def __call__(self, rows_NP: Tensor) -> Tensor:
+        """probabilities_NK, on the CPU, of images as rows of bytes."""
+        with (
+            self._precision.applied(),
+            self._precision.forward(),
+            seeded(self._settings.seed, self._device),
+        ):
+            return self._micro.run(partial(self._probabilities, rows_NP.to(self._device))).cpu()
+
+    def _probabilities(self, rows_NP: Tensor, size: int) -> Tensor:
+        parts = []
+        for part_NP in rows_NP.split(size):
+            views = [self._model(view) for view in self._loss.views(self._normalise(part_NP))]
+            parts.append(self._loss.probabilities(views))
+        return torch.cat(parts)
+
+
+def _prepare(
+    model: nn.Module, plan: Blueprint, settings: ClassifierSettings, device: torch.device
+) -> tuple[Precision, torch.dtype]:
+    """Move `model` to `device`, as it is evaluated; the precision, and the dtype of its input."""
+    precision = precision_for(settings, device)
+    dtype = weights_in(settings, precision)
+    cast_weights(model.to(device), dtype)
+    set_layout(model, plan, precision)
+    return precision, dtype

@@ -9,7 +9,8 @@ whose class is among the five likeliest. They have scikit-learn's names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +91,16 @@ class CrossEntropy:
     measures: Measures = Measures()
     test_time_shift: int = 0
 
+    @classmethod
+    def of(cls, settings: ClassifierSettings) -> Self:
+        """The loss of `settings`, without weights of classes and further metrics."""
+        return cls(
+            torch.float64 if settings.dtype == "float64" else torch.float32,
+            settings.label_smoothing,
+            settings.test_time_flip,
+            test_time_shift=settings.test_time_shift,
+        )
+
     def training(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
         """The sum of the minimised loss; targets: labels_N, or shares_NK of the classes."""
         return F.cross_entropy(
@@ -111,17 +122,24 @@ class CrossEntropy:
             return [both for view in views for both in (view, view.flip(3))]
         return views
 
+    def averaged(self, views: Sequence[Tensor]) -> Tensor:
+        """The logits_NK of the images by those of each of their `views`."""
+        views_VNK = torch.stack(list(views))
+        if not self.test_time_shift:
+            return views_VNK.mean(0)
+        shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
+        return (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
+
+    def probabilities(self, views: Sequence[Tensor]) -> Tensor:
+        """probabilities_NK of the classes by the logits_NK of each view."""
+        return self.averaged(views).to(self.dtype).softmax(1)
+
     def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
         """(sum of the loss, number right, counts of `measures`) by the logits_NK of each view.
 
         In float64, like `nothing`.
         """
-        views_VNK = torch.stack(list(views))
-        if self.test_time_shift:
-            shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
-            logits_NK = (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
-        else:
-            logits_NK = views_VNK.mean(0)
+        logits_NK = self.averaged(views)
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
         right = (logits_NK.argmax(1) == labels_N).sum()
         sums = torch.stack([loss.double(), right.double()])
@@ -141,21 +159,14 @@ def training_loss(
     settings: ClassifierSettings, images: ImageSet, device: torch.device
 ) -> CrossEntropy:
     """The loss and the metrics of `settings` on a device."""
-    dtype = torch.float64 if settings.dtype == "float64" else torch.float32
-    classes = images.info.num_classes
+    loss, classes = CrossEntropy.of(settings), images.info.num_classes
     weights_K = None
     if settings.class_weights is not None:
         labels_N = images.labels_N.cpu()[images.splits["train"]]
         weights_K = class_weights(settings.class_weights, labels_N, classes=classes)
-        weights_K = weights_K.to(device, dtype)
-    return CrossEntropy(
-        dtype,
-        settings.label_smoothing,
-        settings.test_time_flip,
-        weights_K,
-        Measures(settings.metrics, classes),
-        settings.test_time_shift,
-    )
+        weights_K = weights_K.to(device, loss.dtype)
+    measures = Measures(settings.metrics, classes)
+    return replace(loss, weights_K=weights_K, measures=measures)
 
 
 def class_weights(setting: str | Sequence[float], labels_N: Tensor, *, classes: int) -> Tensor:

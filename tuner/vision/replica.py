@@ -37,6 +37,11 @@ EVALUATION_BATCH = 125  # images that a rank evaluates at once on a CPU: more on
 CUDA_EVALUATION_BATCH = 1000  # on a GPU, where memory allows
 
 
+def evaluation_batch(device: torch.device) -> int:
+    """Images that `device` evaluates at once, if its memory allows."""
+    return CUDA_EVALUATION_BATCH if device.type == "cuda" else EVALUATION_BATCH
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The model that a rank computes, with its data, its loss and its precision."""
@@ -51,8 +56,7 @@ class Setup:
     @property
     def evaluation_batch(self) -> int:
         """Images that this rank evaluates at once, if its memory allows."""
-        on_cuda = self.ranks.device.type == "cuda"
-        return CUDA_EVALUATION_BATCH if on_cuda else EVALUATION_BATCH
+        return evaluation_batch(self.ranks.device)
 
 
 class _Rehearsed(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from math import isfinite, isnan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,12 @@ from tuner.experiment.results.selection import best_epoch
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
-from tuner.wording import number
+from tuner.wording import no_formula, number
 
 _WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: _without_formulas(frame).to_csv(path, index=False),
     ".parquet": lambda frame, path: frame.to_parquet(path, index=False),
 }
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for one begins so
 
 
 def trials_frame(
@@ -114,28 +111,7 @@ def _of_one_type(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
-    return frame.assign(**{n: frame[n].map(_no_formula) for n in texts}).rename(columns=_no_formula)
-
-
-def _no_formula(value: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run.
-
-    A carriage return, which would begin a new cell, becomes a newline, which is quoted.
-
-    >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula(-0.5), _no_formula("sgd")
-    ("'=1+1", '-0.5', -0.5, 'sgd')
-    """
-    if not isinstance(value, str):
-        return value
-    runs = value.startswith(_FORMULA) and not _reads_as_number(value)
-    return ("'" * runs + value).replace("\r", "\n")
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        return isfinite(float(text))
-    except ValueError:
-        return False
+    return frame.assign(**{n: frame[n].map(no_formula) for n in texts}).rename(columns=no_formula)
 
 
 def summary_html(name: str, standing: str, frame: pd.DataFrame, metric: str, *, trials: int) -> str:

@@ -10,14 +10,12 @@ from inspect import isclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, SpecError, UsageError, translate_error
+from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.experiment.results.best import record_test, recorded_test
 from tuner.experiment.results.results import Results
-from tuner.settings import parse
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
-from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
@@ -25,8 +23,8 @@ from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import labelled_folder, moved
 from tuner.vision.datasets._dataset import DatasetInfo, check_same, data_folder
-from tuner.vision.export.read import CONFIG, Data, Export, ExportConfig, ImageInput
-from tuner.vision.settings import ClassifierSettings, settings_of_trial
+from tuner.vision.export.read import Data, Export, ExportConfig, ImageInput
+from tuner.vision.settings import settings_of_trial
 from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
 from tuner.vision.transfer import EXPORTED
@@ -110,9 +108,7 @@ def _of_classifier(
     if data_dir is not None and (
         from_folder or is_labelled(Path(data_dir).expanduser(), config.classes)
     ):
-        settings, faults = parse(ClassifierSettings, merged(config.training, config.config))
-        if settings is None:
-            raise SpecError(faults, str(export.folder / CONFIG))
+        settings = export.settings()
         how = Decoding(plan.image_size, pixels.bits, settings.skip_unreadable)
         decoded = labelled_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
         info, arrays = decoded.to_measure(data_folder(None))

@@ -23,11 +23,15 @@ from tuner.errors import CheckpointError, DataError, SpecError, UsageError, tran
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.files import EXPERIMENT, read_object
 from tuner.settings import Settings, parse
+from tuner.spec.space.spaces import merged
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import EXPORTED, load_safetensors
 from tuner.wording import program
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
 CONFIG = "config.json"
@@ -172,6 +176,33 @@ class Export:
                 f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"
             ) from error
 
+    def takes_images(self) -> tuple[Blueprint, ImageInput]:
+        """The model and its input. Raises UsageError where the export does not say."""
+        plan, pixels = self.config.model, self.config.input
+        if plan is None or pixels is None:
+            raise UsageError(
+                f"{self.folder} does not say which images {self.config.trainable} takes"
+            )
+        return plan, pixels
+
+    def pixels(self, image: Path | str | IO[bytes]) -> NDArray[np.uint8]:
+        """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
+        from tuner.vision.sources._pixels import open_image, square
+
+        plan, given = self.takes_images()
+        with open_image(image) as opened:
+            shape = {"size": plan.image_size, "channels": plan.in_channels}
+            return square(opened, **shape, bits=given.bits)
+
+    def settings(self) -> ClassifierSettings:
+        """The settings of the training. Raises SpecError if they are invalid."""
+        settings, faults = parse(
+            ClassifierSettings, merged(self.config.training, self.config.config)
+        )
+        if settings is None:
+            raise SpecError(faults, str(self.folder / CONFIG))
+        return settings
+
 
 def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
@@ -204,20 +235,15 @@ def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
     """
     import torch
 
-    from tuner.vision.batches import affine
-    from tuner.vision.sources._pixels import open_image, square
+    from tuner.vision.batches import Normaliser
 
-    config = read_export(folder).config
-    plan, pixels = config.model, config.input
-    if plan is None or pixels is None:
-        raise UsageError(f"{folder} does not say which images {config.trainable} takes")
+    export = read_export(folder)
+    plan, pixels = export.takes_images()
     with translate_error(DataError, f"{image} cannot be read"):  # Pillow may raise any type
-        shape = {"size": plan.image_size, "channels": plan.in_channels}
-        pixels_HWC = square(open_image(image), **shape, bits=pixels.bits)
+        rows_1P = torch.from_numpy(export.pixels(image).reshape(1, -1).copy())
     dtype = getattr(torch, pixels.dtype)
-    scale_P, shift_P = affine(pixels.mean, pixels.std, pixels=plan.image_size**2)
-    x_P = torch.from_numpy(pixels_HWC.flatten()).to(dtype) * scale_P.to(dtype) + shift_P.to(dtype)
-    return x_P.view(1, *pixels_HWC.shape).permute(0, 3, 1, 2).contiguous()
+    normalise = Normaliser(pixels.mean, pixels.std, size=plan.image_size, dtype=dtype)
+    return normalise(rows_1P).contiguous()
 
 
 def is_export(folder: Path | str) -> bool:
@@ -239,7 +265,8 @@ def read_export(folder: Path | str) -> Export:
         raw = read_object(path)
     except OSError as error:
         raise UsageError(
-            f"{folder} is no exported model: cannot read {path} ({error.strerror})"
+            f"{folder} is no exported model: cannot read {path} ({error.strerror}); "
+            f"{program()} export NAME --to DIR writes one"
         ) from error
     if raw.get("format") != FORMAT:
         has = shown(raw.get("format"))

@@ -1,0 +1,202 @@
+"""The classes of image files by an exported model, dirty files among them."""
+
+import math
+import os
+import shutil
+
+import numpy as np
+import photos
+import pytest
+import torch
+from fresh import ran
+from handed import trained
+from PIL import Image
+
+import tuner
+from tuner.errors import UsageError
+from tuner.vision.export import predict as module
+from tuner.vision.export.evaluate import evaluate_export
+from tuner.vision.export.predict import Prediction, image_files, predict, predictions
+from tuner.vision.export.read import read_export
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    """With TUNER_DATA there, and photos to train on."""
+    folder = tmp_path_factory.mktemp("storage")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TUNER_DATA", str(folder / "data"))
+        photos.write(folder / "photos", each=40)
+        yield folder
+
+
+def exported(storage, name, **training):
+    dataset = f"folder:{storage / 'photos'}"
+    results = trained(storage / "results" / name, dataset=dataset, image_size=12, **training)
+    return results.export(storage / name)
+
+
+@pytest.fixture(scope="module")
+def model(storage):
+    return exported(storage, "model")
+
+
+def expected(model, file):
+    with torch.no_grad():
+        return tuner.load_model(model)(tuner.load_image(file, model)).softmax(1)[0].tolist()
+
+
+def test_predict_equals_softmax_of_load_image(model, tmp_path):
+    new = photos.write(tmp_path / "new", each=3, seed=50)
+    found = list(predict(model, new))
+    assert [each.file for each in found] == [str(file) for file in sorted(new.rglob("*.jpg"))]
+    for each in found:
+        by_label = dict(zip(photos.CLASSES, expected(model, each.file), strict=True))
+        assert dict(each.top) == pytest.approx(by_label, abs=1e-6)
+        assert [p for _, p in each.top] == sorted((p for _, p in each.top), reverse=True)
+        assert (each.label, each.probability) == each.top[0]
+        assert each.fault is None
+
+
+VARIANTS = (
+    {},
+    {"test_time_flip": True, "test_time_shift": 1},
+    {"dtype": "float64"},
+    {"precision": "bf16"},
+)
+
+
+@pytest.mark.parametrize("number", range(len(VARIANTS)))
+def test_predict_gives_the_probabilities_of_evaluate(storage, tmp_path, number):
+    to = exported(storage, f"variant{number}", **VARIANTS[number])
+    new = photos.write(tmp_path / "new", each=50, seed=50)
+    found = list(predict(to, [new]))
+    truth = [os.path.basename(os.path.dirname(each.file)) for each in found]
+    loss = -sum(math.log(dict(p.top)[name]) for p, name in zip(found, truth, strict=True)) / 150
+    right = sum(p.label == name for p, name in zip(found, truth, strict=True)) / 150
+    measured = evaluate_export(read_export(to), data_dir=str(new))
+    assert measured["test_loss"] == pytest.approx(loss, abs=1e-6)
+    assert measured["test_accuracy"] == pytest.approx(right)
+
+
+def dirty(folder):
+    """(files that can be read, files that cannot): what lies in folders of photos."""
+    folder.mkdir()
+    rgb = Image.fromarray(photos.pixels(0, seed=1))
+    jpeg = folder / "0.jpg"
+    rgb.save(jpeg)
+    content = jpeg.read_bytes()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    good = [jpeg, *(folder / name for name in ("cmyk.jpg", "turned.JPG", "palette.png"))]
+    good += [folder / name for name in ("deep.png", "alpha.webp", "moving.gif", "bits.bmp")]
+    rgb.convert("CMYK").save(good[1])
+    rgb.save(good[2], exif=exif)
+    rgb.convert("P").save(good[3], transparency=bytes(range(256)))
+    Image.fromarray((np.arange(1600).reshape(40, 40) * 40).astype(np.uint16)).save(good[4])
+    rgb.convert("RGBA").save(good[5])
+    rgb.save(good[6], save_all=True, append_images=[rgb.rotate(90)])
+    rgb.convert("1").save(good[7])
+    bad = {
+        "truncated.jpg": content[: len(content) // 2],
+        "cut_header.jpg": content[:20],
+        "empty.jpg": b"",
+        "text.jpg": b"no image\n",
+        "page.png": b"<html></html>",
+        "cut.png": good[3].read_bytes()[:200],
+        "cut.webp": good[5].read_bytes()[:60],
+        "cut.gif": good[6].read_bytes()[:30],
+        "huge.ppm": b"P6 60000 60000 255\n",
+    }
+    for name, data in bad.items():
+        (folder / name).write_bytes(data)
+    (folder / "x.jpg").mkdir()
+    os.mkfifo(folder / "pipe.jpg")
+    (folder / "broken.jpg").symlink_to("nowhere.jpg")
+    (folder / ".hidden.jpg").write_bytes(b"")
+    (folder / "notes.txt").write_text("no image")
+    return good, [folder / name for name in (*bad, "pipe.jpg", "broken.jpg")]
+
+
+def test_predict_goes_on_after_files_that_cannot_be_read(model, tmp_path):
+    good, bad = dirty(tmp_path / "dirty")
+    extra = tmp_path / "gone.jpg", tmp_path / "dirty" / "x.jpg"
+    found = {each.file: each for each in predict(model, [tmp_path / "dirty", *extra])}
+    assert found.keys() == {*map(str, (*good, *bad, *extra))}
+    assert {file for file, each in found.items() if each.fault} == {*map(str, (*bad, *extra))}
+    faults = {os.path.basename(file): each.fault for file, each in found.items() if each.fault}
+    assert faults["text.jpg"] == "cannot identify image file"
+    assert faults["pipe.jpg"] == "it is no regular file"
+    assert faults["x.jpg"] == "it is a folder without images"
+    assert faults["gone.jpg"] == faults["broken.jpg"] == "No such file or directory"
+    assert "decompression bomb" in faults["huge.ppm"]
+    assert not any(each.top or each.label for each in found.values() if each.fault)
+    for file in good:
+        values = [dict(found[str(file)].top)[name] for name in photos.CLASSES]
+        assert values == pytest.approx(expected(model, file), abs=1e-6), file
+
+
+def test_predict_keeps_the_order_of_paths_over_several_batches(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_BATCH_BYTES", 4 * 3 * 12 * 12)  # four images
+    new = photos.write(tmp_path / "new", each=3, seed=50)
+    (new / "rose" / "0001.jpg").write_bytes(b"")
+    paths = [new / "tulip", new / "daisy" / "0002.jpg", new / "rose", new / "daisy"]
+    found = predict(model, paths, top=1)
+    names = ["tulip/0000", "tulip/0001", "tulip/0002", "daisy/0002", "rose/0000", "rose/0001"]
+    names += ["rose/0002", "daisy/0000", "daisy/0001", "daisy/0002"]
+    for each, name in zip(found, names, strict=True):
+        assert each.file == str(new / f"{name}.jpg")
+        assert bool(each.fault) == (name == "rose/0001")
+        if not each.fault:
+            assert each.probability == pytest.approx(max(expected(model, each.file)), abs=1e-6)
+            assert len(each.top) == 1
+
+
+def test_predictions_decode_no_image_before_it_is_due(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_BATCH_BYTES", 2 * 3 * 12 * 12)
+    new = photos.write(tmp_path / "new", each=5, classes=["rose"])
+    found = predictions(read_export(model), image_files([new]))
+    next(found)
+    shutil.rmtree(new)
+    assert [each.fault is None for each in found] == [True, False, False, False]
+
+
+def test_image_files_are_in_order_and_below_folders(tmp_path):
+    for name in ("b/2.png", "b/10.JPG", "b/a/1.tif", ".c/1.png", "a.txt", "d.jpg/e.webp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    names = ["b/10.JPG", "b/2.png", "b/a/1.tif", "d.jpg/e.webp"]
+    assert image_files([tmp_path]) == [str(tmp_path / name) for name in names]
+    given = ["a.txt", str(tmp_path / ".c"), "gone"]
+    assert image_files(given) == ["a.txt", str(tmp_path / ".c" / "1.png"), "gone"]
+
+
+def test_predict_of_a_model_of_grey_images(tmp_path):
+    to = trained(tmp_path / "digits").export(tmp_path / "model")
+    Image.new("L", (20, 20), 99).save(tmp_path / "grey.png")
+    Image.new("RGB", (20, 20), "red").save(tmp_path / "red.png")
+    grey, red = predict(to, [tmp_path / "grey.png", tmp_path / "red.png"])
+    assert dict(grey.top)["3"] == pytest.approx(expected(to, tmp_path / "grey.png")[3], abs=1e-6)
+    assert red == Prediction(str(tmp_path / "red.png"), fault=red.fault)
+    assert "it is in colour" in red.fault
+
+
+def test_predict_refuses_what_is_no_classifier_of_images(model, tmp_path):
+    with pytest.raises(UsageError, match=r"is no exported model.* export NAME --to DIR writes one"):
+        predict(tmp_path, [])
+    export = read_export(model)
+    export.config.__dict__["classes"] = ("daisy",)
+    with pytest.raises(UsageError, match=r"config\.json names 1 classes of its model's 3"):
+        predictions(export, ["a.jpg"])
+    export.config.__dict__["input"] = None
+    with pytest.raises(UsageError, match="does not say which images"):
+        predictions(export, ["a.jpg"])
+
+
+def test_predict_imports_no_ray(model, tmp_path):
+    file = next(photos.write(tmp_path / "new", each=1).rglob("*.jpg"))
+    code = f"import tuner; print(*[p.fault for p in tuner.predict({str(model)!r}, {str(file)!r})])"
+    shown, modules = ran(code)
+    assert shown.strip() == "None"
+    assert "ray" not in modules
