@@ -16,7 +16,7 @@ from tuner.experiment.resolve import resolve
 from tuner.reporting.plan_text import plan_text
 from tuner.spec.plan import plan_of
 from tuner.spec.validation import ValidatedSpec, validate
-from tuner.vision.catalog import data_choice, dataset_info
+from tuner.vision.catalog import DataChoice, data_choice, dataset_info, describe
 from tuner.vision.datasets._dataset import described
 from tuner.vision.datasets.digits import DATASET
 from tuner.vision.own_images import default_experiment, doubts, outline_of
@@ -47,24 +47,29 @@ def test_a_folder_alone_is_an_experiment(place: Path) -> None:
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
 
 
-@pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet20"), (200, "resnet20")])
-def test_the_network_is_one_for_the_size(tmp_path: Path, px: int, model: str) -> None:
+@pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")])
+def test_default_experiment_network_fits_the_size(tmp_path: Path, px: int, model: str) -> None:
     for name in "ab":
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(4):
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
     raw = default_experiment("folder:x", tmp_path)
-    assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 32))
-    assert validate(raw).trials == 16
+    assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
+    assert validate(raw).trials == 9
 
 
 @pytest.mark.parametrize("each", [3, 4, 40, 700])
-def test_batches_are_no_larger_than_the_training_split(tmp_path: Path, each: int) -> None:
+def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path: Path, each: int) -> None:
     for name in "ab":
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(each):
             (tmp_path / "x" / name / f"{number}.png").touch()
-    assert validate(default_experiment("folder:x", tmp_path))
+    spec = validate(default_experiment("folder:x", tmp_path))
+    assert spec.scheduler is not None
+    info = describe(DataChoice(f"folder:{tmp_path / 'x'}"))
+    assert info is not None
+    assert spec.training["batch_size"] <= info.train
+    assert spec.scheduler.max_t * info.train >= 800 * spec.training["batch_size"]
 
 
 def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
@@ -86,7 +91,7 @@ def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
     assert plan["data"] == {
         "title": "my photos, a folder of images",
         "images": {"train": 20, "validation": 4, "test": 4},
-        "shape": [3, 32, 32],
+        "shape": [3, 40, 40],
         "classes": {"daisy": 12, "rose": 4, "tulip": 12},
     }
     text = plan_text(spec, plan, "here")
