@@ -96,7 +96,7 @@ def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
     }
     text = plan_text(spec, plan, "here")
     assert "  Data         my photos, a folder of images\n" in text
-    assert "               20 / 4 / 4 of 3x32x32 to train, validate and test\n" in text
+    assert "               20 / 4 / 4 of 3x40x40 to train, validate and test\n" in text
     assert "  Classes      3: daisy 12, rose 4, tulip 12\n" in text
     assert plan["notes"] == []
     (place / "rose" / "0003.jpg").unlink()
