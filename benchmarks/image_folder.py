@@ -5,7 +5,7 @@
                                       [--model resnet20|cnn]
 
 Writes JPEGs of 5 classes whose texture can be learned, and compares, in turns. They are about as
-large as ImageNet's, of 469x387 px in the mean; resnet20 is what `tuner run folder:photos` chooses:
+large as ImageNet's, of 469x387 px in the mean:
 
 search  `tuner run folder:photos --no-evaluate` as a whole command, with nothing decoded before, and
         the script PLAIN below: Ray Tune with the same network, configs, ASHA, epochs and CPUs, and
@@ -44,7 +44,14 @@ from PIL import Image
 
 CLASSES = ("bark", "cloth", "grass", "sand", "water")
 IMAGES, TRIALS, EPOCHS = 3000, 8, 10
-SIZE = 32  # px that `tuner run folder:photos` trains on unless told otherwise
+SIZE = 32  # px
+SPACE = {
+    "lr": "loguniform(1e-2, 1)",
+    "weight_decay": "loguniform(1e-5, 1e-2)",
+    "batch_size": "choice([16, 32, 64, 128])",
+    "flip": "choice([True, False])",
+    "crop_padding": f"choice({[0, SIZE // 8]})",
+}
 LARGEST = {"search": 0.25, "data": 0.1}  # of what is measured beside
 BATCH = 64
 _DECLARED: list = []
@@ -217,7 +224,10 @@ def run_tuner(place: Path, folder: Path, options: argparse.Namespace) -> dict:
     command = [sys.executable, "-m", "tuner", "run", f"folder:{place}", "--no-evaluate"]
     command += ["--num-samples", str(options.trials), f"scheduler.max_t={options.epochs}"]
     command += ["scheduler.grace_period=1"]  # as plain Ray Tune has it here
-    command += ["--storage", str(folder), "--name", "photos", f"training.model={options.model}"]
+    training = {"dataset": f"folder:{place}", "image_size": SIZE, "model": options.model}
+    command += [f"training={json.dumps(training)}"]
+    command += [f"search={json.dumps({'strategy': 'random', 'space': SPACE})}"]
+    command += ["--storage", str(folder), "--name", "photos"]
     environment = {**os.environ, "TUNER_DATA": str(folder / "data")}
     started = time.time()
     subprocess.run(command, check=True, capture_output=True, env=environment)
