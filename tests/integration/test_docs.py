@@ -29,10 +29,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_page(name: str, folder: Path) -> None:
-    """Run the commands of a page; none of them may fail."""
+    """Run the commands of a page but for downloads; none of them may fail."""
     page = Page(f"docs/{name}.md")
     page.write_files(folder)
-    page.run_commands()
+    for line in page.commands:
+        if not line.startswith("tuner weights fetch"):
+            page.run_command(line)
 
 
 def test_data_page_commands_run(ray_here: None, here: Path) -> None:
