@@ -34,8 +34,8 @@ router = APIRouter(prefix="/api/experiments")
 
 
 async def _of_storage(request: Request) -> Experiments:
-    found: Experiments = request.app.state.experiments
-    return found
+    experiments: Experiments = request.app.state.experiments
+    return experiments
 
 
 def _opened(name: str, all_of_them: Annotated[Experiments, Depends(_of_storage)]) -> Followed:
@@ -114,8 +114,8 @@ def trial(results: Opened, trial_id: str) -> Response:
 def log(results: Opened, trial_id: str) -> Response:
     """The end of what a trial wrote, as plain text."""
     with results.lock:
-        found = results.trial(trial_id)
-    return PlainTextResponse(log_of(results, found))
+        trial = results.trial(trial_id)
+    return PlainTextResponse(log_of(results, trial))
 
 
 @router.get("/{name}/curves", response_model=shapes.Curves)
@@ -145,8 +145,8 @@ def controls(results: Opened) -> Response:
     known = {one.id: one.model_dump(mode="json") for one in control.requested(results.files)}
     with results.lock:
         known |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
-    found = [known[request_id] for request_id in sorted(known)]
-    return Json([{**one, "text": control_text(one["control"])} for one in found])
+    requests = [known[request_id] for request_id in sorted(known)]
+    return Json([{**each, "text": control_text(each["control"])} for each in requests])
 
 
 @router.post("/{name}/control", response_model=dict[str, str], status_code=202)

@@ -47,7 +47,7 @@ class Followed(Results):
         self.lock = threading.RLock()
         self.version = 0  # of what is known; goes up with each change
         self._made: dict[str, Any] = {}
-        self._told: object = None
+        self._seen: object = None
         self._begin()
         self.update()
 
@@ -55,15 +55,15 @@ class Followed(Results):
         """Take into account what has been written since; raises as `Results` does."""
         with self.lock:
             is_driven = self.files.is_driven  # first: a driver that ends meanwhile has said so
-            told = self.files.mark(), is_driven
-            if told == self._told:
+            state = self.files.mark(), is_driven
+            if state == self._seen:
                 return
             self.files.refresh()
             self._made.clear()
             for name in ("ranked", "labels", "spec"):  # cached properties
                 self.__dict__.pop(name, None)
             self._catch_up(is_driven=is_driven)
-            self._told = told
+            self._seen = state
             self.version += 1
 
     def rows(self) -> list[dict[str, Any]]:
@@ -77,8 +77,8 @@ class Followed(Results):
         """What `make` returns, made once for as long as nothing changes."""
         if name not in self._made:
             self._made[name] = make()
-        found: T = self._made[name]
-        return found
+        made: T = self._made[name]
+        return made
 
     def _begin(self) -> None:
         self._tail, self._size = Tail(self.folder), 0
@@ -126,37 +126,37 @@ class Kept:
     """The experiments that run, and those of the others that were asked for last."""
 
     def __init__(self) -> None:
-        self._found: dict[Path, Followed] = {}  # the last asked for at the end
+        self._followed: dict[Path, Followed] = {}  # the last requested one at the end
         self._reading: dict[Path, threading.Lock] = {}
         self._changing = threading.Lock()
 
     def __contains__(self, folder: Path) -> bool:
-        return folder in self._found
+        return folder in self._followed
 
     def get(self, folder: Path) -> Followed:
         """An experiment as it stands now; raises as `Results` does."""
         with self._changing:
             reading = self._reading.setdefault(folder, threading.Lock())
         with reading:
-            if (found := self._found.get(folder)) is None:
-                found = Followed(folder)
+            if (followed := self._followed.get(folder)) is None:
+                followed = Followed(folder)
             else:
                 self.drop(folder)  # until it is known that it can be read
-                found.update()
-            self._keep(folder, found)
-        return found
+                followed.update()
+            self._keep(folder, followed)
+        return followed
 
     def drop(self, folder: Path) -> None:
         """Keep it no longer."""
         with self._changing:
-            self._found.pop(folder, None)
+            self._followed.pop(folder, None)
 
     def _keep(self, folder: Path, new: Followed) -> None:
         with self._changing:
-            self._found[folder] = new
-            over = [known for known, one in self._found.items() if one.status != RUNNING]
+            self._followed[folder] = new
+            over = [known for known, each in self._followed.items() if each.status != RUNNING]
             for known in over[:-_MOST_KEPT]:
-                del self._found[known]
+                del self._followed[known]
 
 
 class UnknownNameError(UsageError):
@@ -290,12 +290,12 @@ class Experiments:
         """Notice new folders, and those that have gone."""
         if now < self._names_due:
             return
-        found = {f.name: f for f in experiment_folders(self._storage, known=self._entries)}
-        for name in self._entries.keys() - found.keys():
+        folders = {f.name: f for f in experiment_folders(self._storage, known=self._entries)}
+        for name in self._entries.keys() - folders.keys():
             self._kept.drop(self._entries.pop(name).listed.folder)
             self.version += 1
             self._gone[name] = self.version
-        new = [folder for name, folder in found.items() if name not in self._entries]
+        new = [folder for name, folder in folders.items() if name not in self._entries]
         self._to_read = sorted(new, key=_changed)  # the latest ones are read first, from the end
         self._names_due = now + self._pace.new
 
@@ -321,8 +321,8 @@ class Experiments:
     def _read(self, folder: Path, now: float) -> _Entry:
         mark = self._mark(folder)
         grows = folder in self._kept or ExperimentFolder(folder).is_driven
-        found = listed(folder, self._kept.get) if grows else listed(folder)
-        return _Entry(found, found.as_dict(), mark, self._due(found, now))
+        row = listed(folder, self._kept.get) if grows else listed(folder)
+        return _Entry(row, row.as_dict(), mark, self._due(row, now))
 
     def _mark(self, folder: Path) -> object:
         return ExperimentFolder(folder).mark() if self._is_remote else mark_here(folder)
@@ -333,8 +333,8 @@ class Experiments:
         self._gone.pop(entry.listed.name, None)
         self._entries[entry.listed.name] = entry
 
-    def _due(self, found: Listed, now: float) -> float:
-        return now + (self._pace.running if found.status == RUNNING else self._pace.over)
+    def _due(self, row: Listed, now: float) -> float:
+        return now + (self._pace.running if row.status == RUNNING else self._pace.over)
 
 
 def _changed(folder: Path) -> float:

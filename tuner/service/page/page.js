@@ -96,8 +96,8 @@ const pathOf = (name, ...rest) =>
 async function ask(path, options = {}) {
   const answer = await fetch(path, { credentials: "same-origin", ...options });
   if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({}));
-  throw new Refused(told.error ?? `the server answers ${answer.status}`);
+  const body = await answer.json().catch(() => ({}));
+  throw new Refused(body.error ?? `the server answers ${answer.status}`);
 }
 const get = async (path) => (await ask(path)).json();
 
@@ -330,10 +330,10 @@ class Plot {
     this.words = words; // of the point that is near
     this.choose = choose;
     this.select = h("select", { "aria-label": `Metric of ${title}`, hidden: true });
-    this.told = h("div", { class: "told" });
+    this.caption = h("div", { class: "told" });
     this.box = h("div", { class: "chart", role: "img", "aria-label": title }, LOADING);
     this.root = h("section", { class: "plot card" },
-      h("header", {}, h("h2", {}, title), this.select), this.box, this.told);
+      h("header", {}, h("h2", {}, title), this.select), this.box, this.caption);
     new ResizeObserver(() => this.box.layout && this.box.clientWidth && Plotly.Plots.resize(this.box)).observe(this.box);
     DARK.addEventListener("change", () => this.shape && this.show(this.shape));
   }
@@ -351,7 +351,7 @@ class Plot {
   async show({ traces, said = "" }) {
     this.shape = { traces, said };
     this.said = said;
-    if (!this.isNear) this.told.textContent = clean(said);
+    if (!this.isNear) this.caption.textContent = clean(said);
     await plotly();
     const values = traces.flatMap(({ y }) => y).filter(Number.isFinite);
     if (this.box.layout && !values.length) Plotly.purge(this.box);
@@ -379,7 +379,7 @@ class Plot {
 
   near({ x, y, customdata, curveNumber, data }) {
     this.isNear = true;
-    this.told.textContent = clean(`${this.words({ id: customdata, at: x })}: ${measured(y)}`);
+    this.caption.textContent = clean(`${this.words({ id: customdata, at: x })}: ${measured(y)}`);
     if (data.mode === "lines" && !this.lit) {
       this.lit = [curveNumber, data.line];
       Plotly.restyle(this.box, { line: { ...data.line, color: colour("ink"), width: 2 } }, [curveNumber]);
@@ -388,7 +388,7 @@ class Plot {
 
   leave() {
     this.isNear = false;
-    this.told.textContent = clean(this.said);
+    this.caption.textContent = clean(this.said);
     if (this.lit) Plotly.restyle(this.box, { line: this.lit[1] }, [this.lit[0]]);
     this.lit = null;
   }
@@ -427,8 +427,8 @@ class Open {
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
     this.tiles = h("div", { class: "tiles" });
     this.steer = h("section", { class: "card steer", hidden: true });
-    this.asked = h("ul", { class: "asked" });
-    this.steer.append(h("h2", {}, "Steer"), ...VERBS.filter((verb) => verb !== STOP).map((verb) => button(verb, this)), this.asked);
+    this.requested = h("ul", { class: "asked" });
+    this.steer.append(h("h2", {}, "Steer"), ...VERBS.filter((verb) => verb !== STOP).map((verb) => button(verb, this)), this.requested);
     this.changes = h("section", { class: "card steer changes", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" }, LOADING);
@@ -498,9 +498,9 @@ class Open {
     }
   }
 
-  // What was asked, the last first: done, not done and why, or not answered yet
+  // The requests, the last first: done, not done and why, or not answered yet
   drawControls() {
-    this.asked.replaceChildren(...(this.requests ?? []).slice(-6).reverse().map(told));
+    this.requested.replaceChildren(...(this.requests ?? []).slice(-6).reverse().map(requestLine));
     const isPaused = Boolean(this.shown?.paused);
     this.steer.querySelector('[data-verb="pause"]').hidden = isPaused;
     this.steer.querySelector('[data-verb="go-on"]').hidden = !isPaused;
@@ -539,7 +539,7 @@ class Open {
     const isLower = this.drawn?.mode === "min";
     if (one?.metric) this.condition.placeholder = clean(`${one.metric} ${isLower ? "< 0.2" : "> 0.9"}`);
     const isOver = now !== "running";
-    this.steer.hidden = isOver && !this.asked.children.length;
+    this.steer.hidden = isOver && !this.requested.children.length;
     this.steer.firstChild.textContent = isOver ? "Asked while it ran" : "Steer";
     for (const verb of this.steer.querySelectorAll("button")) verb.classList.toggle("over", isOver);
     this.drawControls();
@@ -768,7 +768,7 @@ function changeOf({ time, after_epochs, was, is }) {
   return time === null ? made : `${moment(time)}, after ${amount(after_epochs, "epoch")}: ${made}`;
 }
 
-function told({ text, by, time, refused }) {
+function requestLine({ text, by, time, refused }) {
   const what = by ? `${text}, asked by ${by}` : text;
   if (!time) return h("li", { class: "waiting" }, `${what}: the driver has not answered yet`);
   return h("li", { class: refused && "refused" }, `${moment(time)}  ${what}${refused ? `; not done: ${refused}` : ""}`);
