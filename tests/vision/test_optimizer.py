@@ -421,3 +421,14 @@ def test_groups_combine_rate_decay_and_freezing():
     ]
     assert [group["lr"] for group in groups] == [0.5] * 4 + [4]
     assert [group["weight_decay"] > 0 for group in groups] == [True, True, False, False, False]
+
+
+def test_layer_decay_lowers_the_rate_from_the_head_down():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 2))
+    settings = ClassifierSettings(optimizer="adamw", lr=0.1, layer_decay=0.5)
+    optimizer = build_optimizer(settings, model)
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    by_name = {name: rates[id(p)] for name, p in model.named_parameters()}
+    assert by_name["3.weight"] == by_name["3.bias"] == 0.1
+    assert by_name["0.weight"] == by_name["1.weight"] == 0.05  # a norm goes with its convolution
+    assert optimizer.param_groups[0]["lr"] == 0.1  # the reported rate

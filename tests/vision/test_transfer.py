@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import tiny_images
 import torch
@@ -6,7 +8,7 @@ from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.settings import check_settings
+from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import (
     for_channels,
     freeze,
@@ -15,6 +17,7 @@ from tuner.vision.transfer import (
     matching,
     rest_frozen_norms,
     start_from,
+    with_pixel_stats,
 )
 
 TINY = {**tiny_images.TINY, "epochs": 4}
@@ -216,3 +219,28 @@ def test_load_state_dict_continues_before_and_after_unfreezing():
 )
 def test_check_settings_names_faults_of_start_and_freeze(values, key):
     assert [fault.key for fault in check_settings(values)] == [key]
+
+
+@pytest.mark.parametrize(
+    ("settings", "channels", "mean"),
+    [
+        ({"pixel_stats": "imagenet"}, 3, (0.485, 0.456, 0.406)),
+        ({"pixel_stats": "imagenet"}, 1, (pytest.approx(0.449),)),
+        ({"pixel_stats": "imagenet"}, 4, (0.1, 0.1, 0.1, 0.1)),
+        ({"pixel_stats": "data", "pretrained": True, "model": "torchvision:resnet18"}, 1, (0.1,)),
+        ({"pretrained": True, "model": "torchvision:resnet18"}, 3, (0.485, 0.456, 0.406)),
+        ({}, 3, (0.1, 0.1, 0.1)),
+    ],
+)
+def test_pixel_stats_are_those_of_the_weights_where_known(settings, channels, mean):
+    given = (0.1,) * channels
+    data = replace(tiny_images.INFO, channels=channels, mean=given, std=given)
+    assert with_pixel_stats(data, ClassifierSettings(**settings)).mean == mean
+
+
+def test_pixel_stats_of_an_export_are_in_its_config(tmp_path):
+    (tmp_path / "config.json").write_text('{"input": {"mean": [0.5], "std": [0.2]}}')
+    data = replace(tiny_images.INFO, channels=1, mean=(0.1,), std=(0.1,))
+    for source in (tmp_path, tmp_path / "model.safetensors"):
+        settings = ClassifierSettings(start_from=str(source))
+        assert with_pixel_stats(data, settings).mean == (0.5,)

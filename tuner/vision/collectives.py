@@ -101,6 +101,11 @@ class Ranks:
         if self.several:
             self._share(dict(model.named_buffers()))
 
+    def share_parameters(self, module: nn.Module) -> None:
+        """Give every rank the parameters of rank 0."""
+        if self.several:
+            self._share(dict(module.named_parameters()))
+
     @torch.no_grad()
     def _share(self, tensors: dict[str, Tensor]) -> None:
         """Give every rank the values of rank 0's dense tensors of the same name, shape and type.

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,13 @@ from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
 from tuner.vision.evaluation import evaluate
+from tuner.vision.features import (
+    FeatureBatcher,
+    Features,
+    Head,
+    features_of,
+    fit_head,
+)
 from tuner.vision.loss import training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
@@ -46,7 +54,14 @@ from tuner.vision.optimizer import (
 from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
-from tuner.vision.transfer import begin, freeze, matching
+from tuner.vision.transfer import (
+    BACKBONE,
+    backbone_digest,
+    begin,
+    freeze,
+    matching,
+    with_pixel_stats,
+)
 from tuner.wording import some_of
 
 if TYPE_CHECKING:
@@ -85,27 +100,15 @@ class ImageClassifier:
         self._device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
-        self._data = image_set(settings, self._device)
+        images = image_set(settings, self._device)
+        self._data = replace(images, info=with_pixel_stats(images.info, settings))
         self._precision = precision_for(settings, self._device, split=split)
         self._dtype = weights_in(settings, self._precision)
         self._trained_in = self._precision
         self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
-        augmentation = Augmentation.of(settings)
-        self._batcher = Batcher(
-            self._data, dtype=self._dtype, augmentation=augmentation, device=self._device
-        )
         self._images = trained_images(len(self._data.splits["train"]), settings)
-        plan = blueprint_of(settings, self._data.info)
-        self._info = plan.info
-        model = new_model(
-            settings,
-            plan,
-            self._batcher,
-            precision=self._precision,
-            ranks=self._ranks,
-            images=self._images,
-            split=split,
-        )
+        self._plan = blueprint_of(settings, self._data.info)
+        model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
         self._model = model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
@@ -130,6 +133,51 @@ class ImageClassifier:
             self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
 
+    def _new_model(self, split: int) -> nn.Module:
+        """The model of all layers, and `_batcher` of the images."""
+        shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
+        self._batcher = Batcher(self._data, dtype=self._dtype, **shared)
+        return new_model(
+            self._settings,
+            self._plan,
+            self._batcher,
+            precision=self._precision,
+            ranks=self._ranks,
+            images=self._images,
+            split=split,
+        )
+
+    def _new_head(self) -> nn.Module:
+        """The head alone, and `_batcher` of features in place of images."""
+        features = self._features()
+        self._backbone = {BACKBONE: backbone_digest(self._settings, self._plan.info)}
+        shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
+        self._batcher = FeatureBatcher(features, self._data, dtype=self._dtype, **shared)
+        with seeded(self._settings.seed):
+            head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
+        return head.to(self._device, self._dtype)
+
+    def _features(self) -> Features:
+        return features_of(self._settings, self._plan, self._data, self._precision, self._device)
+
+    def _begin(self) -> None:
+        """Give the model its initial weights, before its first step."""
+        settings = self._settings
+        if settings.train_layers == "all":
+            begun = begin(self._model, settings, self._plan.info)
+            if begun is None:
+                return
+            print(begun)
+        if settings.fit_head:
+            features = self._features()
+            weight_KF, bias_K = fit_head(features, self._data)
+            head = self._model.get_submodule(features.head)
+            with torch.no_grad():
+                head.get_parameter("weight").copy_(weight_KF)
+                head.get_parameter("bias").copy_(bias_K)
+            self._ranks.share_parameters(head)
+        self._average.begin()
+
     @property
     def model(self) -> nn.Module:
         """The model that trains, for inspection and hooks."""
@@ -144,9 +192,8 @@ class ImageClassifier:
         Epochs beyond `epochs` keep the last lr. The setting `metrics` adds others.
         """
         started = time.perf_counter()
-        if self._epoch == 0 and (begun := begin(self._model, self._settings, self._info)):
-            print(begun)
-            self._average.begin()
+        if self._epoch == 0 and self._settings.begins_with_weights:
+            self._begin()
         with self._precision.applied(), self._optimizing(), self._randomness(_TRAINING):
             loss_sum, lr = self._train_epoch()
         self._trained_in = self._precision
@@ -197,8 +244,12 @@ class ImageClassifier:
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
             **self._trained_in.described(),
-            **({DATA: described(self._data.info)} if self._data.info.content else {}),
+            **({DATA: described(self._data.info)} if self._is_described() else {}),
+            **(self._backbone if self._settings.train_layers == "head" else {}),
         }
+
+    def _is_described(self) -> bool:
+        return bool(self._data.info.content) or self._settings.begins_with_weights
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError if it is another model's.

@@ -144,20 +144,57 @@ def _groups(
     }
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
     hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
-    groups: dict[tuple[bool, bool, bool, bool], list[nn.Parameter]] = {}
+    depths = depths_below_head(model) if settings.layer_decay < 1 else {}
+    groups: dict[tuple[bool, bool, int, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         is_fast = settings.norm_bias_lr != 1 and name in biases
-        kind = name in hidden, is_fast, name in undecayed, name in frozen
+        kind = name in hidden, is_fast, depths.get(name, 0), name in undecayed, name in frozen
         groups.setdefault(kind, []).append(parameter)
     both: tuple[list[Group], list[Group]] = [], []
-    for kind in sorted(groups):  # the slow group first: its rate is reported
-        is_hidden, is_fast, is_undecayed, _ = kind
+    for kind in sorted(groups):  # first the slow group, of the head: its rate is reported
+        is_hidden, is_fast, depth, is_undecayed, _ = kind
         rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if is_fast else 1)
         if is_hidden:
             rate = settings.muon_lr or MUON_LR
+        rate *= settings.layer_decay**depth
         decay = {"weight_decay": 0.0} if is_undecayed else {}
         both[is_hidden].append({"params": groups[kind], "lr": rate, **decay})
     return both
+
+
+def depths_below_head(model: nn.Module) -> dict[str, int]:
+    """The number of layers between each parameter and the output; 0 for the head.
+
+    A layer is a numbered part of the network, such as `layer1.0` or `blocks.11`, or a module with
+    weights before or after them. Norm layers count with the layer before them. Layer-wise rates:
+    Howard & Ruder 2018, "Universal Language Model Fine-tuning", section 3.2.
+    """
+    parameters = dict(model.named_parameters())
+    weighted = {_layer_of(name) for name, p in parameters.items() if p.ndim > 1}
+    numbers: dict[str, int] = {}
+    number = 0
+    for name in parameters:
+        layer = _layer_of(name)
+        if layer not in numbers and layer in weighted:
+            number += 1
+        numbers.setdefault(layer, number)
+    return {name: number - numbers[_layer_of(name)] for name in parameters}
+
+
+def _layer_of(parameter: str) -> str:
+    """The name of a parameter up to its first number, and the numbers that follow it.
+
+    >>> [_layer_of(n) for n in ("layer1.0.conv1.weight", "conv1.weight", "encoder.layers.2.a.b")]
+    ['layer1.0', 'conv1', 'encoder.layers.2']
+    """
+    parts = parameter.split(".")[:-1]
+    for index, part in enumerate(parts):
+        if part[-1].isdigit():
+            end = index + 1
+            while end < len(parts) and parts[end].isdigit():
+                end += 1
+            return ".".join(parts[:end])
+    return ".".join(parts[:1])
 
 
 def _scale(settings: ClassifierSettings) -> float:

@@ -131,6 +131,27 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
         False,
         description="whether to begin with the weights that torchvision or timm has in its cache",
     )
+    pixel_stats: Literal["auto", "data", "imagenet"] = Field(
+        "auto",
+        description="whose mean and std normalise the pixels: the data's, ImageNet's, or those "
+        "that the initial weights were trained with, where these are known",
+    )
+    train_layers: Literal["all", "head"] = Field(
+        "all",
+        description="head trains the last linear layer alone, on features that the frozen network "
+        "computes once; of the augmentations only flip applies then",
+    )
+    fit_head: bool = Field(
+        False,
+        description="whether training begins with the head that fits the features of the initial "
+        "weights best",
+    )
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="the factor of the learning rate from each layer to the one before it",
+    )
     freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
         (), description="layers, or patterns of parameter names, that do not train"
     )
@@ -160,6 +181,11 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
         description="the seed of initial weights, order and augmentation; a search sets it for "
         "each trial",
     )
+
+    @property
+    def begins_with_weights(self) -> bool:
+        """Whether the network begins with weights of an earlier training."""
+        return self.pretrained or self.start_from is not None
 
 
 def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
@@ -225,6 +251,7 @@ def check_settings(
         faults += schedule_faults(
             settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
         )
+    faults += _feature_faults(settings)
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
         faults.append(Fault("start_from", "must be a file or an export", source))
@@ -244,6 +271,20 @@ def check_settings(
         if "model" not in faulty:
             faults += _shape_faults(settings, data)
     return faults
+
+
+def _feature_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    """What cannot be done with the features of a frozen network."""
+    is_head = settings.train_layers == "head"
+    used = {"train_layers": is_head, "fit_head": settings.fit_head}
+    for key, is_set in used.items():
+        if is_set and not settings.begins_with_weights:
+            rule = "needs `pretrained` or `start_from`: features come from trained weights"
+            yield Fault(key, rule, getattr(settings, key))
+    if is_head:
+        for key in ("freeze", "test_time_shift"):
+            if value := getattr(settings, key):
+                yield Fault(key, "cannot be combined with train_layers 'head'", value)
 
 
 def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
@@ -277,6 +318,8 @@ def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
         "compile": settings.compile,
         "precision": settings.precision == "fp16",
         "dtype": settings.dtype in HALF,
+        "train_layers": settings.train_layers == "head",
+        "fit_head": settings.fit_head,
     }
     for key, is_set in impossible.items():
         if is_set:

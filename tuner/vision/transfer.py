@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError
+from tuner.experiment.checkpoints import sha256_of
 from tuner.trial.checkpoint_store import load_state
+from tuner.vision.catalog import model_info
+from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seeded
+from tuner.vision.models._model import IMAGENET, PixelStats
 from tuner.vision.norms import BATCH_NORMS
+from tuner.vision.weights import EXPORTED, export_config
 
 if TYPE_CHECKING:
     from tuner.vision.blueprint import Blueprint
     from tuner.vision.models._model import ModelInfo
     from tuner.vision.settings import ClassifierSettings
 
-EXPORTED = "model.safetensors"
+BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
 _WRAPPERS = ("module.", "_orig_mod.")  # prefixes of names by DDP and torch.compile
 _INNER = ("model", "state_dict")  # the keys under which trainers save the weights
@@ -58,15 +65,49 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     return weights
 
 
+def source_of(settings: ClassifierSettings, info: ModelInfo) -> str | None:
+    """The file or folder of the initial weights, or None.
+
+    Raises CheckpointError if the library's weights are missing.
+    """
+    if settings.pretrained and info.pretrained is not None:
+        return str(info.pretrained())
+    return settings.start_from
+
+
+def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> DatasetInfo:
+    """`data` with the mean and std by which `settings` normalise its pixels.
+
+    Those of colour images are averaged for grey ones. Other channels, and weights of which nothing
+    is known, leave the data's own.
+    """
+    stats = _pixel_stats(settings)
+    if stats is None:
+        return data
+    mean, std = ((sum(s) / len(s),) if data.channels == 1 else s for s in stats)
+    return replace(data, mean=mean, std=std) if len(mean) == data.channels else data
+
+
+def _pixel_stats(settings: ClassifierSettings) -> PixelStats | None:
+    if settings.pixel_stats != "auto":
+        return IMAGENET if settings.pixel_stats == "imagenet" else None
+    if settings.pretrained:
+        known = model_info(settings.model).pixel_stats
+        return known() if known else None
+    try:
+        given = (export_config(settings.start_from) or {})["input"]
+        return tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
     """Give `model` the initial weights that `settings` name.
 
     Returns a message about them, or None. Raises CheckpointError if the weights cannot be read, and
     SpecError if they do not fit.
     """
-    source = settings.start_from
-    if settings.pretrained and info.pretrained is not None:
-        source = str(info.pretrained())
+    source = source_of(settings, info)
     if source is None:
         return None
     weights = load_weights(source)
@@ -192,3 +233,39 @@ def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
         return dict(load_file(path))
     except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{what} cannot be loaded: {error}") from error
+
+
+def with_backbone(
+    state: dict[str, Any], settings: ClassifierSettings, plan: Blueprint
+) -> dict[str, Any]:
+    """`state` with all of the network's weights, if it is of a head that trained alone.
+
+    Raises CheckpointError if the initial weights are missing, or not those of the training.
+    """
+    if BACKBONE not in state:
+        return state
+    if backbone_digest(settings, plan.info) != state[BACKBONE]:
+        source = source_of(settings, plan.info)
+        raise CheckpointError(f"{source} are not the weights that this head was trained on")
+    with seeded(0):
+        model = plan.initial()
+    begin(model, settings, plan.info)
+    return {**state, "model": {**model.state_dict(), **state["model"]}}
+
+
+def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
+    """The sha256 of the file of the initial weights. Raises CheckpointError if it is missing."""
+    source = source_of(settings, info)
+    assert source is not None  # as the settings' faults have it
+    path = Path(source).expanduser()
+    path = path / EXPORTED if path.is_dir() else path
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise CheckpointError(f"start_from {path} cannot be read: {error.strerror}") from error
+    return _digest(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=8)
+def _digest(path: Path, _changed: int, _size: int) -> str:
+    return sha256_of(path)

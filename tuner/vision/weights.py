@@ -1,4 +1,4 @@
-"""Pretrained weights that are known by name: torchvision's files, in torch's own cache.
+"""Pretrained weights: torchvision's files by name, in torch's own cache, and those of exports.
 
 Only `fetch` downloads. Nothing here imports torch, so that a spec is checked without it.
 """
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error, unknown
-from tuner.experiment.files import replace_file
+from tuner.experiment.files import read_object, replace_file
 from tuner.vision.datasets._archive import downloaded
+from tuner.vision.models._model import IMAGENET
 
 SOURCE = "https://download.pytorch.org/models"
+EXPORTED, CONFIG = "model.safetensors", "config.json"  # of an export
 LICENCE = "BSD-3-Clause; trained on ImageNet, whose terms may apply"
 
 
@@ -37,8 +39,8 @@ class Preprocessing:
     resize: int = 256
     crop: int = 224
     interpolation: str = "bilinear"
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
-    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+    mean: tuple[float, ...] = IMAGENET[0]
+    std: tuple[float, ...] = IMAGENET[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,18 @@ def weights_of(network: str) -> Weights | None:
     fitting = [weights for weights in WEIGHTS if weights.network == network]
     here = [weights for weights in fitting if weights.is_here]
     return next(iter([*here, *fitting]), None)
+
+
+def export_config(source: str | None) -> dict[str, Any] | None:
+    """The config.json of the export that `source` is, or whose weights it is; else None."""
+    if source is None:
+        return None
+    path = Path(source).expanduser()
+    folder = path.parent if path.name == EXPORTED else path
+    try:
+        return read_object(folder / CONFIG)
+    except (OSError, UsageError):
+        return None
 
 
 def fetch(weights: Weights, *, source: str = SOURCE) -> Path:

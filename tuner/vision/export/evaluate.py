@@ -27,7 +27,7 @@ from tuner.vision.export.read import Data, Export, ExportConfig, ImageInput
 from tuner.vision.settings import settings_of_trial
 from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
-from tuner.vision.transfer import EXPORTED
+from tuner.vision.weights import EXPORTED
 from tuner.wording import some_of
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import UsageError, reason_of
 from tuner.spec import quotas
-from tuner.vision.export.read import CONFIG, Export, read_export
+from tuner.vision.export.read import Export, read_export
 from tuner.vision.sources._pixels import bombs_refused
 from tuner.vision.sources.folder import SUFFIXES
+from tuner.vision.weights import CONFIG
 
 if TYPE_CHECKING:
     import numpy as np

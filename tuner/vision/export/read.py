@@ -26,7 +26,8 @@ from tuner.settings import Settings, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import EXPORTED, load_safetensors
+from tuner.vision.transfer import load_safetensors
+from tuner.vision.weights import CONFIG, EXPORTED
 from tuner.wording import program
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-CONFIG = "config.json"
 METRICS = "metrics.json"
 CARD = "README.md"
 FOLDER = "checkpoint"  # with the files of a plain function's checkpoint

@@ -34,7 +34,6 @@ from tuner.vision.export import interchange
 from tuner.vision.export.model_card import card_text
 from tuner.vision.export.read import (
     CARD,
-    CONFIG,
     FOLDER,
     METRICS,
     Data,
@@ -44,7 +43,8 @@ from tuner.vision.export.read import (
     Resize,
 )
 from tuner.vision.settings import ClassifierSettings, check_settings
-from tuner.vision.transfer import EXPORTED
+from tuner.vision.transfer import with_backbone
+from tuner.vision.weights import CONFIG, EXPORTED
 
 _BESIDE = ("images", "baseline")  # entries of the test split in metrics.json beside its metrics
 
@@ -84,8 +84,16 @@ def export_model(
     shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same id
     try:
         partial.mkdir(parents=True)
-        digest = _write_checkpoint(checkpoint.path, partial)
-        config = _config(results, trial, checkpoint, digest, search)
+        # `best_checkpoint` has compared its digest
+        state = None if checkpoint.path.is_dir() else load_state(checkpoint.path, None)
+        classifier = {}
+        if state is not None and spec.ships:
+            settings = _settings_of(results, trial)
+            info = _trained_on(settings, state, checkpoint)
+            classifier = _classifier(settings, info, _constants(results, trial))
+            state = with_backbone(state, settings, blueprint_of(settings, info))
+        digest = _write_checkpoint(checkpoint.path, state, partial)
+        config = _config(results, trial, checkpoint, digest, search, classifier)
         metrics = _metrics(results, trial, checkpoint, pick.origin.get("confirmed"))
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
         _write_json(partial / METRICS, metrics)
@@ -113,9 +121,10 @@ def _config(
     checkpoint: Checkpoint,
     weights_sha256: str | None,
     search: Results,
+    classifier: Mapping[str, Any],
 ) -> ExportConfig:
     spec, searched = results.spec, search.spec.model_dump(mode="json")
-    constants = with_trial_seed(spec.constants, trial.seed)
+    constants = _constants(results, trial)
     values: dict[str, Any] = {
         "trainable": spec.trainable,
         "training": constants,
@@ -124,7 +133,7 @@ def _config(
         "model": None,
         "input": None,
         "data": None,
-        **(_classifier(constants, trial, checkpoint) if spec.ships else {}),
+        **classifier,
         "weights_sha256": weights_sha256,
         "experiment": results.name,
         "trial_id": trial.trial_id,
@@ -147,15 +156,22 @@ def _config(
     return config
 
 
-def _classifier(
-    constants: Mapping[str, Any], trial: TrialRecord, checkpoint: Checkpoint
-) -> dict[str, Any]:
-    """The entries of the classifier that ships: its model and its data."""
-    values = merged(constants, trial.config)
+def _constants(results: Results, trial: TrialRecord) -> dict[str, Any]:
+    return with_trial_seed(results.spec.constants, trial.seed)
+
+
+def _settings_of(results: Results, trial: TrialRecord) -> ClassifierSettings:
+    """What a trial of the classifier that ships trained with."""
+    values = merged(_constants(results, trial), trial.config)
     if faults := check_settings(values, files=False):
         raise SpecError(faults, f"trial {trial.trial_id}")
-    settings = ClassifierSettings.model_validate(values)
-    info = _trained_on(settings, checkpoint)
+    return ClassifierSettings.model_validate(values)
+
+
+def _classifier(
+    settings: ClassifierSettings, info: DatasetInfo, constants: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The entries of the classifier that ships: its model and its data."""
     # Paths of this machine are private
     training = {name: value for name, value in constants.items() if name != "data_dir"}
     name = without_place(settings.dataset)
@@ -189,14 +205,16 @@ def _classifier(
     }
 
 
-def _trained_on(settings: ClassifierSettings, checkpoint: Checkpoint) -> DatasetInfo:
-    """The description of the data, for a user's images from the checkpoint.
+def _trained_on(
+    settings: ClassifierSettings, state: Mapping[str, Any], checkpoint: Checkpoint
+) -> DatasetInfo:
+    """The description of the data, from the checkpoint unless the data set ships.
 
     Imports nothing and reads no image: the folder may be someone else's.
     """
-    if ships(settings.dataset):
+    info = info_in(state)
+    if info is None and ships(settings.dataset):
         return DATASETS[settings.dataset]
-    info = info_in(load_state(checkpoint.path, None))
     if info is None:
         raise CheckpointError(f"{checkpoint.path} does not say which images it was trained on")
     return info
@@ -225,16 +243,16 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def _write_checkpoint(source: Path, folder: Path) -> str | None:
-    """The sha256 of the weights, or None for a folder `source`, which is copied."""
-    if source.is_dir():
+def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Path) -> str | None:
+    """The sha256 of the weights in `state`; None without one, for a folder `source`: a copy."""
+    if state is None:
         shutil.copytree(source, folder / FOLDER)
         return None
     from safetensors.torch import save_file
 
     from tuner.trial.state import weights_of
 
-    weights = weights_of(load_state(source, None))  # `best_checkpoint` has compared its digest
+    weights = weights_of(state)
     if not weights:
         raise CheckpointError(f"{source} holds no tensors to export")
     if len(weights) > len(dict(weights)):

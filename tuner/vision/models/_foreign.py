@@ -25,7 +25,7 @@ from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
 from tuner.trial.failures import message_of
 from tuner.vision.models._imagenet import NETWORKS
-from tuner.vision.models._model import Arguments, ModelInfo
+from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
 from tuner.vision.weights import hub_folder, weights_of
 from tuner.wording import install, program
 
@@ -118,11 +118,12 @@ class Library:
     """A package of networks. build: called as a `ModelInfo`'s, after the network's name.
 
     weights: returns (the library's file of a network's pretrained weights or None, the command that
-    fetches it). fixed: arguments that `model_args` cannot set.
+    fetches it). pixel_stats: of a network's weights. fixed: arguments that `model_args` cannot set.
     """
 
     build: Callable[..., nn.Module]
     weights: Callable[[str], tuple[Path | None, str]]
+    pixel_stats: Callable[[str], PixelStats]
     fixed: tuple[str, ...]
 
 
@@ -147,6 +148,7 @@ def library_model(package: str, name: str) -> ModelInfo:
         foreign=True,
         faults=partial(_library_faults, library),
         pretrained=partial(_pretrained, package, name),
+        pixel_stats=partial(library.pixel_stats, name),
     )
 
 
@@ -158,8 +160,14 @@ def _without_torchvision(name: str) -> ModelInfo:
     def build(*, in_channels: int, num_classes: int, image_size: int, model_args: object) -> Any:
         return _for_channels(NETWORKS[name](num_classes), in_channels)
 
-    pretrained = partial(_pretrained, "torchvision", name)
-    return ModelInfo(build, Arguments, foreign=True, faults=faults, pretrained=pretrained)
+    return ModelInfo(
+        build,
+        Arguments,
+        foreign=True,
+        faults=faults,
+        pretrained=partial(_pretrained, "torchvision", name),
+        pixel_stats=partial(_imagenet_stats, name),
+    )
 
 
 @cache
@@ -217,6 +225,10 @@ def _torchvision_weights(name: str) -> tuple[Path | None, str]:
     return hub_folder() / file, f'python -c "import torchvision; {call}"'
 
 
+def _imagenet_stats(_name: str) -> PixelStats:
+    return IMAGENET
+
+
 def _build_timm(
     name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: dict[str, Any]
 ) -> nn.Module:
@@ -243,9 +255,21 @@ def _timm_weights(name: str) -> tuple[Path | None, str]:
     return None, fetch
 
 
+def _timm_stats(name: str) -> PixelStats:
+    import timm
+
+    config = timm.get_pretrained_cfg(name)
+    return (tuple(config.mean), tuple(config.std)) if config else IMAGENET
+
+
 LIBRARIES = {
-    "torchvision": Library(_build_torchvision, _torchvision_weights, ("weights", "num_classes")),
+    "torchvision": Library(
+        _build_torchvision, _torchvision_weights, _imagenet_stats, ("weights", "num_classes")
+    ),
     "timm": Library(
-        _build_timm, _timm_weights, ("pretrained", "in_chans", "num_classes", "checkpoint_path")
+        _build_timm,
+        _timm_weights,
+        _timm_stats,
+        ("pretrained", "in_chans", "num_classes", "checkpoint_path"),
     ),
 }

@@ -15,6 +15,9 @@ from tuner.settings import Settings
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+PixelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean, std: of pixels from 0 to 1
+IMAGENET: PixelStats = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
 # Hyperparameters of several models: the same name means the same everywhere
 Norm = Literal["batch", "group"]
 Width = Annotated[int, Field(ge=1, le=4096, description="channels of the first layer")]
@@ -48,7 +51,8 @@ class ModelInfo:
     foreign: whether the network is the user's or a library's. It has `Arguments`, `build` is also
     called with `image_size`, and its inputs and outputs are unknown before it is built. faults:
     of these `model_args`; it may import the network. pretrained: the file of its library's weights;
-    raises CheckpointError if it is missing.
+    raises CheckpointError if it is missing. pixel_stats: the mean and std of each channel by which
+    these weights' images were normalised.
     """
 
     build: Callable[..., nn.Module]
@@ -61,6 +65,7 @@ class ModelInfo:
     foreign: bool = False
     faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda model_args: ()
     pretrained: Callable[[], Path] | None = None
+    pixel_stats: Callable[[], PixelStats] | None = None
 
     @property
     def defaults(self) -> dict[str, Any]:

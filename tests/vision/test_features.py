@@ -1,0 +1,137 @@
+"""A frozen network's features, and heads on them, beside the network itself."""
+
+from dataclasses import replace
+
+import pytest
+import tiny_images
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from tuner.errors import CheckpointError
+from tuner.vision import features
+from tuner.vision.batches import ImageSet
+from tuner.vision.blueprint import blueprint_of
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.settings import check_settings
+from tuner.vision.transfer import with_backbone
+
+DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    features._kept.clear()
+    return tmp_path / "data" / features.STORE
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A cnn that has trained on digits for an epoch."""
+    torch.manual_seed(0)
+    learner = ImageClassifier({"lr": 0.3}, {**DIGITS, "epochs": 1})
+    learner.step()
+    path = tmp_path_factory.mktemp("weights") / "digits.safetensors"
+    state = learner.model.state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+    return path
+
+
+def head_of_digits(weights, *, lr=0.1, **more):
+    settings = {"train_layers": "head", "start_from": str(weights), **more}
+    return ImageClassifier({"lr": lr}, {**DIGITS, **settings})
+
+
+def test_a_head_that_trains_alone_is_the_head_of_the_frozen_network(weights):
+    learner = head_of_digits(weights, flip=True, test_time_flip=True)
+    learner.step()
+    state = learner.state_dict()
+    assert all(name.startswith("head.") for name in state["model"])
+    settings = learner._settings
+    plan = blueprint_of(settings)
+    complete = with_backbone(state, settings, plan)["model"]
+    network = ImageClassifier({}, {**DIGITS, "test_time_flip": True})
+    network.model.load_state_dict(complete)
+    measured, expected = learner.test(), network.test()
+    assert measured["test_accuracy"] == expected["test_accuracy"]
+    assert measured["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-5)
+
+
+def test_a_head_continues_from_its_state_bit_for_bit(weights):
+    learner = head_of_digits(weights, flip=True)
+    learner.step()
+    resumed = head_of_digits(weights, flip=True)
+    resumed.load_state_dict(learner.state_dict())
+    expected, measured = learner.step(), resumed.step()
+    measured_in_time = ("images_per_s", "epoch_s")
+    assert {n: v for n, v in measured.items() if n not in measured_in_time} == {
+        n: v for n, v in expected.items() if n not in measured_in_time
+    }
+
+
+def test_features_are_computed_once_for_all_processes(weights, store, capsys):
+    head_of_digits(weights)
+    [folder] = [path for path in store.iterdir() if path.is_dir()]
+    features._kept.clear()  # as in another process
+    head_of_digits(weights)
+    assert [path for path in store.iterdir() if path.is_dir()] == [folder]
+    assert capsys.readouterr().out.count("computing the features") == 1
+
+
+@pytest.mark.parametrize("change", [{"pixel_stats": "imagenet"}, {"flip": True}])
+def test_features_of_other_preprocessing_are_others(change, weights, store):
+    head_of_digits(weights)
+    head_of_digits(weights, **change)
+    assert len([path for path in store.iterdir() if path.is_dir()]) == 2
+
+
+def test_a_fitted_head_is_at_its_best_in_the_first_epoch(weights):
+    fitted, drawn = (head_of_digits(weights, fit_head=fit, lr=1e-4) for fit in (True, False))
+    assert fitted.step()["val_loss"] < drawn.step()["val_loss"] / 2
+
+
+def test_fine_tuning_can_begin_with_the_fitted_head(weights):
+    constants = {**DIGITS, "start_from": str(weights), "fit_head": True}
+    learner = ImageClassifier({"lr": 1e-6}, constants)
+    learner.step()
+    head = head_of_digits(weights, fit_head=True, lr=1e-6)
+    head.step()
+    trained = learner.model.get_parameter("head.weight")
+    assert torch.allclose(trained, head.model.get_parameter("head.weight"), atol=1e-3)
+
+
+def test_a_head_of_weights_that_have_changed_cannot_be_completed(weights, tmp_path):
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes(weights.read_bytes())
+    learner = head_of_digits(copy)
+    learner.step()
+    state, settings = learner.state_dict(), learner._settings
+    state_of_others = ImageClassifier({}, DIGITS).model.state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy)
+    with pytest.raises(CheckpointError, match="not the weights"):
+        with_backbone(state, settings, blueprint_of(settings))
+
+
+def test_fit_head_separates_separable_features():
+    generator = torch.Generator().manual_seed(0)
+    labels_N = torch.arange(300) % 3
+    means_NF = 4 * nn.functional.one_hot(labels_N, 5)
+    views_NVF = torch.randn(300, 2, 5, generator=generator) + means_NF.unsqueeze(1)
+    splits = {"train": torch.arange(200), "validation": torch.arange(200, 300)}
+    info = replace(tiny_images.INFO, classes=("a", "b", "c"))
+    images = ImageSet(info, views_NVF.flatten(1), labels_N, splits)
+    weight_KF, bias_K = features.fit_head(features.Features(views_NVF, "head"), images)
+    predicted_N = (views_NVF.mean(1) @ weight_KF.T + bias_K).argmax(1)
+    assert (predicted_N == labels_N).float().mean() > 0.97
+
+
+@pytest.mark.parametrize("setting", [{"train_layers": "head"}, {"fit_head": True}])
+def test_features_without_trained_weights_are_a_fault(setting):
+    [fault] = check_settings({**DIGITS, **setting})
+    assert fault.key == next(iter(setting))
+
+
+def test_a_head_alone_takes_no_frozen_layers(weights):
+    values = {**DIGITS, "train_layers": "head", "start_from": str(weights), "freeze": "head"}
+    assert [fault.key for fault in check_settings(values)] == ["freeze"]

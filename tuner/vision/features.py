@@ -1,0 +1,315 @@
+"""Features of a frozen network, computed once for all trials of a machine, and heads on them.
+
+    DATA_DIR/features/KEY/   features.npy, and info.json with the name of the head
+
+A feature is an input of the network's last linear layer. The key covers the images, the weights,
+the preprocessing and the precision. Kumar et al. 2022, "Fine-Tuning can Distort Pretrained Features
+and Underperform Out-of-Distribution", begin fine-tuning with the head that fits such features best.
+"""
+
+# N images, C channels, H W pixels, K classes, F features, V views: an image, and its mirror image
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuner.errors import Fault, SpecError
+from tuner.trial.torch_compat import without_compiler
+from tuner.vision.augment import Augmentation
+from tuner.vision.batches import Batcher, ImageSet, home_of
+from tuner.vision.blueprint import Blueprint
+from tuner.vision.datasets._archive import folder_made_once, progress_bar
+from tuner.vision.datasets._dataset import data_folder
+from tuner.vision.epochs import Epoch, seeded
+from tuner.vision.micro_batch import MicroBatch
+from tuner.vision.new_model import set_layout
+from tuner.vision.precision import Precision, cast_weights
+from tuner.vision.replica import evaluation_batch
+from tuner.vision.settings import ClassifierSettings
+from tuner.vision.transfer import backbone_digest, begin, head_of
+
+FORMAT = 1  # part of every key
+STORE = "features"  # the folder of all features, in the data folder
+_KEY_LENGTH = 16
+_MOST_KEPT = 4  # features of other images or networks that a process keeps
+_MOST_FITTED = 20_000  # images that a head is fitted to
+# Of the weights' squared sum beside the mean loss, for features of variance 1; strongest first
+_STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
+_STEPS = 100  # of L-BFGS for each strength
+_LEAST_STD = 1e-6  # of a feature; one that does not vary cannot be scaled
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """views_NVF of all images of a data set, in float32; head: the layer's name in the network."""
+
+    views_NVF: Tensor
+    head: str
+
+
+def features_of(
+    settings: ClassifierSettings,
+    plan: Blueprint,
+    images: ImageSet,
+    precision: Precision,
+    device: torch.device,
+) -> Features:
+    """The features of `images` by the network and the initial weights that `settings` name.
+
+    The images of `images.info` are normalised by its mean and std. The first process of a machine
+    that needs them computes them, and the others wait; those of a user's own network, whose code
+    may change, are only kept by the process. Raises SpecError for a network without a linear head,
+    CheckpointError for weights that cannot be read, and OSError of the disk.
+    """
+    work = _Work(settings, plan, images, precision, device)
+    key = work.key
+    if key not in _kept:
+        if len(_kept) == _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[key] = work.load(key)
+    return _kept[key]
+
+
+_kept: dict[str, Features] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    settings: ClassifierSettings
+    plan: Blueprint
+    images: ImageSet
+    precision: Precision
+    device: torch.device
+
+    @property
+    def views(self) -> int:
+        mirrors = self.settings.flip or self.settings.test_time_flip
+        return 2 if mirrors else 1
+
+    @property
+    def key(self) -> str:
+        """A digest of what the features depend on."""
+        info = self.images.info
+        made_from = {
+            "format": FORMAT,
+            "images": info.content or self.settings.dataset,
+            "stats": [info.mean, info.std],
+            "weights": backbone_digest(self.settings, self.plan.info),
+            "network": self.plan.model_dump(mode="json", exclude={"num_classes"}),
+            "precision": [self.device.type, self.precision.name, self.settings.dtype],
+            "views": self.views,
+            "torch": torch.__version__,
+        }
+        return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
+
+    def load(self, key: str) -> Features:
+        if self.plan.code is not None:
+            return self._on_device(*self._computed())
+        folder = data_folder(self.settings.data_dir) / STORE / key
+        folder_made_once(folder, self._write)
+        # copy-on-write: torch warns of arrays that cannot be written
+        array = np.load(folder / "features.npy", mmap_mode="c", allow_pickle=False)
+        return self._on_device(array, json.loads((folder / "info.json").read_text())["head"])
+
+    def _write(self, folder: Path) -> None:
+        array, head = self._computed()
+        np.save(folder / "features.npy", array)
+        (folder / "info.json").write_text(json.dumps({"head": head}))
+
+    def _on_device(self, array: Any, head: str) -> Features:
+        home = home_of(array.nbytes, self.device)
+        return Features(torch.from_numpy(np.asarray(array)).to(home), head)
+
+    def _computed(self) -> tuple[np.ndarray, str]:
+        """(views_NVF, the name of the head)."""
+        model, name = _frozen(self.settings, self.plan, self.precision, self.device)
+        dtype = next(model.parameters()).dtype
+        batcher = Batcher(self.images, dtype=dtype, augmentation=Augmentation(), device=self.device)
+        micro = MicroBatch(evaluation_batch(self.device), device=self.device, purpose="features")
+        count = len(self.images.rows_NP)
+        print(f"computing the features of {count:,} images, once for all trials")
+        parts: list[Tensor] = []
+        with (
+            torch.inference_mode(),
+            self.precision.applied(),
+            self.precision.forward(),
+            seeded(0, self.device),
+            _inputs_of(model.get_submodule(name)) as captured,
+            progress_bar() as bar,
+        ):
+            task = bar.add_task("Computing features", total=count)
+
+            def compute(rows_N: Tensor, size: int) -> Tensor:
+                done = []
+                for some_N in rows_N.split(size):
+                    x_NCHW, _ = batcher.batch(some_N)
+                    views = [x_NCHW, x_NCHW.flip(3)][: self.views]
+                    done.append(torch.stack([_captured(model, v, captured) for v in views], 1))
+                return torch.cat(done)
+
+            rows_N = torch.arange(count, device=self.images.rows_NP.device)
+            for some_N in rows_N.split(micro.size):
+                parts.append(micro.run(partial(compute, some_N)).cpu())
+                bar.advance(task, len(some_N))
+        return torch.cat(parts).numpy(), name
+
+
+def _frozen(
+    settings: ClassifierSettings, plan: Blueprint, precision: Precision, device: torch.device
+) -> tuple[nn.Module, str]:
+    """(the network with its initial weights, which do not train; the name of its head)."""
+    with seeded(0):
+        model = plan.initial()
+    begin(model, settings, plan.info)
+    name = head_of(model)
+    if not isinstance(model.get_submodule(name), nn.Linear):
+        rule = f"needs a network that ends with a linear layer, and {plan.name} ends with {name!r}"
+        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+    model = cast_weights(model, getattr(torch, settings.dtype)).to(device).eval()
+    set_layout(model, plan, precision)
+    return model.eval(), name
+
+
+@contextmanager
+def _inputs_of(layer: nn.Module) -> Iterator[list[Tensor]]:
+    """Within it the list has the input of the last call of `layer`."""
+    captured: list[Tensor] = []
+
+    def capture(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        captured[:] = inputs[:1]
+
+    handle = layer.register_forward_pre_hook(capture)
+    try:
+        yield captured
+    finally:
+        handle.remove()
+
+
+def _captured(model: nn.Module, x_NCHW: Tensor, captured: list[Tensor]) -> Tensor:
+    model(x_NCHW)
+    [inputs_NF] = captured
+    if inputs_NF.shape[:-1] != (len(x_NCHW),):
+        rule = f"needs a head that takes N x F features, and it takes {tuple(inputs_NF.shape)}"
+        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+    return inputs_NF.float()
+
+
+class Head(nn.Module):
+    """The head of a network alone, its weights under their names in the network.
+
+    It maps x_NF1V, as a `FeatureBatcher` makes them, to the logits_NK of the first view.
+    """
+
+    def __init__(self, name: str, features: int, num_classes: int) -> None:
+        super().__init__()
+        *parents, last = name.split(".")
+        module: nn.Module = self
+        for parent in parents:
+            module.add_module(parent, nn.Module())
+            module = module.get_submodule(parent)
+        module.add_module(last, nn.Linear(features, num_classes))
+        self._name = name
+
+    def forward(self, x_NF1V: Tensor) -> Tensor:
+        """logits_NK."""
+        logits_NK: Tensor = self.get_submodule(self._name)(x_NF1V[:, :, 0, 0])
+        return logits_NK
+
+
+class FeatureBatcher(Batcher):
+    """Batches of features in place of images: x_NF1V, so that a mirror image is a flip of V."""
+
+    def __init__(
+        self,
+        features: Features,
+        images: ImageSet,
+        *,
+        dtype: torch.dtype,
+        augmentation: Augmentation,
+        device: torch.device,
+    ) -> None:
+        self._shape = features.views_NVF.shape[1:]
+        flips = Augmentation(flip=augmentation.flip, alternating_flip=augmentation.alternating_flip)
+        views_NP = features.views_NVF.flatten(1)
+        rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
+        super().__init__(rows, dtype=dtype, augmentation=flips, device=device)
+
+    def normalise_by(self, mean: object, std: object) -> None:
+        """Features are of images that are normalised already."""
+
+    def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(x_NF1V, labels_N) of the images `rows_N`."""
+        rows_NP, labels_N = self._select(rows_N)
+        x_NVF = rows_NP.view(-1, *self._shape).to(self._dtype)
+        return x_NVF.transpose(1, 2).unsqueeze(2), labels_N
+
+    def at_once(self, epoch: Epoch, **_: object) -> Epoch:
+        """The epoch as it is: there is nothing to compute beforehand."""
+        return epoch
+
+    def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
+        x_NF1V, labels_N = self.batch(epoch.order_N[positions])
+        if self._augmentation.flip:
+            flip_N = epoch.draws.at(positions).flip_N[:, None, None, None]
+            x_NF1V = torch.where(flip_N, x_NF1V.flip(3), x_NF1V)
+        return x_NF1V, labels_N
+
+
+def fit_head(features: Features, images: ImageSet) -> tuple[Tensor, Tensor]:
+    """(weight_KF, bias_K), in float32, of the linear head with the least validation loss.
+
+    Multinomial logistic regression on the training split, all views, by L-BFGS; its L2 penalty is
+    the best of a path from strong to weak.
+    """
+    train_N, held_out_N = images.splits["train"], images.splits["validation"]
+    train_N = train_N[:: ceil(len(train_N) / _MOST_FITTED)]
+    labels_N = images.labels_N.cpu()
+    views_NVF = features.views_NVF.index_select(0, train_N.to(features.views_NVF.device)).cpu()
+    x_NF = views_NVF.flatten(0, 1)
+    y_N = labels_N[train_N].repeat_interleave(views_NVF.shape[1])
+    # A linear head's logits for the mean of the views are the mean of their logits
+    held_out_NVF = features.views_NVF.index_select(0, held_out_N.to(features.views_NVF.device))
+    x_val_NF, y_val_N = held_out_NVF.mean(1).cpu(), labels_N[held_out_N]
+    mean_F, std_F = x_NF.mean(0), x_NF.std(0)
+    std_F = torch.where(std_F > _LEAST_STD, std_F, 1.0)
+    x_NF, x_val_NF = (x_NF - mean_F) / std_F, (x_val_NF - mean_F) / std_F
+    head = nn.Linear(x_NF.shape[1], images.info.num_classes)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    least, best = float("inf"), head.state_dict()
+    for strength in _STRENGTHS:
+        with without_compiler():
+            _regress(head, x_NF, y_N, strength=strength)
+        with torch.no_grad():
+            loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
+        if not loss < least:
+            break
+        least, best = loss, {name: w.clone() for name, w in head.state_dict().items()}
+    weight_KF = best["weight"] / std_F
+    return weight_KF, best["bias"] - weight_KF @ mean_F
+
+
+def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float) -> None:
+    optimizer = torch.optim.LBFGS(head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        penalty = strength / 2 * head.weight.square().sum()
+        total: Tensor = F.cross_entropy(head(x_NF), labels_N) + penalty
+        total.backward()
+        return total
+
+    optimizer.step(loss)
