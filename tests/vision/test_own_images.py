@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tuner.vision.datasets._dataset import described
 from tuner.vision.datasets.digits import DATASET
 from tuner.vision.own_images import default_experiment, doubts, outline_of
 from tuner.vision.sources._decoded import CONSTANT
+from tuner.vision.weights import weights_named
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +36,13 @@ def place(tmp_path: Path) -> Path:
     return photos.write(tmp_path / "my photos", each=12)
 
 
+def doubts_in(plan: dict[str, Any]) -> list[str]:
+    """The notes of a plan but for the hint to fetch pretrained weights."""
+    return [note for note in plan["notes"] if "weights fetch" not in note]
+
+
 def spec_of(place: Path, **changes: Any) -> ValidatedSpec:
-    raw = default_experiment(f"folder:{place}", place)
+    raw = default_experiment(f"folder:{place}", place, {})
     raw["training"] |= changes
     return validate(raw)
 
@@ -53,7 +60,7 @@ def test_default_experiment_network_fits_the_size(tmp_path: Path, px: int, model
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(4):
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
-    raw = default_experiment("folder:x", tmp_path)
+    raw = default_experiment("folder:x", tmp_path, {})
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
     assert validate(raw).trials == 9
 
@@ -64,7 +71,7 @@ def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path: Path, e
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(each):
             (tmp_path / "x" / name / f"{number}.png").touch()
-    spec = validate(default_experiment("folder:x", tmp_path))
+    spec = validate(default_experiment("folder:x", tmp_path, {}))
     assert spec.scheduler is not None
     info = describe(DataChoice(f"folder:{tmp_path / 'x'}"))
     assert info is not None
@@ -98,9 +105,9 @@ def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
     assert "  Data         my photos, a folder of images\n" in text
     assert "               20 / 4 / 4 of 3x40x40 to train, validate and test\n" in text
     assert "  Classes      3: daisy 12, rose 4, tulip 12\n" in text
-    assert plan["notes"] == []
+    assert doubts_in(plan) == []
     (place / "rose" / "0003.jpg").unlink()
-    [note] = plan_of(spec_of(place), here=False)["notes"]
+    [note] = doubts_in(plan_of(spec_of(place), here=False))
     assert note == "the classes are uneven: 'daisy' has 12 images, 'rose' has 3"
 
 
@@ -151,9 +158,9 @@ def test_files_that_are_left_out_are_told_before_and_after_decoding(place: Path)
     (place / "rose" / "a.heic").touch()
     told = f"1 file in {place} left out: 1 .heic"
     spec = spec_of(place)
-    assert plan_of(spec, here=False)["notes"] == [told]
+    assert doubts_in(plan_of(spec, here=False)) == [told]
     assert spec.pin_data() == (told,)
-    assert plan_of(spec_of(place), here=False)["notes"] == [told]
+    assert doubts_in(plan_of(spec_of(place), here=False)) == [told]
 
 
 def test_all_trials_get_what_the_search_began_with(place: Path) -> None:
@@ -182,7 +189,7 @@ def test_skipped_images_are_counted_and_listed(place: Path) -> None:
     [warning] = spec.pin_data()
     assert warning.startswith("1 image skipped that cannot be read: ")
     plan = plan_of(spec, here=False)
-    assert plan["notes"] == [warning]
+    assert doubts_in(plan) == [warning]
     assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
     [skipped] = plan["data"]["skipped"]
     assert skipped.startswith(str(place / "rose" / "0003.jpg"))
@@ -232,3 +239,42 @@ def test_what_only_a_call_can_tell_is_checked_before_the_trials(
     fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
     assert fits.pin_data() == ()
     assert fits.trial_constants["dataset"].startswith("decoded:own_images")
+
+
+@pytest.fixture
+def torch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    weights_named("resnet18").path.parent.mkdir(parents=True)
+    return tmp_path / "torch"
+
+
+def test_default_experiment_fine_tunes_weights_that_are_here(place: Path, torch_home: Path) -> None:
+    dataset = f"folder:{place}"
+    assert "pretrained" not in default_experiment(dataset, place, {})["training"]
+    weights_named("resnet18").path.write_bytes(b"")
+    raw = default_experiment(dataset, place, {})
+    assert raw["training"]["model"] == "torchvision:resnet18"
+    assert (raw["training"]["pretrained"], raw["training"]["image_size"]) == (True, 128)
+    assert raw["search"]["points_to_evaluate"][0]["train_layers"] == "head"
+    assert "pretrained" not in default_experiment(dataset, place, {"pretrained": False})["training"]
+    own = {"model": "torchvision:mobilenet_v3_small"}
+    assert "pretrained" not in default_experiment(dataset, place, own)["training"]
+
+
+def test_default_experiment_takes_the_network_of_an_export(place: Path, tmp_path: Path) -> None:
+    model = {"name": "resnet20", "settings": {"norm": "group"}, "image_size": 32}
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "config.json").write_text(json.dumps({"model": model}))
+    training = {"start_from": str(tmp_path / "export")}
+    raw = default_experiment(f"folder:{place}", place, training)["training"]
+    assert (raw["model"], raw["norm"], raw["image_size"]) == ("resnet20", "group", 32)
+    assert raw["fit_head"]
+
+
+def test_photos_without_weights_are_given_the_command_that_fetches_some(
+    place: Path, torch_home: Path
+) -> None:
+    [hint] = spec_of(place).declaration.hints(spec_of(place))
+    assert "weights fetch mobilenet_v3_large" in hint
+    weights_named("resnet50").path.write_bytes(b"")
+    assert list(spec_of(place).declaration.hints(spec_of(place))) == []

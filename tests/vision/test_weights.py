@@ -12,9 +12,18 @@ import pytest
 import torch
 from own_networks import import_torchvision
 
-from tuner.errors import CheckpointError, UsageError
+from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.vision.models._imagenet import NETWORKS
-from tuner.vision.weights import WEIGHTS, Weights, fetch, hub_folder, weights_named, weights_of
+from tuner.vision.weights import (
+    WEIGHTS,
+    NeededWeights,
+    Weights,
+    best_here,
+    fetch,
+    hub_folder,
+    weights_named,
+    weights_of,
+)
 
 CONTENT = bytes(range(256)) * 4000
 TINY = Weights("tiny", hashlib.sha256(CONTENT).hexdigest()[:8], 0.977, 1)
@@ -169,3 +178,32 @@ def test_fetch_after_a_killed_download_starts_anew(server, folder):
     server.held.set()
     assert fetch(TINY, source=server.url).read_bytes() == CONTENT
     assert files(folder) == [TINY.file]
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "export"])
+def test_weights_go_to_the_same_path_of_another_node(name, tmp_path):
+    source = tmp_path / name
+    if name == "export":
+        source.mkdir()
+        (source / "config.json").write_text("{}")
+    path = source / "model.safetensors" if name == "export" else source
+    path.write_bytes(CONTENT)
+    needed = NeededWeights(source=str(source))
+    assert needed.state() == (True, False)
+    contents = [array.copy() for array in needed.load()]
+    path.unlink()
+    assert needed.state() == (False, True)
+    needed.receive(contents)
+    assert path.read_bytes() == CONTENT
+    path.unlink()
+    with pytest.raises(DataError, match="no search downloads"):
+        needed.download()
+
+
+def test_best_here_prefers_what_the_device_can_fine_tune(folder):
+    assert best_here("cpu") is None
+    folder.mkdir(parents=True)
+    for network in ("resnet50", "resnet18"):
+        weights_named(network).path.write_bytes(b"")
+    assert best_here("cpu") == weights_named("resnet18")
+    assert best_here("gpu") == weights_named("resnet50")

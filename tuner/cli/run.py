@@ -79,6 +79,8 @@ def run(
         return 0
     refuse_elsewhere(spec.trainable)
     _warn(warnings_of(spec, here=address == LOCAL))
+    for hint in spec.declaration.hints(spec):
+        click.echo(printable(f"hint: {hint}"), err=True)
     _confirm_large_grid(spec, confirmed=trust)
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
     from tuner.cluster import connect as cluster

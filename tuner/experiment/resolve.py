@@ -63,7 +63,10 @@ def resolve(
     `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
     assigned name exists.
     """
-    loaded = _from_command(command or "") if experiment is None else load_experiment(experiment)
+    if experiment is None:
+        loaded = _from_command(command or "")
+    else:
+        loaded = load_experiment(experiment, set_to=assigned(assignments))
     raw = {"name": loaded.name, **loaded.raw}
     if command:
         raw["trainable"] = {"command": command}
@@ -110,8 +113,12 @@ class Experiment:
     code: tuple[NamedCode, ...] = ()
 
 
-def load_experiment(text: str, directory: Path | None = None) -> Experiment:
+def load_experiment(
+    text: str, directory: Path | None = None, *, set_to: Iterable[tuple[str, Any]] = ()
+) -> Experiment:
     """The experiment that `text` names, seen from `directory` (None: the working directory).
+
+    set_to: (dotted path, value) of keys that the user sets, on which defaults may depend.
 
     Modules are looked for there, and beside a file; a Python module that is the experiment is
     imported. Raises UsageError where there is none, SpecError where what it holds is no spec or
@@ -132,7 +139,8 @@ def load_experiment(text: str, directory: Path | None = None) -> Experiment:
         return _from_module(_import_file(path.stem, path), path.stem)
     schemes = default_declaration().schemes
     if text.partition(":")[0] in schemes:
-        raw = default_declaration().default_experiment(text, directory)
+        training = {p.removeprefix("training."): v for p, v in set_to if p.startswith("training.")}
+        raw = default_declaration().default_experiment(text, directory, training)
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
     if ":" in text:
         module, _, function = text.partition(":")

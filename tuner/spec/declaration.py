@@ -96,6 +96,10 @@ class Declaration:
         """What works, but perhaps not as it is meant, for `tuner validate`."""
         yield from ()
 
+    def hints(self, spec: ExperimentSpec) -> Iterator[str]:
+        """What would make the search better, shown before it starts."""
+        yield from ()
+
     def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
         """What a plan shows of the data: {title, images, shape, classes}, or None."""
         return None
@@ -136,10 +140,11 @@ class Declaration:
         """
         yield from ()
 
-    def default_experiment(self, dataset: str, directory: Path) -> dict[str, Any]:
+    def default_experiment(self, dataset: str, directory: Path, training: Values) -> dict[str, Any]:
         """The plain values of a spec for a data set of one of the `schemes`, seen from `directory`.
 
-        Raises SpecError for data that cannot work, and DataError for data that is not there.
+        training: the values of the section `training` that the user sets, which replace those of
+        the spec. Raises SpecError for data that cannot work, and DataError for missing data.
         """
         raise NotImplementedError
 

@@ -122,12 +122,16 @@ def _of_the_objective(objective: Objective) -> Iterator[str]:
         yield f"objective.mode={objective.mode} takes the trial with the {best} for the best"
 
 
-def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
-    """Counted without torch, whose import is slow."""
+def gpus_here() -> int:
+    """The number of this machine's NVIDIA GPUs, unless they are hidden. Imports no torch."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    if spec.resources.gpus or spec.is_elsewhere or hidden or not _GPUS.is_dir():
+    return 0 if hidden or not _GPUS.is_dir() else len(list(_GPUS.iterdir()))
+
+
+def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
+    if spec.resources.gpus or spec.is_elsewhere:
         return
-    if count := len(list(_GPUS.iterdir())):
+    if count := gpus_here():
         it = "it" if count == 1 else "them"
         yield _IDLE_GPUS.format(idle=amount_of(count, "GPU"), it=it)
 

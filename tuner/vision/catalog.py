@@ -18,7 +18,15 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Protocol
 
-from tuner.errors import DataError, Fault, UsageError, hint, nearest, translate_error
+from tuner.errors import (
+    CheckpointError,
+    DataError,
+    Fault,
+    UsageError,
+    hint,
+    nearest,
+    translate_error,
+)
 from tuner.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
@@ -345,6 +353,15 @@ def model_info(reference: str) -> ModelInfo:
         near = [f"{library}:{reference}" for library in LIBRARIES]
     rule = f"unknown model {reference!r}{hint(near)}"
     raise FaultsError(Fault("", rule, choices=(*sorted(MODELS), *_ELSEWHERE)))
+
+
+def has_weights(reference: str) -> bool:
+    """Whether a library's pretrained weights for the model are on this machine."""
+    try:
+        info = model_info(reference)
+        return info.pretrained is not None and info.pretrained().is_file()
+    except (FaultsError, CheckpointError):
+        return False
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

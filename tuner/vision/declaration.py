@@ -6,6 +6,7 @@ Nothing here imports torch but what builds a network, so that a spec is checked 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -42,10 +43,16 @@ from tuner.vision.catalog import (
 )
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, data_folder
-from tuner.vision.own_images import default_experiment, doubts, outline_of
+from tuner.vision.own_images import (
+    default_experiment,
+    doubts,
+    from_scratch_hint,
+    outline_of,
+)
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.vision.sources._decoded import DecodedSet
+from tuner.vision.weights import NeededWeights, weights_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,13 +102,21 @@ class ClassifierDeclaration(Declaration):
     schemes = SOURCES.keys()
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
-        """The spec with the objective's metric among those that the classifier reports."""
-        named = spec.training.get("metrics", [])
+        """The spec with the objective's metric among those that the classifier reports.
+
+        `start_from` becomes absolute: a resume and an export may be in another directory.
+        """
+        training = dict(spec.training)
+        named = training.get("metrics", [])
         named = [named] if isinstance(named, str) else named
         wanted = OPTIONAL.get(spec.objective.metric)
-        if not (wanted and isinstance(named, list)) or wanted in named:
+        if wanted and isinstance(named, list) and wanted not in named:
+            training["metrics"] = [*named, wanted]
+        if isinstance(source := training.get("start_from"), str):
+            training["start_from"] = os.path.abspath(Path(source).expanduser())
+        if training == spec.training:
             return spec
-        return spec.model_copy(update={"training": {**spec.training, "metrics": [*named, wanted]}})
+        return spec.model_copy(update={"training": training})
 
     def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
         for fault in settings_faults(self.settle(spec)):
@@ -113,6 +128,14 @@ class ClassifierDeclaration(Declaration):
             yield from _notes_on_norms(spec)
         if images := _own_images(spec):
             yield from (*listing_doubts(data_choice(spec.constants)), *doubts(images))
+        yield from self.hints(spec)
+
+    def hints(self, spec: ExperimentSpec) -> Iterator[str]:
+        if images := _own_images(spec):
+            config = next(iter(extreme_configs(spec.search.space)))
+            settings = ClassifierSettings.model_validate(merged(spec.constants, config))
+            if hint := from_scratch_hint(images, settings):
+                yield hint
 
     def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
         images = _own_images(spec)
@@ -150,13 +173,14 @@ class ClassifierDeclaration(Declaration):
         return constants
 
     def node_data(self, spec: ExperimentSpec) -> Sequence[NodeData]:
-        """The data sets that can be downloaded, and pinned images."""
+        """The data sets that can be downloaded, pinned images, and initial weights."""
         values = {**spec.trial_constants, **spec.search.space}
         names = _values_of(values.get("dataset"), "dataset")
         archives = [archive_of(str(name)) for name in names]
         data_dir = spec.training.get("data_dir")
         folder = None if data_dir is None else str(data_dir)
-        return [NeededData(archive, folder) for archive in archives if archive]
+        data: list[NodeData] = [NeededData(archive, folder) for archive in archives if archive]
+        return [*data, *_needed_weights(values)]
 
     def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
         """Of each model, with the first of what else is searched.
@@ -201,8 +225,10 @@ class ClassifierDeclaration(Declaration):
         if isinstance(dataset, str) and is_dotted(dataset):
             yield "training.dataset", dataset
 
-    def default_experiment(self, dataset: str, directory: Path) -> dict[str, Any]:
-        return default_experiment(dataset, directory)
+    def default_experiment(
+        self, dataset: str, directory: Path, training: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return default_experiment(dataset, directory, training)
 
     def export(
         self, results: Any, to: Path, *, trial_id: str | None, formats: Collection[str]
@@ -330,6 +356,17 @@ def _own_networks(values: object) -> list[str]:
         return []
     references = model.values if isinstance(model, Choice) else (model,)
     return [r for r in references if isinstance(r, str) and is_own_network(r)]
+
+
+def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
+    for source in _values_of(values.get("start_from")):
+        if isinstance(source, str):
+            yield NeededWeights(source=str(Path(source).expanduser().absolute()))
+    if True in _values_of(values.get("pretrained")):
+        for model in _values_of(values.get("model"), "model"):
+            library, _, network = str(model).partition(":")
+            if library == "torchvision" and (weights := weights_of(network)):
+                yield NeededWeights(weights)
 
 
 def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:

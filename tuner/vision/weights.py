@@ -8,13 +8,18 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, UsageError, translate_error, unknown
+from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
 from tuner.experiment.files import read_object, replace_file
-from tuner.vision.datasets._archive import downloaded
+from tuner.vision.datasets._archive import downloaded, mapped
 from tuner.vision.models._model import IMAGENET
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SOURCE = "https://download.pytorch.org/models"
 EXPORTED, CONFIG = "model.safetensors", "config.json"  # of an export
@@ -116,6 +121,61 @@ def weights_of(network: str) -> Weights | None:
     fitting = [weights for weights in WEIGHTS if weights.network == network]
     here = [weights for weights in fitting if weights.is_here]
     return next(iter([*here, *fitting]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NeededWeights:
+    """Initial weights that each node needs: `Weights` in its cache, or files at the same paths.
+
+    source: an absolute path of a file or an export, unless `weights` are given.
+    """
+
+    weights: Weights | None = None
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.weights.name if self.weights else self.source
+
+    @property
+    def _paths(self) -> list[Path]:
+        if self.weights:
+            return [self.weights.path]
+        path = Path(self.source)
+        is_export = path.suffix == ""
+        return [path / EXPORTED, path / CONFIG] if is_export else [path]
+
+    def state(self) -> tuple[bool, bool]:
+        are_here = all(path.is_file() for path in self._paths)
+        return are_here, not are_here
+
+    def download(self) -> None:
+        raise DataError(f"the weights {self.title} are on no node, and no search downloads weights")
+
+    def load(self) -> list[NDArray[np.uint8]]:
+        return [mapped(path) for path in self._paths]
+
+    def receive(self, contents: list[NDArray[np.uint8]]) -> None:
+        for path, content in zip(self._paths, contents, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, partial(_write, content=content), lasting=True)
+
+
+def _write(path: Path, *, content: NDArray[np.uint8]) -> None:
+    path.write_bytes(content.data)
+
+
+# The best first: of those whose fine-tuning takes minutes, on a CPU for a few hundred photos
+_BEST = {
+    "gpu": ("resnet50", "resnet34", "mobilenet_v3_large", "resnet18", "mobilenet_v3_small"),
+    "cpu": ("mobilenet_v3_large", "resnet18", "mobilenet_v3_small", "resnet34", "resnet50"),
+}
+
+
+def best_here(device: str) -> Weights | None:
+    """The weights on this machine to fine-tune first on a "cpu" or a "gpu", or None."""
+    networks = (weights_of(network) for network in _BEST[device])
+    return next((weights for weights in networks if weights and weights.is_here), None)
 
 
 def export_config(source: str | None) -> dict[str, Any] | None:
