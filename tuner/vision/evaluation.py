@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,8 +48,10 @@ def measure(
     settings: ClassifierSettings,
     images: ImageSet,
     device: torch.device,
+    *,
+    temperature: float = 1.0,
 ) -> dict[str, float]:
-    """`ImageClassifier.test` of a trained model of `plan`.
+    """`ImageClassifier.test` of a trained model of `plan`, its logits divided by `temperature`.
 
     The images are normalised by the mean and std of `images.info`. Settings of the training have no
     effect.
@@ -58,7 +61,7 @@ def measure(
     ranks = Ranks(0, 1, device)
     augmentation = Augmentation.of(settings)
     batcher = Batcher(images, dtype=dtype, augmentation=augmentation, device=device)
-    loss = training_loss(settings, images, device)
+    loss = replace(training_loss(settings, images, device), temperature=temperature)
     scaler = HalfScaler(device.type, enabled=False)
     part = Replica(Setup(model, settings, ranks, batcher, loss, precision), scaler)
     rows_N = images.splits["test"].to(images.rows_NP.device)
@@ -70,8 +73,8 @@ def measure(
 class Predictor:
     """The probabilities of a trained model of `plan`, computed as `measure` does.
 
-    mean, std: of each channel, for pixels from 0 to 1. batch: images that it computes at once, if
-    its memory allows.
+    mean, std: of each channel, for pixels from 0 to 1. temperature: divides the logits. batch:
+    images that it computes at once, if its memory allows.
     """
 
     def __init__(
@@ -83,29 +86,34 @@ class Predictor:
         *,
         mean: Sequence[float],
         std: Sequence[float],
+        temperature: float = 1.0,
     ) -> None:
         self._model, self._settings, self._device = model, settings, device
         self._precision, dtype = _prepare(model, plan, settings, device)
         self._normalise = Normaliser(mean, std, size=plan.image_size, dtype=dtype, device=device)
-        self._loss = CrossEntropy.of(settings)
+        self._loss = replace(CrossEntropy.of(settings), temperature=temperature)
         self.batch = evaluation_batch(device)
         self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
 
-    @torch.inference_mode()
     def __call__(self, rows_NP: Tensor) -> Tensor:
         """probabilities_NK, on the CPU, of images as rows of bytes."""
+        return self.logits(rows_NP).softmax(1)
+
+    @torch.inference_mode()
+    def logits(self, rows_NP: Tensor) -> Tensor:
+        """logits_NK, on the CPU, of images as rows of bytes."""
         with (
             self._precision.applied(),
             self._precision.forward(),
             seeded(self._settings.seed, self._device),
         ):
-            return self._micro.run(partial(self._probabilities, rows_NP.to(self._device))).cpu()
+            return self._micro.run(partial(self._logits, rows_NP.to(self._device))).cpu()
 
-    def _probabilities(self, rows_NP: Tensor, size: int) -> Tensor:
+    def _logits(self, rows_NP: Tensor, size: int) -> Tensor:
         parts = []
         for part_NP in rows_NP.split(size):
             views = [self._model(view) for view in self._loss.views(self._normalise(part_NP))]
-            parts.append(self._loss.probabilities(views))
+            parts.append(self._loss.averaged(views).to(self._loss.dtype))
         return torch.cat(parts)
 
 

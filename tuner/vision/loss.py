@@ -81,7 +81,8 @@ class CrossEntropy:
     smoothing, weights_K: of the labels and the classes, in training only. test_time_flip: evaluate
     the mean of the logits of an image and its mirror image. test_time_shift: px by which an
     evaluation shifts the image up and left, and down and right; both together weigh as much as the
-    image itself. measures: further metrics of an evaluation.
+    image itself. measures: further metrics of an evaluation. temperature: divides the logits of an
+    evaluation.
     """
 
     dtype: torch.dtype
@@ -90,6 +91,7 @@ class CrossEntropy:
     weights_K: Tensor | None = None
     measures: Measures = Measures()
     test_time_shift: int = 0
+    temperature: float = 1.0
 
     @classmethod
     def of(cls, settings: ClassifierSettings) -> Self:
@@ -124,15 +126,11 @@ class CrossEntropy:
 
     def averaged(self, views: Sequence[Tensor]) -> Tensor:
         """The logits_NK of the images by those of each of their `views`."""
-        views_VNK = torch.stack(list(views))
+        views_VNK = torch.stack(list(views)) / self.temperature
         if not self.test_time_shift:
             return views_VNK.mean(0)
         shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
         return (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
-
-    def probabilities(self, views: Sequence[Tensor]) -> Tensor:
-        """probabilities_NK of the classes by the logits_NK of each view."""
-        return self.averaged(views).to(self.dtype).softmax(1)
 
     def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
         """(sum of the loss, number right, counts of `measures`) by the logits_NK of each view.

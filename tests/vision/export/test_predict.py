@@ -43,7 +43,8 @@ def model(storage):
 
 def expected(model, file):
     with torch.no_grad():
-        return tuner.load_model(model)(tuner.load_image(file, model)).softmax(1)[0].tolist()
+        logits_NK = tuner.load_model(model)(tuner.load_image(file, model))
+    return (logits_NK / read_export(model).temperature).softmax(1)[0].tolist()
 
 
 def test_predict_equals_softmax_of_load_image(model, tmp_path):

@@ -122,7 +122,8 @@ def _of_classifier(
     # With the mean and std of the training
     info = replace(images.info, mean=pixels.mean, std=pixels.std)
     model = export.model(trust_code=True)
-    return measure(model, plan, settings, replace(images, info=info), device)
+    images = replace(images, info=info)
+    return measure(model, plan, settings, images, device, temperature=export.temperature)
 
 
 def _warn_of_images(info: DatasetInfo, data: Data | None, folder: str) -> None:

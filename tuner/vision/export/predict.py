@@ -92,7 +92,15 @@ def predictions(
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings, model = export.settings(), export.model(trust_code=trust_code)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    predictor = Predictor(model, plan, settings, device, mean=given.mean, std=given.std)
+    predictor = Predictor(
+        model,
+        plan,
+        settings,
+        device,
+        mean=given.mean,
+        std=given.std,
+        temperature=export.temperature,
+    )
     return _predictions(export, predictor, files, top)
 
 

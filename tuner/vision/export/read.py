@@ -82,6 +82,19 @@ class ImageInput(Settings):
     shifted: int = 0
 
 
+class Calibration(Settings):
+    """temperature: divides the logits. images: of the validation split, to which it is fitted.
+
+    error_before, error_after: the expected calibration error of the probabilities on these images,
+    from 0 to 1, with temperature 1 and with this one.
+    """
+
+    temperature: float = Field(gt=0)
+    images: int
+    error_before: float
+    error_after: float
+
+
 class Data(Settings):
     """The data of the training, and the number of images in each split.
 
@@ -105,8 +118,9 @@ class ExportConfig(Settings):
     """config.json. training: the Learner's constants beside its `config`.
 
     model, input, data: None if the trainable is not the image classifier that ships.
-    weights_sha256: None if the export is a plain function's checkpoint folder. experiment,
-    trial_id, epoch: of the weights. search: of the config.
+    calibration: None if the validation images were missing at the export. weights_sha256: None if
+    the export is a plain function's checkpoint folder. experiment, trial_id, epoch: of the weights.
+    search: of the config.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -117,6 +131,7 @@ class ExportConfig(Settings):
     input: ImageInput | None
     data: Data | None
     classes: tuple[str, ...] = ()
+    calibration: Calibration | None = None
     training: dict[str, Any]
     config: dict[str, Any]
     seed: int
@@ -175,6 +190,11 @@ class Export:
             raise CheckpointError(
                 f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"
             ) from error
+
+    @property
+    def temperature(self) -> float:
+        """What divides the logits before they become probabilities."""
+        return self.config.calibration.temperature if self.config.calibration else 1.0
 
     def takes_images(self) -> tuple[Blueprint, ImageInput]:
         """The model and its input. Raises UsageError where the export does not say."""

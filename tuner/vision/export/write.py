@@ -31,6 +31,7 @@ from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, without_place
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.export import interchange
+from tuner.vision.export.calibration import calibrated
 from tuner.vision.export.model_card import card_text
 from tuner.vision.export.read import (
     CARD,
@@ -94,6 +95,9 @@ def export_model(
             state = with_backbone(state, settings, blueprint_of(settings, info))
         digest = _write_checkpoint(checkpoint.path, state, partial)
         config = _config(results, trial, checkpoint, digest, search, classifier)
+        if classifier:
+            calibration = calibrated(Export(partial, config), settings)
+            config = config.model_copy(update={"calibration": calibration})
         metrics = _metrics(results, trial, checkpoint, pick.origin.get("confirmed"))
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
         _write_json(partial / METRICS, metrics)

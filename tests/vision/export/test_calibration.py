@@ -1,0 +1,53 @@
+"""The temperature of an export, and what it does to probabilities."""
+
+import json
+
+import pytest
+import torch
+from handed import trained
+
+from tuner.vision.export.calibration import calibration_error, fitted
+from tuner.vision.export.evaluate import evaluate_export
+from tuner.vision.export.read import read_export
+from tuner.vision.export.write import export_model
+
+
+def logits_of(accuracy_scale: float, *, count: int = 4000) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits that are `accuracy_scale` times as sure as they are right, and the labels."""
+    generator = torch.Generator().manual_seed(0)
+    true_NK = 2 * torch.randn(count, 5, generator=generator)
+    labels_N = true_NK.softmax(1).multinomial(1, generator=generator)[:, 0]
+    return accuracy_scale * true_NK, labels_N
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_fitted_finds_how_much_too_sure_the_logits_are(scale):
+    calibration = fitted(*logits_of(scale))
+    assert calibration.temperature == pytest.approx(scale, rel=0.1)
+    assert calibration.error_after < 0.03
+    assert calibration.images == 4000
+
+
+def test_calibration_error_is_the_distance_of_probability_and_accuracy():
+    logits_NK = torch.tensor([[9.0, -9.0]] * 4, dtype=torch.float64)
+    assert calibration_error(logits_NK, torch.tensor([0, 0, 0, 1])) == pytest.approx(0.25, abs=1e-6)
+
+
+def test_an_export_has_the_temperature_of_its_validation_images(tmp_path):
+    export_model(trained(tmp_path / "digits"), tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert config["calibration"]["images"] == 360
+    assert config["calibration"]["error_after"] <= config["calibration"]["error_before"] + 0.02
+
+
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_predict_and_evaluate_divide_the_logits_by_the_temperature(temperature, tmp_path):
+    folder = export_model(trained(tmp_path / "digits"), tmp_path / "model")
+    measured = []
+    for value in (1.0, temperature):
+        config = json.loads((folder / "config.json").read_text())
+        config["calibration"]["temperature"] = value
+        (folder / "config.json").write_text(json.dumps(config))
+        measured.append(evaluate_export(read_export(folder)))
+    assert measured[0]["test_accuracy"] == measured[1]["test_accuracy"]
+    assert measured[0]["test_loss"] != measured[1]["test_loss"]
