@@ -67,10 +67,10 @@ def export(
         from tuner.experiment.results.tables import write_table
 
         click.echo(str(write_table(results.dataframe(), trials)))
-    if formats:
-        admit_network(
-            results, trust=trust
-        )  # a format is written of the model, which its code builds
+    settings = {**results.spec.training, **results.spec.search.space}
+    if formats or "train_layers" in settings:
+        # A format, and all layers below a head that trained alone, take the network's code
+        admit_network(results, trust=trust)
     if to is not None:
         click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
     return 0
