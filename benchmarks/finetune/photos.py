@@ -155,7 +155,7 @@ def _put(
     """
     px = len(image_HWC)
     x, y = _grid(px)
-    centre, turn = rng.normal(0, 0.18 if size > 0.4 else 0.6, 2), rng.normal(0, 0.5)
+    centre, turn = rng.normal(0, 0.13 if size > 0.4 else 0.6, 2), rng.normal(0, 0.35)
     x, y = (x - centre[0]) / size, (y - centre[1]) / size
     x, y = np.cos(turn) * x + np.sin(turn) * y, np.cos(turn) * y - np.sin(turn) * x
     if rng.random() < 0.5:
@@ -164,8 +164,8 @@ def _put(
         x * np.exp(rng.normal(0, 0.12)) + rng.normal(0, 0.12) * y,
         y * np.exp(rng.normal(0, 0.12)),
     )
-    x, y = x + 0.1 * _smooth(rng, 4, px), y + 0.1 * _smooth(rng, 4, px)
-    hue = kind.hue + rng.normal(0, 0.08) if rng.random() < 0.6 else rng.random()
+    x, y = x + 0.07 * _smooth(rng, 4, px), y + 0.07 * _smooth(rng, 4, px)
+    hue = kind.hue + rng.normal(0, 0.06) if rng.random() < 0.7 else rng.random()
     first = _colour(hue, rng.uniform(0.3, 0.9), rng.uniform(0.5, 0.95))
     second = _colour(hue + rng.normal(0, 0.2), rng.uniform(0.1, 0.9), rng.uniform(0.1, 0.6))
     if rng.random() < 0.3:
@@ -190,14 +190,14 @@ def _scene(kind: Kind, rng: np.random.Generator) -> np.ndarray:
     image_HWC *= 1 + 0.3 * (rng.normal() * x + rng.normal() * y)[..., None].clip(-1, 1)
     for cells in (5, 16):
         image_HWC += 0.12 * rng.random() * _smooth(rng, cells, PX)[..., None] * rng.uniform(0, 2, 3)
-    for _ in range(rng.integers(2, 7)):
+    for _ in range(rng.integers(1, 5)):
         thing = any_kind(rng, int(rng.choice(LOBES)), str(rng.choice(PATTERNS)))
-        _put(image_HWC, thing, rng, size=rng.uniform(0.12, 0.35))
-    _put(image_HWC, kind, rng, size=rng.uniform(0.42, 0.8))
-    if rng.random() < 0.5:
+        _put(image_HWC, thing, rng, size=rng.uniform(0.1, 0.28))
+    _put(image_HWC, kind, rng, size=rng.uniform(0.5, 0.85))
+    if rng.random() < 0.4:
         angle, offset = rng.uniform(0, np.pi), rng.normal(0, 0.45)
         across = np.cos(angle) * x + np.sin(angle) * y - offset
-        bar = _edge(rng.uniform(0.05, 0.2) - abs(across), 0.05)[..., None]
+        bar = _edge(rng.uniform(0.05, 0.15) - abs(across), 0.05)[..., None]
         image_HWC = image_HWC * (1 - bar) + bar * _colour(rng.random(), 0.4, rng.uniform(0.1, 0.9))
     return image_HWC
 
@@ -213,10 +213,10 @@ def _texture(kind: Kind, rng: np.random.Generator) -> np.ndarray:
 
 def _photographed(image_HWC: np.ndarray, rng: np.random.Generator) -> bytes:
     """A JPEG: with the camera's exposure, blur and noise."""
-    image_HWC = 0.5 + (image_HWC - 0.5) * rng.uniform(0.5, 1.2) + rng.normal(0, 0.1)
+    image_HWC = 0.5 + (image_HWC - 0.5) * rng.uniform(0.6, 1.2) + rng.normal(0, 0.08)
     image_HWC = image_HWC * (1 + 0.1 * rng.normal(size=3))
     pixels = (255 * image_HWC.clip(0, 1)).astype(np.uint8)
-    blurred = Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(rng.exponential(0.6)))
+    blurred = Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(rng.exponential(0.5)))
     noise = rng.normal(0, rng.uniform(0, 14), image_HWC.shape)
     noisy = (np.asarray(blurred) + noise).clip(0, 255).astype(np.uint8)
     file = BytesIO()

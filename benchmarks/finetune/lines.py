@@ -1,0 +1,115 @@
+"""tuner as a user runs it: `run`, `export` and `evaluate` by subprocess, with what they cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_MARK = "TUNER_BENCHMARK_MARK"  # in the environment of every process that a measured one starts
+_POLL_S = 0.2
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+# Further arguments of `tuner run folder:PATH`; {weights} is the file of the pretrained network
+LINES: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "weights": ("training.model=resnet10", "training.start_from={weights}"),
+    "head": (
+        *("training.model=resnet10", "training.start_from={weights}"),
+        *("training.freeze=[stem,norm,blocks]", "search.space.lr=loguniform(1e-3, 1e-1)"),
+        "search.points_to_evaluate=[]",
+    ),
+}
+
+
+@dataclass
+class Cost:
+    """CPU seconds of all processes, dead or alive, that carry a mark; also orphans of daemons.
+
+    A process is read from /proc every 0.2 s; what those that were waited for used in the end is
+    known exactly, and the larger of the two sums counts.
+    """
+
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    _seen: dict[str, float] = field(default_factory=dict)
+    _marked: dict[str, bool] = field(default_factory=dict)
+
+    def run(self, command: list[str], *, env: dict[str, str]) -> str:
+        """The command's output; adds what it costs. SystemExit with its errors if it fails."""
+        done = threading.Event()
+        poll = threading.Thread(target=self._watch, args=(done,), daemon=True)
+        before, began = waited_cpu_s(), time.monotonic()
+        poll.start()
+        ended = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **env, _MARK: self.mark}
+        )
+        done.set()
+        poll.join()
+        self.wall_s += time.monotonic() - began
+        self.cpu_s += max(waited_cpu_s() - before, sum(self._seen.values()))
+        self._seen.clear()
+        self._marked.clear()
+        if ended.returncode not in (0, 3):  # 3: some trials failed
+            raise SystemExit(f"{' '.join(command)} failed: {ended.stderr[-2000:]}")
+        return ended.stdout
+
+    def _watch(self, done: threading.Event) -> None:
+        while not done.is_set():
+            for entry in Path("/proc").glob("[0-9]*"):
+                self._read(entry)
+            done.wait(_POLL_S)
+
+    def _read(self, entry: Path) -> None:
+        """Note the CPU seconds of a process, if it has the mark."""
+        try:
+            stat = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+            who = f"{entry.name} {stat[19].decode()}"  # its number and when it began
+            if not self._marked.get(who):  # an environment changes with exec
+                environment = (entry / "environ").read_bytes()
+                self._marked[who] = f"{_MARK}={self.mark}".encode() in environment
+        except OSError:
+            return  # it is over, or another user's
+        if self._marked[who]:
+            self._seen[who] = (int(stat[11]) + int(stat[12])) / _TICKS
+
+
+def waited_cpu_s() -> float:
+    """User and system seconds of this process's children that were waited for, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run_line(
+    name: str, folder: Path, test: Path, weights: Path, *, seed: int, storage: Path
+) -> dict[str, Any]:
+    """The test accuracy that a line of tuner reaches on a folder, and what its search costs.
+
+    cpu_s and wall_s are those of `tuner run`; export and evaluation are not in them.
+    """
+    tuner = [sys.executable, "-m", "tuner"]
+    env = {"TUNER_DATA": str(storage / "data")}
+    where, export = ["--storage", str(storage)], storage / "model"
+    further = [argument.replace("{weights}", str(weights)) for argument in LINES[name]]
+    command = [*tuner, "run", f"folder:{folder}", "--name", "photos", *where]
+    cost = Cost()
+    cost.run([*command, "--seed", str(seed), *further], env=env)
+    Cost().run([*tuner, "export", "photos", "--to", str(export), *where], env=env)
+    measured = Cost().run([*tuner, "evaluate", str(export), "--data", str(test), "--json"], env=env)
+    return {"cpu_s": cost.cpu_s, "wall_s": cost.wall_s, **accuracy_of(json.loads(measured))}
+
+
+def accuracy_of(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """{accuracy} of what `tuner evaluate --json` prints."""
+    metrics = evaluation.get("metrics", evaluation)
+    [name] = [key for key in ("test_accuracy", "accuracy") if key in metrics]
+    return {"accuracy": metrics[name]}
