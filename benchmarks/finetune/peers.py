@@ -90,21 +90,15 @@ def fastai(task: Task, config: Config) -> nn.Module:
         groups = [{"params": [p for p in part.parameters() if p.requires_grad]} for part in model]
         how = {"betas": (0.95, 0.99), "eps": 1e-5, "weight_decay": 1e-2}
         optimizer = torch.optim.AdamW(groups, **how)
-        schedule = one_cycle(
-            optimizer,
-            rates,
-            1 + epochs * task.steps(config["batch"]),
-            rise,
-            div=div,
-            momenta=(0.85, 0.95),
-        )
+        steps = 1 + epochs * task.steps(config["batch"])
+        schedule = one_cycle(optimizer, rates, steps, rise, div=div, momenta=(0.85, 0.95))
         for _ in range(epochs):
             deque(_epoch(model, task, config["batch"], augment, optimizer, schedule), maxlen=0)
 
     lr = config["lr"]
     for parameter in model[:2].parameters():
         parameter.requires_grad_(parameter in norms)
-    fit(1, [lr] * 3, 0.99, 25)
+    fit(1, [lr / 10, lr / 10, lr], 0.99, 25)
     model.requires_grad_(True)
     fit(config["epochs"], [lr / 200, lr / 20, lr / 2], 0.3, 5)
     return model
