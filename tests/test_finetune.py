@@ -143,10 +143,15 @@ def test_table_shows_means_intervals_and_ratios():
 
 
 def test_cost_counts_orphans():
-    spin = "import time\nwhile time.process_time() < 0.6: pass\ntime.sleep(0.5)"
-    orphan = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {spin!r}])"
+    spin = "import time\nwhile time.process_time() < 0.6: pass\n"
+    orphan = f"{spin}print(flush=True)\ntime.sleep(2)"
+    parent = (
+        f"import subprocess, sys\nargs = [sys.executable, '-c', {orphan!r}]\n"
+        "subprocess.Popen(args, stdout=subprocess.PIPE).stdout.readline()\n"
+        f"{spin}time.sleep(1)"
+    )
     cost = lines.Cost()
-    cost.run([sys.executable, "-c", f"{orphan}\n{spin}\ntime.sleep(1)"], env={})
+    cost.run([sys.executable, "-c", parent], env={})
     assert 1.1 < cost.cpu_s < 3
     assert cost.mark not in os.environ.values()
 
