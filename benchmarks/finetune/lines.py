@@ -42,7 +42,7 @@ class Cost:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     _seen: dict[str, float] = field(default_factory=dict)
-    _marked: dict[str, bool] = field(default_factory=dict)
+    _parents: set[bytes] = field(default_factory=set)
 
     def run(self, command: list[str], *, env: dict[str, str]) -> str:
         """The command's output; adds what it costs. SystemExit with its errors if it fails."""
@@ -58,7 +58,7 @@ class Cost:
         self.wall_s += time.monotonic() - began
         self.cpu_s += max(waited_cpu_s() - before, sum(self._seen.values()))
         self._seen.clear()
-        self._marked.clear()
+        self._parents.clear()
         if ended.returncode not in (0, 3):  # 3: some trials failed
             raise SystemExit(f"{' '.join(command)} failed: {ended.stderr[-2000:]}")
         return ended.stdout
@@ -74,13 +74,14 @@ class Cost:
         try:
             stat = (entry / "stat").read_bytes().rpartition(b")")[2].split()
             who = f"{entry.name} {stat[19].decode()}"  # its number and when it began
-            if not self._marked.get(who):  # an environment changes with exec
-                environment = (entry / "environ").read_bytes()
-                self._marked[who] = f"{_MARK}={self.mark}".encode() in environment
+            if who not in self._seen:  # an environment changes with exec, and Ray overwrites it
+                mark = f"{_MARK}={self.mark}".encode()
+                if mark not in (entry / "environ").read_bytes() and stat[1] not in self._parents:
+                    return
         except OSError:
             return  # it is over, or another user's
-        if self._marked[who]:
-            self._seen[who] = (int(stat[11]) + int(stat[12])) / _TICKS
+        self._parents.add(entry.name.encode())
+        self._seen[who] = (int(stat[11]) + int(stat[12])) / _TICKS
 
 
 def waited_cpu_s() -> float:
