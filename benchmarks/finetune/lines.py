@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _MARK = "TUNER_BENCHMARK_MARK"  # in the environment of every process that a measured one starts
-_POLL_S = 0.2
+_POLL_S = 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 # Further arguments of `tuner run folder:PATH`; {weights} is the file of the pretrained network
@@ -34,7 +34,7 @@ LINES: dict[str, tuple[str, ...]] = {
 class Cost:
     """CPU seconds of all processes, dead or alive, that carry a mark; also orphans of daemons.
 
-    A process is read from /proc every 0.2 s; what those that were waited for used in the end is
+    A process is read from /proc every 0.5 s; what those that were waited for used in the end is
     known exactly, and the larger of the two sums counts.
     """
 
