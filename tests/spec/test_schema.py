@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from tuner.experiment.resolve import load_experiment, names
+from tuner.settings import parse
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schema import SECTIONS, schedulers, schema_of, spec_schema, strategies
+from tuner.spec.schema import (
+    SECTIONS,
+    schedulers,
+    schema_of,
+    spec_schema,
+    strategies,
+    with_hints,
+)
 from tuner.vision.settings import ClassifierSettings
 
 jsonschema = pytest.importorskip("jsonschema")  # Ray Tune needs it
@@ -84,3 +92,18 @@ def test_spec_schema_describes_every_key() -> None:
     sections = {"training", "search", "objective", "scheduler", "resources", "timeouts", "stop"}
     sections.add("checkpoints")
     assert silent - {f"ExperimentSpec.{name}" for name in sections} == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("lr", "'search.space.lr' or 'training.lr'"),
+        ("max_t", "'scheduler.max_t'"),
+        ("metric", "'objective.metric'"),
+        ("sede", "'seed'"),
+    ],
+)
+def test_with_hints_names_where_a_key_belongs(key: str, meant: str) -> None:
+    _, faults = parse(ExperimentSpec, {**GOOD, key: 1})
+    [fault] = with_hints(faults)
+    assert fault.rule == f"unknown key {key!r} (did you mean {meant}?)"

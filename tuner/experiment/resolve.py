@@ -35,7 +35,7 @@ from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.misplaced import placed
+from tuner.spec.schema import with_hints
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
 from tuner.wording import program
@@ -204,7 +204,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(placed(faults_of(error, ExperimentSpec), {}), source) from error
+        raise SpecError(with_hints(faults_of(error, ExperimentSpec)), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:

@@ -1,13 +1,16 @@
-"""What a spec may hold, as a JSON schema: for editors, and for the reference.
+"""The keys of a spec: as a JSON schema for editors and the reference, and by their dotted paths.
 
-It is made of the settings models. What no schema can say (rules between keys, names that only some
-networks have) is left to `validate`.
+Both are made of the settings models. What no schema can say (rules between keys, names that only
+some networks have) is left to `validate`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from tuner.errors import Fault, hint
 from tuner.settings import Settings
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
@@ -89,3 +92,26 @@ def schedulers() -> dict[str, type[Settings]]:
 
 def _reference(model: type[Settings]) -> Schema:
     return {"$ref": f"#/$defs/{model.__name__}"}
+
+
+def with_hints(faults: Iterable[Fault]) -> list[Fault]:
+    """`faults`, where an unknown key names the keys of its name in other sections."""
+    return [_with_hint(fault) if fault.stranger else fault for fault in faults]
+
+
+def _with_hint(fault: Fault) -> Fault:
+    name = fault.stranger
+    paths = sorted({path for path in _key_paths() if path.rpartition(".")[2] == name})
+    return replace(fault, rule=f"unknown key {name!r}{hint(paths)}") if paths else fault
+
+
+def _key_paths() -> Iterator[str]:
+    """The dotted path of every key; hyperparameters are in `search.space`, too."""
+    yield from ExperimentSpec.model_fields
+    sections = [*SECTIONS.items()]
+    sections += [("search", model) for model in strategies().values()]
+    sections += [("scheduler", model) for model in schedulers().values()]
+    if settings := default_declaration().settings:
+        sections += [("search.space", settings), ("training", settings)]
+    for section, model in sections:
+        yield from (f"{section}.{name}" for name in model.model_fields)

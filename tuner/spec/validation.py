@@ -30,10 +30,10 @@ from tuner.spec.loading import (
     takes_split,
     trainable_fault,
 )
-from tuner.spec.misplaced import placed
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
+from tuner.spec.schema import with_hints
 from tuner.spec.sections import Objective, Resources
 from tuner.spec.space.spaces import extent
 from tuner.wording import install
@@ -147,7 +147,7 @@ def validate(
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
-        raise SpecError(placed(faults, dict(spec)), source)
+        raise SpecError(with_hints(faults), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None

@@ -1,4 +1,4 @@
-"""Spaces and domains from text, from Ray's objects, or from hyperopt's.
+"""Spaces and domains from text, or from Ray's objects.
 
 Text is parsed through a whitelist of calls with literal arguments and is never evaluated.
 """
@@ -14,7 +14,6 @@ from tuner.errors import Fault, unknown
 from tuner.settings import FaultsError
 from tuner.spec.plain_values import is_number
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
-from tuner.spec.space.hyperopt import from_hyperopt, holds_hyperopt
 
 
 class Call(NamedTuple):
@@ -111,8 +110,7 @@ MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
 def parse_space(raw: Any) -> dict[str, Value]:
-    """The space of a mapping of names to constants, and domains as text or objects of Ray or
-    hyperopt.
+    """The space of a mapping of names to constants, and to domains as text or objects of Ray.
 
     Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
     """
@@ -123,8 +121,6 @@ def parse_space(raw: Any) -> dict[str, Value]:
 
 
 def _parse_space(raw: Any) -> dict[str, Value]:
-    if holds_hyperopt(raw):
-        raw = from_hyperopt(raw)
     if not isinstance(raw, Mapping):
         raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
     if len(raw) > _MAX_NAMES:
