@@ -98,7 +98,7 @@ def test_spec_schema_describes_every_key() -> None:
     ("key", "meant"),
     [
         ("lr", "'search.space.lr' or 'training.lr'"),
-        ("max_t", "'scheduler.max_t'"),
+        ("epochs", "'scheduler.max_t'"),
         ("metric", "'objective.metric'"),
         ("sede", "'seed'"),
     ],

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tuner.errors import Fault
@@ -23,10 +22,9 @@ _FORMS = f"(config), or {_OF_A_LEARNER} to build a Learner"
 def load_trainable(path: str) -> Any:
     """The class or function at `path` ("module:name"); importing it runs its module's code.
 
-    Raises whatever the import raises, AttributeError where the module has no such name, and
-    FaultsError for what Python brings or C implements; a module of Python's is not even imported.
-    What was given by value is with its name, or nowhere: FaultsError then, too. Of a command
-    nothing is loaded: it is its Command.
+    A command is its Command. Raises what the import raises, AttributeError for an unknown name, and
+    FaultsError for functions in C, for Python's standard library, none of which is imported, and
+    for the text of a trainable that was given by value.
     """
     if isinstance(path, ByValue):
         return path.value
@@ -41,19 +39,11 @@ def load_trainable(path: str) -> Any:
     trainable: Any = importlib.import_module(module)
     for part in name.split("."):
         trainable = getattr(trainable, part)
-    if fault := _foreign(trainable):
-        raise FaultsError(Fault("", fault, path))
-    return trainable
-
-
-def _foreign(trainable: Any) -> str | None:
-    """Why no one can have written `trainable` for a search, wherever it was found."""
-    while isinstance(trainable, partial):
-        trainable = trainable.func
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
-        return "must not be a function that is implemented in C"
-    home = getattr(trainable, "__module__", None)
-    return NOT_STANDARD if isinstance(home, str) and is_standard(home) else None
+        raise FaultsError(Fault("", "must not be a function that is implemented in C", path))
+    if is_standard(str(getattr(trainable, "__module__", ""))):  # found through another module
+        raise FaultsError(Fault("", NOT_STANDARD, path))
+    return trainable
 
 
 def is_learner(trainable: Any) -> bool:

@@ -35,6 +35,7 @@ _COMMAND: Schema = {
     "additionalProperties": False,
 }
 _DOTTED: Schema = {"type": "string", "pattern": r"\."}
+_MEANT = {"epochs": ["scheduler.max_t"]}  # `training.epochs` only shortens what that allows
 
 
 def spec_schema() -> Schema:
@@ -101,7 +102,8 @@ def with_hints(faults: Iterable[Fault]) -> list[Fault]:
 
 def _with_hint(fault: Fault) -> Fault:
     name = fault.stranger
-    paths = sorted({path for path in _key_paths() if path.rpartition(".")[2] == name})
+    namesakes = {path for path in _key_paths() if path.rpartition(".")[2] == name}
+    paths = _MEANT.get(name) or sorted(namesakes)
     return replace(fault, rule=f"unknown key {name!r}{hint(paths)}") if paths else fault
 
 

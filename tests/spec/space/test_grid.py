@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric
 from tuner.spec.space.grid import (
+    Grid,
     Spread,
-    cell,
     cells,
-    count_cells,
     every_value,
     grid_values,
     space_size,
-    spread,
 )
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import config_at, domains_of
@@ -30,25 +28,29 @@ def three(path: str) -> int:
     return 3
 
 
-def test_cell_last_name_varies_fastest() -> None:
+def test_cells_last_name_varies_fastest() -> None:
     space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
-    cells = [cell(space, three, i) for i in range(count_cells(space, three))]
-    assert cells == [{"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")]
+    assert list(cells(space, three)) == [
+        {"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")
+    ]
 
 
-def test_count_cells_adds_branches() -> None:
+def test_grid_size_adds_branches() -> None:
     space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
-    cells = [cell(space, three, i)["opt"] for i in range(count_cells(space, three))]
-    assert cells == ["sgd", {"kind": "adam", "eps": 1}, {"kind": "adam", "eps": 2}]
+    assert [config["opt"] for config in cells(space, three)] == [
+        "sgd",
+        {"kind": "adam", "eps": 1},
+        {"kind": "adam", "eps": 2},
+    ]
 
 
 def test_grid_values_are_evenly_spaced_in_scale() -> None:
     assert grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
     assert grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
     assert grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
-    assert grid_values(parse_domain("randint(1, 4)"), 5) == (1, 2, 3)
+    assert tuple(grid_values(parse_domain("randint(1, 4)"), 5)) == (1, 2, 3)
     assert grid_values(parse_domain("randint(0, 101)"), 3) == (0, 50, 100)
-    assert grid_values(parse_domain("quniform(0.1, 0.3, 0.1)"), 9) == (0.1, 0.2, 0.3)
+    assert tuple(grid_values(parse_domain("quniform(0.1, 0.3, 0.1)"), 9)) == (0.1, 0.2, 0.3)
     assert grid_values(Normal(0, 1), 3)[1] == 0
 
 
@@ -67,15 +69,16 @@ def test_grid_through_config_keeps_count_and_begins_there(
 ) -> None:
     assume(not any(_repeats(domain) for _, domain in domains_of(space)))
     config = config_at(space, lambda _: random.random())
-    order = spread(space, three, through=config)
-    assert cell(space, three, order[0], through=config) == config
-    assert len(list(cells(space, three, through=config))) == count_cells(space, three)
+    grid = Grid(space, three, through=config)
+    assert grid[grid.spread()[0]] == config
+    assert grid.size == Grid(space, three).size
 
 
 def test_grid_through_config_replaces_nearest_value() -> None:
     space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
     config = {"lr": 0.004, "o": {"m": 0.9}}
-    found = list(cells(space, three, through=config))
+    grid = Grid(space, three, through=config)
+    found = [grid[index] for index in range(grid.size)]
     assert list(dict.fromkeys(c["lr"] for c in found)) == [0.0001, 0.001, 0.004]
     assert [c["o"] for c in found[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
 
@@ -83,25 +86,21 @@ def test_grid_through_config_replaces_nearest_value() -> None:
 @given(spaces)
 def test_cells_are_unique(space: dict[str, object]) -> None:
     assume(not any(_repeats(domain) for _, domain in domains_of(space)))
-    cells = [json.dumps(cell(space, three, i)) for i in range(min(count_cells(space, three), 300))]
-    assert len(set(cells)) == len(cells)
+    grid = Grid(space, three)
+    configs = [json.dumps(grid[index]) for index in range(min(grid.size, 300))]
+    assert len(set(configs)) == len(configs)
 
 
 def _repeats(domain: Domain) -> bool:
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
 
 
-def test_count_cells_of_billions_lists_none() -> None:
+def test_grid_of_billions_lists_none() -> None:
     space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
-    assert count_cells(space, every_value) == 2 * 10**12
-    assert cell(space, every_value, 10**12 + 1) == {"a": 5 * 10**11, "b": {"c": "x"}}
-    assert count_cells(space, three) == 6
-
-
-def test_cells_are_in_order() -> None:
-    space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
-    numbered = [cell(space, three, i) for i in range(count_cells(space, three))]
-    assert list(cells(space, three)) == numbered
+    grid = Grid(space, every_value)
+    assert grid.size == 2 * 10**12
+    assert grid[10**12 + 1] == {"a": 5 * 10**11, "b": {"c": "x"}}
+    assert Grid(space, three).size == 6
 
 
 def test_space_size() -> None:

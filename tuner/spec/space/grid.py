@@ -30,16 +30,12 @@ def every_value(path: str) -> int:
     return 1 << 62
 
 
-def grid_values(domain: Domain, points: int) -> tuple[Value, ...]:
+def grid_values(domain: Domain, points: int) -> Sequence[Value]:
     """The values of `domain` on a grid: all of a choice, else at most `points`, evenly spaced.
 
     >>> grid_values(Numeric(1e-4, 1e-2, log=True), 3)
     (0.0001, 0.001, 0.01)
     """
-    return tuple(_values(domain, points))
-
-
-def _values(domain: Domain, points: int) -> Sequence[Value]:
     if isinstance(domain, Choice):
         return domain.values
     if isinstance(domain, Numeric) and domain.size is not None and domain.size <= points:
@@ -89,77 +85,59 @@ def _tidy(domain: Domain, value: float) -> Value:
     return float(f"{value:.12g}")
 
 
-def count_cells(space: Space, points: Points) -> int:
-    """The number of cells of the grid over `space`; a conditional branch adds its own."""
-    return _Grid(space, points).cells
+class Grid:
+    """The grid over a space whose names lie below `path`; `size` is the number of its cells.
 
-
-def cell(
-    space: Space, points: Points, index: int, *, through: Config | None = None
-) -> dict[str, Any]:
-    """Config `index` of the grid, 0 <= index < count_cells(); the last name varies fastest."""
-    return _Grid(space, points, through=through).cell(index)
-
-
-def cells(
-    space: Space, points: Points, *, through: Config | None = None
-) -> Iterator[dict[str, Any]]:
-    """Every config of the grid, in order."""
-    grid = _Grid(space, points, through=through)
-    return map(grid.cell, range(grid.cells))
-
-
-def nearest_cell(
-    space: Space, points: Points, config: Config, *, through: Config | None = None
-) -> dict[str, Any]:
-    """The config of the grid that is `config`, or the nearest to it."""
-    grid = _Grid(space, points, through=through)
-    return grid.cell(grid.index_of(config))
-
-
-def spread(space: Space, points: Points, *, through: Config | None = None) -> Spread:
-    """The numbers of the cells in an order that begins with `through` and is spread from there."""
-    grid = _Grid(space, points, through=through)
-    return Spread(grid.sizes, None if through is None else grid.offsets_of(through))
-
-
-def space_size(space: Space) -> int | None:
-    """The number of different configs; None where a domain is continuous."""
-    finite = all(domain.size is not None for _, domain in domains_of(space))
-    return count_cells(space, every_value) if finite else None
-
-
-class _Grid:
-    """The grid over a space whose names lie below `path`; `cells` is their number."""
+    A conditional branch adds its own cells. The last name varies fastest.
+    """
 
     def __init__(
         self, space: Space, points: Points, path: str = "", *, through: Config | None = None
     ) -> None:
-        given = through or {}
+        self._through = through
         self._axes = {
-            key: _Axis(value, points, f"{path}.{key}" if path else key, given.get(key))
+            key: _Axis(value, points, f"{path}.{key}" if path else key, (through or {}).get(key))
             for key, value in space.items()
         }
-        self.sizes = [axis.cells for axis in self._axes.values()]
-        self.cells: int = math.prod(self.sizes)
+        self._sizes = [axis.cells for axis in self._axes.values()]
+        self.size: int = math.prod(self._sizes)
 
-    def offsets_of(self, config: Config) -> list[int]:
-        """The offset on each axis of the value of `config`, or of the nearest."""
-        return [axis.offset_of(config.get(key)) for key, axis in self._axes.items()]
-
-    def index_of(self, config: Config) -> int:
-        """The number of the cell of `config`, or of the nearest."""
-        index = 0
-        for size, offset in zip(self.sizes, self.offsets_of(config), strict=True):
-            index = index * size + offset
-        return index
-
-    def cell(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """The config of the cell number `index`."""
+        if not 0 <= index < self.size:
+            raise IndexError(index)
         config: dict[str, Any] = {}
         for key, axis in reversed(self._axes.items()):
             index, offset = divmod(index, axis.cells)
             config[key] = axis.at(offset)
         return {key: config[key] for key in self._axes}
+
+    def nearest(self, config: Config) -> int:
+        """The number of the cell that is `config`, or the nearest to it."""
+        index = 0
+        for axis, offset in zip(self._axes.values(), self._offsets_of(config), strict=True):
+            index = index * axis.cells + offset
+        return index
+
+    def spread(self) -> Spread:
+        """The numbers of the cells, spread over the grid; the one that it is led through first."""
+        first = None if self._through is None else self._offsets_of(self._through)
+        return Spread(self._sizes, first)
+
+    def _offsets_of(self, config: Config) -> list[int]:
+        return [axis.offset_of(config.get(key)) for key, axis in self._axes.items()]
+
+
+def cells(space: Space, points: Points) -> Iterator[dict[str, Any]]:
+    """Every config of the grid over `space`, in order."""
+    grid = Grid(space, points)
+    return map(grid.__getitem__, range(grid.size))
+
+
+def space_size(space: Space) -> int | None:
+    """The number of different configs; None where a domain is continuous."""
+    finite = all(domain.size is not None for _, domain in domains_of(space))
+    return Grid(space, every_value).size if finite else None
 
 
 def _within(branch: Space, value: Value) -> Config | None:
@@ -174,18 +152,18 @@ class _Axis:
     """The options of one value of a space: an option is one cell, a branch as many as it has."""
 
     def __init__(self, value: Value, points: Points, path: str, through: Value = None) -> None:
-        self._options = _values(value, points(path)) if isinstance(value, Domain) else (value,)
+        self._options = grid_values(value, points(path)) if isinstance(value, Domain) else (value,)
         if isinstance(value, Domain) and not isinstance(value, Choice):
             self._options = _led_through(value, self._options, through)
-        self._branches: list[_Grid | None] | None = None
+        self._branches: list[Grid | None] | None = None
         if not isinstance(self._options, _Steps):
             self._branches = [
-                _Grid(option, points, path, through=_within(option, through))
+                Grid(option, points, path, through=_within(option, through))
                 if isinstance(option, Mapping)
                 else None
                 for option in self._options
             ]
-            cells = (branch.cells if branch else 1 for branch in self._branches)
+            cells = (branch.size if branch else 1 for branch in self._branches)
             self._ends = list(accumulate(cells))
         self.cells = self._ends[-1] if self._branches else len(self._options)
 
@@ -199,7 +177,7 @@ class _Axis:
             if branch is None and option == value and type(option) is type(value):
                 return begin
             if branch is not None and (inner := _within(option, value)) is not None:
-                return begin + 1 - branch.cells + branch.index_of(inner)
+                return begin + 1 - branch.size + branch.nearest(inner)
         return 0
 
     def at(self, offset: int) -> Value:
@@ -210,7 +188,7 @@ class _Axis:
         branch = self._branches[number]
         if branch is None:
             return self._options[number]
-        return branch.cell(offset - self._ends[number] + branch.cells)
+        return branch[offset - self._ends[number] + branch.size]
 
 
 class Spread:
