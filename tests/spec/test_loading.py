@@ -2,7 +2,6 @@
 
 import json  # noqa: F401 - found through this module
 import logging.config
-import operator
 import sys
 from functools import partial
 
@@ -38,8 +37,6 @@ def build_stage(config, constants, *, device="cpu", rank=0, world_size=1, split=
 
 build.metrics = ("val_loss",)
 found_here = logging.config.dictConfig
-with_more = partial(partial(found_here))
-getter = operator.methodcaller("mkdir")
 
 
 class BuiltOtherwise(ImageClassifier):
@@ -65,8 +62,7 @@ def test_load_trainable_missing_name_raises(path):
     "path",
     [
         *("logging.config:dictConfig", "os:system", "builtins:exec", "antigravity:fly_unladen"),
-        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:with_more"),
-        *("test_loading:json.loads", "test_loading:getter"),
+        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:json.loads"),
     ],
 )
 def test_load_trainable_refuses_standard_library(path):

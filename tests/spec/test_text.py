@@ -86,16 +86,6 @@ def test_override_metric_resets_mode(assignments: list[str], objective: dict[str
     assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
 
 
-def test_override_metric_needs_a_new_target() -> None:
-    raw = {"objective": {"metric": "val_loss"}, "stop": {"target": 0.1}}
-    with pytest.raises(SpecError, match=r"stop\.target: was for val_loss; with val_accuracy give"):
-        override(raw, ["objective.metric=val_accuracy"])
-    for given, target in (("stop.target=0.9", 0.9), ("stop.target=null", None)):
-        changed = override(raw, ["objective.metric=val_accuracy", given])
-        assert changed["stop"] == {"target": target}
-    assert override(raw, ["objective.mode=max"])["stop"] == {"target": 0.1}
-
-
 def test_with_strategy_keeps_constraints() -> None:
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,6 @@ from tuner.experiment.reading import LONGEST
 from tuner.spec import validation
 from tuner.spec.experiment import build_spec
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
-from tuner.spec.plan import warnings_of
 from tuner.spec.validation import Machine, validate
 from tuner.vision import catalog
 
@@ -256,7 +256,8 @@ def test_validate_wandb_without_key_is_refused_unless_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(validation, "find_spec", lambda name: SimpleNamespace(origin="there"))
-    monkeypatch.setattr(validation, "_wandb_key", lambda: None)
+    wandb = SimpleNamespace(api=SimpleNamespace(api_key=None))
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     with pytest.raises(SpecError, match="log: needs an API key: run `wandb login`"):
@@ -274,13 +275,6 @@ def test_validate_ray_class_refuses_constants() -> None:
     found = faults(**steps, resources={"workers": 2}, scheduler="none")
     assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
     assert "resources.workers: must be 1 for a class of Ray Tune's" in found
-
-
-def test_validate_ray_class_needs_no_max_t() -> None:
-    steps = {"trainable": Steps, "training": {}, "objective": {"metric": "loss"}}
-    spec = validate({**DIGITS, **steps, "scheduler": "none"}, machine=MACHINE)
-    [warning] = [w for w in warnings_of(spec, here=False) if "max_t" in w]
-    assert "ends only where step() returns done=True" in warning
 
 
 @pytest.mark.parametrize(

@@ -251,12 +251,7 @@ class GridSettings(SearchSettings):
 
 
 SEARCHERS = Registry(
-    "search",
-    "tuner.search.searchers",
-    "strategy",
-    SearchSettings,
-    UncheckedSearch,
-    others={"optuna": "hyperopt", "tpe": "hyperopt"},
+    "search", "tuner.search.searchers", "strategy", SearchSettings, UncheckedSearch
 )
 
 
