@@ -111,7 +111,7 @@ FORMS = (
             "class BuiltOtherwise is no Learner: it must take (config, constants, *, device, rank, "
             "world_size)",
         ),
-        (lambda: None, f"{FORMS}; a script is run as it is by --command 'python train.py'"),
+        (lambda: None, FORMS),
         (lambda config, more: None, FORMS),
         (lambda config, constants, device, rank: None, FORMS),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -56,10 +55,7 @@ def test_scheduler_none_accepts_max_t() -> None:
 
 
 def test_scheduler_none_refuses_other_keys() -> None:
-    rule = "scheduler.grace_period: is not used by scheduler none, which takes max_t alone "
-    with pytest.raises(
-        SpecError, match=re.escape(f"{rule}(scheduler={{name: none, max_t: 4}}), got 3")
-    ):
+    with pytest.raises(SpecError, match=r"scheduler\.grace_period: is not used by .*, got 3"):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}})
     with pytest.raises(SpecError, match=r"scheduler\.max_t: .*, got 0"):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 0}})

@@ -16,7 +16,6 @@ from tuner.spec.command import Command
 
 _METHODS = ("step", "state_dict", "load_state_dict")
 _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
-_FORMS = f"(config), or {_OF_A_LEARNER} to build a Learner"
 
 
 def load_trainable(path: str) -> Any:
@@ -68,10 +67,9 @@ def trainable_fault(trainable: Any) -> Fault | None:
     if is_rays_class(trainable):
         return None
     if inspect.isclass(trainable):
-        missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
-        lacks = ", ".join(f"{method}()" for method in missing)
+        missing = [f"{m}()" for m in _METHODS if not callable(getattr(trainable, m, None))]
         if missing:
-            rule = f"class {trainable.__name__} is no Learner: it lacks {lacks}"
+            rule = f"class {trainable.__name__} is no Learner: it lacks {', '.join(missing)}"
             return Fault("trainable", rule)
         if not _builds(trainable, world_size=1):
             rule = f"class {trainable.__name__} is no Learner: it must take {_OF_A_LEARNER}"
@@ -82,8 +80,7 @@ def trainable_fault(trainable: Any) -> Fault | None:
         return Fault("trainable", rule, trainable)
     if is_learner(trainable) or _accepts(trainable, {}):
         return None
-    script = "; a script is run as it is by --command 'python train.py'"
-    rule = f"a function must take {_FORMS}{script if _accepts(trainable) else ''}"
+    rule = f"a function must take (config), or {_OF_A_LEARNER} to build a Learner"
     return Fault("trainable", rule, str(_signature(trainable)))
 
 

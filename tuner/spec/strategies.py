@@ -187,22 +187,16 @@ class GridSettings(SearchSettings):
         return self.points.get(path, _POINTS)
 
     @model_validator(mode="after")
-    def _known_points(self) -> Self:
-        if isinstance(self.points, dict):
-            names = [path for path, _ in domains_of(self.space)]
-            strangers = [name for name in self.points if name not in names]
-            faults = [unknown(f"points.{n}", "hyperparameter", n, names) for n in strangers]
-            if faults:
-                raise FaultsError(*faults)
-        return self
-
-    @model_validator(mode="after")
-    def _whole_configs(self) -> Self:
+    def _fits_the_space(self) -> Self:
         faults = []
-        given = {f"configs.{number}": config for number, config in enumerate(self.configs)}
+        paths = [path for path, _ in domains_of(self.space)]
+        for name in self.points if isinstance(self.points, dict) else ():
+            if name not in paths:
+                faults.append(unknown(f"points.{name}", "hyperparameter", name, paths))
+        configs = {f"configs.{number}": config for number, config in enumerate(self.configs)}
         if self.through is not None:
-            given["through"] = self.through
-        for key, config in given.items():
+            configs["through"] = self.through
+        for key, config in configs.items():
             for name in sorted(set(config) - set(self.space)):
                 faults.append(unknown(key, "hyperparameter", name, self.space))
             for name in [name for name in self.space if name not in config]:
