@@ -70,9 +70,7 @@ def experiment(here, **fields):
 
 def validate(*arguments):
     """What `tuner validate` resolves, with stdin as it is: CliRunner replaces it."""
-    numbers = ("num_samples", "max_concurrent", "time_budget", "seed", "cpus", "gpus", "workers")
-    names = ("name", "warm_start", "storage", "data_dir", "log", "notify", "strategy", "scheduler")
-    flags = dict.fromkeys((*numbers, *names, "command"))
+    flags = dict.fromkeys(("like", "command", "storage", "from"))
     name, *assignments = map(str, arguments)
     return resolve(name, tuple(assignments), "local", flags, trust=False)
 

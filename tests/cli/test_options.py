@@ -28,7 +28,7 @@ def assignments(*arguments):
 
     @click.command()
     @options.spec
-    def command(experiment, assignments, strategy, address, **flags):
+    def command(experiment, assignments, address, **flags):
         given.extend(options.assignments_of(flags))
 
     CliRunner().invoke(command, ["digits", *arguments], catch_exceptions=False)
@@ -36,7 +36,7 @@ def assignments(*arguments):
 
 
 def test_the_help_names_every_strategy():
-    (search,) = [one for one in run.params if one.name == "strategy"]
+    (search,) = [one for one in run.params if one.name == "search"]
     names = ", ".join(SEARCHERS.names())
     assert search.help == f"The search strategy: {names}, or a module of your own."
 
@@ -53,6 +53,6 @@ def test_flags_are_assignments():
 
 def test_assignments_of_covers_every_option():
     numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
-    texts = ("name", "storage", "data-dir", "from")
+    texts = ("name", "storage", "data-dir", "from", "search", "scheduler")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]
     assert len(assignments(*flags)) == len(numbers) + len(texts)

@@ -1,8 +1,8 @@
 """The commands validate and spec."""
 
 import json
-import os
 import sys
+from dataclasses import asdict
 
 import photos
 import pytest
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, TunerError
+from tuner.reporting.doctor import Finding
 from tuner.reporting.reference import part, reference
-from tuner.spec.schema import spec_schema
 
 
 def test_validate_shows_plan_and_spec_and_starts_nothing(here):
@@ -163,23 +163,6 @@ def test_like_an_earlier_search_learning_from_it(first):
     assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
 
 
-def test_like_with_another_objective_drops_the_target(first):
-    path = first / "experiment.json"
-    document = json.loads(path.read_text())
-    document["spec"]["stop"] = {"target": 0.1}
-    path.write_text(json.dumps(document))
-
-    def planned(*changes):
-        done = call("validate", "--like", "first", "--json", "warm_start=null", *changes)
-        return json.loads(done.stdout)["spec"]["stop"]["target"], done.stderr
-
-    told = "stop.target=0.1 was for the earlier objective and is left out\n"
-    assert planned() == (0.1, "")
-    other = ("objective.metric=val_accuracy", "objective.mode=max")
-    assert planned(*other) == (None, told)
-    assert planned(*other, "stop.target=0.9") == (0.9, "")
-
-
 def test_like_decides_open_settings_anew(first):
     fewer = json.loads(call("validate", "--like", "first", "num_samples=1", "--json").stdout)
     assert fewer["spec"]["search"]["order"] == "spread"
@@ -193,23 +176,8 @@ def test_like_decides_open_settings_anew(first):
 def test_an_experiment_or_one_to_be_like_but_not_both(first):
     assert "give EXPERIMENT, --command TEXT or --like NAME" in str(call("validate").exception)
     both = call("run", "digits", "--like", "first").exception
-    assert "give EXPERIMENT or --like NAME, not both, got 'digits' and 'first'" in str(both)
+    assert "got 'digits' and 'first'" in str(both)
     assert "no experiment 'frist'" in str(call("run", "--like", "frist").exception)
-
-
-def test_validate_command_of_another_python_says_which_it_is(tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    python = tmp_path / "bin" / "python"
-    python.write_text("#!/bin/sh")
-    python.chmod(0o755)
-    monkeypatch.setenv("PATH", str(python.parent), prepend=os.pathsep)
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
-    options = ("search.space.lr=uniform(0, 1)", "--num-samples=1", "--json")
-    for name, notes in (("python", 1), (sys.executable, 1), ("sh", 0)):
-        done = call("validate", "--command", f"{name} -c {{lr}}", *options)
-        found = [n for n in json.loads(done.stdout)["notes"] if "tuner is installed for" in n]
-        assert len(found) == notes
-    assert call("validate", "--command", "python {lr}", *options).stdout.count(str(python))
 
 
 def test_validate_command_needs_no_experiment(tmp_path, monkeypatch):
@@ -234,16 +202,25 @@ def test_validate_command_needs_no_experiment(tmp_path, monkeypatch):
         assert fault in str(call("validate", "--command", wrong, *space).exception)
 
 
-def test_spec_prints_all_a_part_and_the_schema():
+def test_spec_prints_all_or_a_part():
     assert call("spec").stdout == f"{reference()}\n"
     assert call("spec", "search.space").stdout == f"{part('search.space')}\n"
-    assert json.loads(call("spec", "--json").stdout) == spec_schema()
-
-
-def test_spec_rejects_a_part_as_json():
-    assert "leave KEY out" in str(call("spec", "search", "--json").exception)
 
 
 def test_validate_imports_nothing_heavy():
     done = ran("from tuner.cli.main import cli; cli.main(['spec'], standalone_mode=False)")
     assert not done.modules & {"ray", "torch", "pandas", "sklearn"}
+
+
+FINE = Finding("machine", "memory", "8 GiB")
+BROKEN = Finding("storage", "space", "none", "broken", "make room")
+
+
+@pytest.mark.parametrize(("findings", "code"), [([FINE], 0), ([FINE, BROKEN], 1)])
+def test_doctor_exit_code_is_1_if_broken(monkeypatch, findings, code):
+    monkeypatch.setattr("tuner.reporting.doctor.examine", lambda storage, address: findings)
+    done = call("doctor")
+    assert done.return_value == code
+    assert all(finding.found in done.stdout for finding in findings)
+    shown = json.loads(call("doctor", "--json").stdout)
+    assert shown == {"ok": not code, "findings": [asdict(finding) for finding in findings]}

@@ -102,9 +102,6 @@ def test_override_strategy_and_scheduler_drop_other_settings() -> None:
         "scheduler": {"max_t": 9, "grace_period": 3},
     }
     named = ["search.strategy=random", "scheduler.name=none"]
-    flags = {"strategy": "random", "scheduler": "none"}
-    assert override(raw, named) == override(raw, [], **flags)
-    assert override(raw, named, strategy="grid") == override(raw, [], **flags)
     assert override(raw, named)["search"] == {"strategy": "random", "space": {}}
     assert override(raw, named)["scheduler"] == {"name": "none", "max_t": 9}
     assert override(raw, ["search.strategy=7"])["search"]["startup"] == 5  # which is refused

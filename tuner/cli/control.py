@@ -28,17 +28,14 @@ _HELP = "\n".join(
 )
 
 
-@click.command(
-    cls=options.Command,
+@options.command(
+    "Search",
+    4,
+    "tuner control digits stop-trial 3",
+    "tuner control digits time-budget 2h",
+    "tuner control digits try --like 3 lr=0.02",
+    "tuner control digits finish",
     help=_HELP,
-    section="Search",
-    order=4,
-    examples=[
-        "tuner control digits stop-trial 3",
-        "tuner control digits time-budget 2h",
-        "tuner control digits try --like 3 lr=0.02",
-        "tuner control digits finish",
-    ],
 )
 @click.argument("name")
 @click.argument("verb", type=click.Choice(list(VERBS)), metavar="VERB")

@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from tuner.vision.export.read import Export
 
 
-@click.command(
-    cls=options.Command,
-    section="Hand over",
-    order=1,
-    examples=[
-        "tuner export digits --to best_model",
-        "tuner export digits --to best_model --format onnx",
-        "tuner export digits --trials trials.csv",
-    ],
+@options.command(
+    "Hand over",
+    1,
+    "tuner export digits --to best_model",
+    "tuner export digits --to best_model --format onnx",
+    "tuner export digits --trials trials.csv",
 )
 @click.argument("name")
 @click.option("--to", metavar="DIR", help="Write the model into this folder, new or empty.")
@@ -76,12 +73,7 @@ def export(
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Hand over",
-    order=2,
-    examples=["tuner evaluate digits", "tuner evaluate best_model --data photos"],
-)
+@options.command("Hand over", 2, "tuner evaluate digits", "tuner evaluate best_model --data photos")
 @click.argument("name", metavar="NAME|DIR")
 @click.option(
     "--data",

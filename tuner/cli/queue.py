@@ -17,16 +17,13 @@ from tuner.places import LOCAL
 from tuner.wording import aligned, moment, printable
 
 
-@click.group(
-    cls=options.Group,
-    section="Search",
-    order=4,
-    examples=[
-        "tuner queue add digits --num-samples 50",
-        "tuner queue add my_search.yaml --user bob",
-        "tuner queue run --at-once 2 --share bob=2",
-        "tuner queue ls",
-    ],
+@options.group(
+    "Search",
+    4,
+    "tuner queue add digits --num-samples 50",
+    "tuner queue add my_search.yaml --user bob",
+    "tuner queue run --at-once 2 --share bob=2",
+    "tuner queue ls",
 )
 def queue() -> None:
     """Keep searches waiting, and run several at once.

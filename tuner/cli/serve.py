@@ -7,21 +7,17 @@ from pathlib import Path
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import print_tunnel
 from tuner.errors import UsageError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(
-    cls=options.Command,
-    section="Look",
-    order=6,
-    examples=[
-        "tuner serve",
-        "tuner serve --storage s3://BUCKET/results --port 0",
-        "tuner serve --host 0.0.0.0 --cert server.pem --key server.key",
-    ],
+@options.command(
+    "Look",
+    6,
+    "tuner serve",
+    "tuner serve --storage s3://BUCKET/results --port 0",
+    "tuner serve --host 0.0.0.0 --cert server.pem --key server.key",
 )
 @click.option(
     "--host",
@@ -62,10 +58,6 @@ def serve(
     """
     from tuner.service.server import serve as run
 
-    def tell(url: str, port: int) -> None:
-        click.echo(url)
-        print_tunnel(port, host=host)
-
     run(
         storage,
         host=host,
@@ -74,12 +66,12 @@ def serve(
         key=key,
         is_insecure=insecure,
         is_token_kept=keep_token,
-        tell=tell,
+        tell=lambda url, port: click.echo(url),
     )
     return 0
 
 
-@click.command(cls=options.Command, section="Look", order=5)
+@options.command("Look", 5)
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 @click.option(
     "--port",
@@ -107,5 +99,4 @@ def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
     found = [Described(find_experiment(name, storage)).files for name in names] or find()
     if not found:
         raise UsageError(f"no experiments in {shown(storage_folder(storage))} yet")
-    print_tunnel(port)
     return serve(found, port=port, find=None if names else find)

@@ -49,16 +49,14 @@ def resolve(
     assignments: Sequence[str] = (),
     *,
     command: str | None = None,
-    strategy: str | None = None,
-    scheduler: str | None = None,
     machine: Machine | None = None,
     admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
-    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments,
-    strategy and scheduler: as for `override`. machine: as for `validate`. admit: called with the
-    code that a recorded experiment names, and its folder, before any is imported; it may raise.
+    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments: as
+    for `override`. machine: as for `validate`. admit: called with the code that a recorded
+    experiment names, and its folder, before any is imported; it may raise.
     Without an assigned name the spec has the experiment's, or the next free one. Raises as
     `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
     assigned name exists.
@@ -67,7 +65,7 @@ def resolve(
     raw = {"name": loaded.name, **loaded.raw}
     if command:
         raw["trainable"] = {"command": command}
-    raw = override(raw, assignments, strategy=strategy, scheduler=scheduler)
+    raw = override(raw, assignments)
     name, storage = raw["name"], raw.get("storage")
     named = any(assignment.startswith("name=") for assignment in assignments)
     if not named and isinstance(name, str) and isinstance(storage, str | None):
@@ -75,7 +73,6 @@ def resolve(
     if code := [each for each in loaded.code if each in code_named(raw)]:
         admit(code, Path(loaded.source).parent)
     paths = [path for path, _ in assigned(assignments)]
-    paths += ["search.strategy"] * bool(strategy) + ["scheduler"] * bool(scheduler)
     try:
         spec = validate(raw, source=loaded.source, machine=machine)
     except SpecError as error:

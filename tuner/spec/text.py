@@ -48,26 +48,19 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     return raw
 
 
-def override(
-    raw: Mapping[str, Any],
-    assignments: Iterable[str],
-    *,
-    strategy: str | None = None,
-    scheduler: str | None = None,
-) -> dict[str, Any]:
+def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set; values are read as YAML, and a later one wins.
 
-    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. strategy: another one to search the
-    space by; scheduler: another one to stop trials by. `search.strategy=NAME` and
-    `scheduler.name=NAME` mean the same, and win. A new `objective.metric` resets the mode, unless
-    that is assigned, too. Raises SpecError for an assignment without `=`, and a path through
-    something that holds no keys.
+    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. A new `search.strategy` or
+    `scheduler.name` keeps only the settings that the new one has, too. A new `objective.metric`
+    resets the mode, unless that is assigned, too. Raises SpecError for an assignment without `=`,
+    and a path through something that holds no keys.
     """
     values = assigned(assignments)
-    named = {"search.strategy": strategy, "scheduler.name": scheduler} | dict(values)
-    if isinstance(name := named["search.strategy"], str):
+    named = dict(values)
+    if isinstance(name := named.get("search.strategy"), str):
         raw = with_strategy(raw, name)
-    if isinstance(name := named["scheduler.name"], str):
+    if isinstance(name := named.get("scheduler.name"), str):
         raw = with_scheduler(raw, name)
     changed = with_values(raw, values)
     objective = changed.get("objective")
