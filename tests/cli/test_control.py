@@ -81,7 +81,7 @@ def test_control_refused_prints_why(answering):
 
 def test_control_without_an_answer_says_so(driven):
     done = call("control", "digits", "pause", "--wait", "0s")
-    told = "pause: asked; the driver of digits has not answered yet\n"
+    told = "pause: requested; the driver of digits has not answered yet\n"
     assert (done.return_value, done.stdout) == (0, told)
 
 

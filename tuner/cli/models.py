@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +11,7 @@ from tuner.cli import options
 from tuner.cli.consent import admit_experiment, admit_export, admit_network
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
-from tuner.wording import printable, program
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.vision.export.read import Export
@@ -65,9 +64,7 @@ def export(
 
         click.echo(str(write_table(results.dataframe(), trials)))
     if formats:
-        admit_network(
-            results, trust=trust
-        )  # a format is written of the model, which its code builds
+        admit_network(results, trust=trust)  # whose code builds the model for them
     if to is not None:
         click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
     return 0
@@ -145,18 +142,11 @@ def _exported(name: str, storage: str | None) -> Export | None:
 def _evaluate_best(
     name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
 ) -> dict[str, Any]:
-    from tuner.experiment.results.best import best_model, known_test
+    from tuner.experiment.results.best import best_model
     from tuner.vision.export import evaluate as evaluation
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
     admit_experiment(pick.results, trust=trust, trains_only=True)
-    if data_dir is not None and known_test(pick.results, pick.trial_id):
-        click.echo(
-            "it was measured before, and that result is shown: --data is not used; to measure the "
-            f"model on other data, {program()} export {shlex.quote(name)} --to DIR and "
-            f"{program()} evaluate DIR --data DATA",
-            err=True,
-        )
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 
