@@ -9,10 +9,8 @@ import pytest
 
 from tuner.settings import FaultsError
 from tuner.spec.loading import (
-    declared_metrics,
     is_learner,
     load_trainable,
-    takes_split,
     trainable_fault,
 )
 from tuner.vision.image_classifier import ImageClassifier
@@ -71,12 +69,6 @@ def test_load_trainable_refuses_standard_library(path):
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["dot", "tensor"])
-def test_load_trainable_refuses_c_code(name):
-    with pytest.raises(FaultsError, match="must not be a function that is implemented in C"):
-        load_trainable(f"torch:{name}")
-
-
 def test_is_learner_excludes_tune_functions():
     assert (is_learner(ImageClassifier), is_learner(train)) == (True, False)
     assert is_learner(build)
@@ -112,29 +104,8 @@ FORMS = (
             "world_size)",
         ),
         (lambda: None, FORMS),
-        (lambda config, more: None, FORMS),
-        (lambda config, constants, device, rank: None, FORMS),
     ],
 )
 def test_trainable_fault_names_what_is_missing(bad, rule):
     fault = trainable_fault(bad)
     assert (fault.key, fault.rule) == ("trainable", rule)
-
-
-def test_takes_split_follows_the_signature():
-    class Whole:
-        def __init__(self, config, constants, *, device, rank, world_size):
-            pass
-
-    assert takes_split(Outer.Inner)
-    assert takes_split(build_stage)
-    assert not takes_split(build)
-    assert not takes_split(Whole)
-    assert not takes_split(train)
-
-
-def test_declared_metrics_reads_the_attribute():
-    assert declared_metrics(ImageClassifier)[0] == "train_loss"
-    assert declared_metrics(Outer.Inner) == ("a", "b")
-    assert declared_metrics(build) == ("val_loss",)
-    assert declared_metrics(train) is None

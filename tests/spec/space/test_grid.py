@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import prod
 from typing import Any
 
@@ -17,7 +16,6 @@ from tuner.spec.space.grid import (
     cells,
     every_value,
     grid_values,
-    space_size,
 )
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import config_at, domains_of
@@ -83,14 +81,6 @@ def test_grid_through_config_replaces_nearest_value() -> None:
     assert [c["o"] for c in found[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
 
 
-@given(spaces)
-def test_cells_are_unique(space: dict[str, object]) -> None:
-    assume(not any(_repeats(domain) for _, domain in domains_of(space)))
-    grid = Grid(space, three)
-    configs = [json.dumps(grid[index]) for index in range(min(grid.size, 300))]
-    assert len(set(configs)) == len(configs)
-
-
 def _repeats(domain: Domain) -> bool:
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
 
@@ -101,12 +91,6 @@ def test_grid_of_billions_lists_none() -> None:
     assert grid.size == 2 * 10**12
     assert grid[10**12 + 1] == {"a": 5 * 10**11, "b": {"c": "x"}}
     assert Grid(space, three).size == 6
-
-
-def test_space_size() -> None:
-    space = parse_space({"a": "choice([1, {'x': randint(0, 3), 'y': choice([1, 2])}])", "b": 7})
-    assert space_size(space) == 7
-    assert space_size(parse_space({"a": "randint(0, 3)", "b": "uniform(0, 1)"})) is None
 
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=5)

@@ -47,13 +47,6 @@ def test_extreme_configs_cover_each_extreme(space: dict[str, object]) -> None:
     assert not any(list(domains_of(config)) for config in configs)
 
 
-def test_extreme_configs_cover_nested_spaces() -> None:
-    space = parse_space({"a": {"x": "quniform(1, 2, 1)"}, "b": "choice([7, {'y': randint(0, 3)}])"})
-    configs = extreme_configs(space)
-    assert {config["a"]["x"] for config in configs} == {1, 2}
-    assert [c["b"] for c in configs if c["b"] != 7] == [{"y": 0}, {"y": 2}]
-
-
 def test_walk_branches_with_shared_names_differ() -> None:
     space = parse_space({"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}})
     x = (Place("a.x", (("a", 0),)), Place("a.x", (("a", 1),)))
