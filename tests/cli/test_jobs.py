@@ -16,12 +16,10 @@ ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
     ("arguments", "told"),
     [
         (["digits"], "--storage /shared/results, got 'results'"),
-        (["--storage", "/s"], ONE_OF),
         (["digits", "--resume", "x", "--storage", "/s"], "got 'digits' and 'x'"),
         (["--resume", "x", "--command", "train", "--storage", "/s"], ONE_OF),
         (["digits", "--like", "x", "--storage", "/s"], "got 'digits' and 'x'"),
         (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ONE_OF),
-        (["--like", "x"], "--storage /shared/results, got 'results'"),
         (["digits", "--storage", "/s", "--cpus", "0"], "resources.cpus"),
     ],
 )

@@ -69,11 +69,6 @@ def test_evaluate_of_an_export_equals_the_experiments(here):
     assert "data_dir: is not used by dataset 'digits'" in str(moved)
 
 
-def test_evaluate_prefers_an_experiment_to_an_export_of_its_name(here):
-    trained(here / "results" / "hand").export(here / "hand")
-    assert json.loads(call("evaluate", "hand", "--json").stdout)["shown"] == "searched"
-
-
 def test_evaluate_prints_images_and_interval(here, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(here / "data"))
     place = photos.write(here / "photos", each=20)

@@ -5,8 +5,6 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.cli import options
-from tuner.cli.run import run
-from tuner.spec.strategies import SEARCHERS
 
 
 @pytest.mark.parametrize(
@@ -33,12 +31,6 @@ def assignments(*arguments):
 
     CliRunner().invoke(command, ["digits", *arguments], catch_exceptions=False)
     return given
-
-
-def test_the_help_names_every_strategy():
-    (search,) = [one for one in run.params if one.name == "search"]
-    names = ", ".join(SEARCHERS.names())
-    assert search.help == f"The search strategy: {names}, or a module of your own."
 
 
 def test_flags_are_assignments():

@@ -10,8 +10,6 @@ from synthetic import Writer, make_folder
 from tuner.experiment.folder import ExperimentFolder
 from tuner.search.resuming import Extension
 
-GENEROUS_CPU_S = 3.0
-
 
 def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, monkeypatch):
     tried = []
@@ -38,18 +36,6 @@ def test_run_of_a_bad_spec_shows_every_fault(here):
     assert "search.strategy: unknown search 'bo'" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(here.iterdir())
-
-
-def test_run_of_a_bad_file_ends_in_little_time(here):
-    import resource
-
-    text_of("bad.yaml", {**GOOD, "num_samples": 0})
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = tuner("run", "bad.yaml")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 2
-    assert f"{here / 'bad.yaml'} has 1 fault:\n  num_samples: " in done.stderr
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < GENEROUS_CPU_S
 
 
 @pytest.fixture

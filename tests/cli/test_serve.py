@@ -58,10 +58,3 @@ def test_tensorboard_is_served_for_experiments(digits, served):
 def test_without_a_name_the_whole_storage_is_shown_and_what_comes_to_it(digits, served):
     assert call("tensorboard").return_value == 2
     assert served == [([Path("results/digits")], 6006, [Path("results/digits")])]
-
-
-def test_an_empty_storage_is_told(here, served):
-    done = call("tensorboard")
-    assert isinstance(done.exception, UsageError)
-    assert str(done.exception) == "no experiments in results yet"
-    assert served == []

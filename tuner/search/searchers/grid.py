@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from tuner.search.searchers import numbered_searcher
-from tuner.spec.space.grid import Grid, Spread
+from tuner.spec.space.grid import Grid
 from tuner.spec.strategies import GridSettings
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:
     configs = settings.configs
     grid = Grid(settings.space, settings.points_of, through=settings.through)
     count = len(configs) or grid.size
-    order: Sequence[int] | Spread = range(count)
+    order: Sequence[int] = range(count)
     if settings.order == "spread" and not configs:
         order = grid.spread()
+        count = len(order)
 
     def config_of(number: int) -> dict[str, Any] | None:
         if number >= count:

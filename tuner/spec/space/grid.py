@@ -20,8 +20,6 @@ from tuner.spec.space.spaces import domains_of
 Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
 Config = Mapping[str, Any]
 
-_LONG = 100_000  # values of an axis that are not shuffled: they are passed in long strides
-_STRIDE = (math.sqrt(5) - 1) / 2  # of the axis: what is passed first lies far apart
 MAX_LISTED = 200_000  # cells; larger grids are never listed one by one
 
 
@@ -99,8 +97,7 @@ class Grid:
             key: _Axis(value, points, f"{path}.{key}" if path else key, (through or {}).get(key))
             for key, value in space.items()
         }
-        self._sizes = [axis.cells for axis in self._axes.values()]
-        self.size: int = math.prod(self._sizes)
+        self.size: int = math.prod(axis.cells for axis in self._axes.values())
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """The config of the cell number `index`."""
@@ -115,17 +112,19 @@ class Grid:
     def nearest(self, config: Config) -> int:
         """The number of the cell that is `config`, or the nearest to it."""
         index = 0
-        for axis, offset in zip(self._axes.values(), self._offsets_of(config), strict=True):
-            index = index * axis.cells + offset
+        for key, axis in self._axes.items():
+            index = index * axis.cells + axis.offset_of(config.get(key))
         return index
 
-    def spread(self) -> Spread:
-        """The numbers of the cells, spread over the grid; the one that it is led through first."""
-        first = None if self._through is None else self._offsets_of(self._through)
-        return Spread(self._sizes, first)
-
-    def _offsets_of(self, config: Config) -> list[int]:
-        return [axis.offset_of(config.get(key)) for key, axis in self._axes.items()]
+    def spread(self) -> list[int]:
+        """The numbers of the cells, at most MAX_LISTED, shuffled; that of `through` first."""
+        draw = random.Random("spread")
+        if self.size <= MAX_LISTED:
+            numbers = draw.sample(range(self.size), self.size)
+        else:  # which may be beyond what `sample` can count
+            numbers = [draw.randrange(self.size) for _ in range(2 * MAX_LISTED)]
+        first = self.nearest(self._through) if self._through else numbers[0]
+        return list(dict.fromkeys([first, *numbers]))[:MAX_LISTED]
 
 
 def cells(space: Space, points: Points) -> Iterator[dict[str, Any]]:
@@ -189,63 +188,3 @@ class _Axis:
         if branch is None:
             return self._options[number]
         return branch[offset - self._ends[number] + branch.size]
-
-
-class Spread:
-    """The number of each cell in an order whose beginning is spread over the grid.
-
-    As in a Latin hypercube, each axis takes all of its values in turn, shuffled anew in every
-    round. A cell that is taken gives way to the next free one. Cell 0 is `first`.
-
-    sizes: how many values each axis has, the last one changing fastest. first: the value of each
-    axis, by its number; None begins in the middle.
-    """
-
-    def __init__(self, sizes: Sequence[int], first: Sequence[int] | None = None) -> None:
-        self._sizes = tuple(sizes)
-        self._first = first or [size // 2 for size in sizes]
-        self._total = math.prod(sizes)
-        self._rounds: list[tuple[int, list[int]]] = [(-1, [])] * len(self._sizes)
-        self._order: list[int] = []
-        self._next: dict[int, int] = {}  # of a cell that is taken: one that is perhaps free
-
-    def __getitem__(self, k: int) -> int:
-        """The number of cell k, 0 <= k < the product of the sizes."""
-        if not 0 <= k < self._total:
-            raise IndexError(k)
-        while len(self._order) <= k:
-            cell = self._free(self._wanted(len(self._order)))
-            self._order.append(cell)
-            self._next[cell] = (cell + 1) % self._total
-        return self._order[k]
-
-    def _wanted(self, k: int) -> int:
-        """The cell number k before taken cells are skipped."""
-        cell = 0
-        for axis, size in enumerate(self._sizes):
-            offset = self._offset(axis, size, k) if size > 1 else 0
-            cell = cell * size + (self._first[axis] + offset) % size
-        return cell
-
-    def _offset(self, axis: int, size: int, k: int) -> int:
-        """From the first value of an axis to its value in cell k."""
-        if size > _LONG:
-            return int(k * _STRIDE % 1 * size)
-        number, place = divmod(k, size)
-        if self._rounds[axis][0] != number:
-            values = list(range(size))
-            random.Random(f"axis {axis}, round {number}").shuffle(values)
-            if number == 0:
-                values = [(value - values[0]) % size for value in values]
-            self._rounds[axis] = number, values
-        return self._rounds[axis][1][place]
-
-    def _free(self, cell: int) -> int:
-        """`cell`, or the first free cell behind it."""
-        passed = []
-        while cell in self._next:
-            passed.append(cell)
-            cell = self._next[cell]
-        for taken in passed:
-            self._next[taken] = cell
-        return cell
