@@ -84,13 +84,6 @@ def test_submit_of_resume_passes_flags_on(sent):
     assert command == f"resume x {changes} --storage=/s --notify=exec:x"
 
 
-def test_submit_with_a_bucket_does_not_reach_it(sent, monkeypatch):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    there = ["--storage", "s3://b/runs", "--no-wait"]
-    assert sent("digits", *there)[0] == "run digits --storage=s3://b/runs"
-    assert sent("--like", "x", *there)[0] == "run --like x --storage=s3://b/runs"
-
-
 def test_jobs_lists_each_job(cluster):
     assert '"job_id": "a"' in cluster("jobs", "--json").stdout
     assert cluster("jobs").stdout.splitlines()[1].startswith("a   failed")

@@ -5,7 +5,6 @@ import json
 import photos
 import torch
 from commands import call, tuner
-from confirmed import FOUND, retrained, searched
 from handed import trained
 from synthetic import Writer
 
@@ -26,21 +25,6 @@ def test_export_writes_the_model(digits, here):
     again = tuner("export", "digits", "--to", "out")
     assert again.returncode == 2
     assert "exists and is not an empty folder" in again.stderr
-
-
-def test_export_of_a_confirmed_search_writes_what_python_does(here):
-    search = searched(here / "results" / "digits", FOUND)
-    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
-    writer = Writer(results.folder, resumed=True)
-    path = writer.checkpoint("00003", 2)
-    torch.save({"model": {"w": torch.ones(2)}}, path)
-    writer.journal_checkpoint("00003", 2, path)
-    writer.end()
-    call("export", "digits", "--to", "out")
-    search.export("same")
-    for name in ("config.json", "metrics.json"):
-        assert (here / "out" / name).read_text() == (here / "same" / name).read_text()
-    assert json.loads((here / "out" / "config.json").read_text())["experiment"] == "digits-confirm"
 
 
 def test_export_of_trials_writes_a_table(digits, here):

@@ -13,6 +13,7 @@ from synthetic import Writer, make_folder
 from tuner.errors import SpecError
 from tuner.reporting.doctor import Finding
 from tuner.reporting.reference import part, reference
+from tuner.spec.code import IMAGE_CLASSIFIER
 
 
 def test_validate_shows_plan_and_spec_and_starts_nothing(here):
@@ -83,15 +84,12 @@ def test_a_name_that_exists_is_exit_code_2_and_points_to_resume(digits, command)
 def first(here):
     """A search of two cells of a grid of four, of which the third failed."""
     space = {"lr": "choice([0.1, 1.0])", "momentum": "choice([0.0, 0.9])"}
-    search = {"strategy": "grid", "space": space, "order": "rows"}
-    scheduler = {"name": "asha", "max_t": 4, "grace_period": 4, "reduction_factor": 4}
-    training = {"model": "cnn", "dataset": "digits"}
     folder = make_folder(
         here / "results" / "first",
-        trainable="tuner.vision.image_classifier:ImageClassifier",
-        search=search,
-        scheduler=scheduler,
-        training=training,
+        trainable=IMAGE_CLASSIFIER,
+        search={"strategy": "grid", "space": space, "order": "rows"},
+        scheduler={"name": "asha", "max_t": 4, "grace_period": 4, "reduction_factor": 4},
+        training={"model": "cnn", "dataset": "digits"},
         metric="val_loss",
         mode="min",
         num_samples=None,
@@ -112,41 +110,14 @@ def test_like_an_earlier_search_learning_from_it(first):
         "warm start: 1 that failed there may be tried again",
     ]
     plan = json.loads(done.stdout)
-    assert (plan["spec"]["name"], plan["spec"]["warm_start"], plan["trials"]) == (
-        "first-2",
-        "first",
-        2,
-    )
-    done = call(
-        "validate",
-        "--like",
-        "first",
-        "--json",
-        "scheduler.max_t=8",
-        "--search",
-        "bohb",
-        "num_samples=20",
-        "--name",
-        "second",
-    )
-    spec = json.loads(done.stdout)["spec"]
-    assert (spec["name"], spec["search"]["strategy"], spec["warm_start"]) == (
-        "second",
-        "bohb",
-        "first",
-    )
+    spec = plan["spec"]
+    assert (spec["name"], spec["warm_start"], plan["trials"]) == ("first-2", "first", 2)
+    changes = ("scheduler.max_t=8", "--search", "bohb", "num_samples=20", "--name", "second")
+    spec = json.loads(call("validate", "--like", "first", "--json", *changes).stdout)["spec"]
+    assert (spec["name"], spec["search"]["strategy"]) == ("second", "bohb")
+    assert spec["warm_start"] == "first"
     cold = call("validate", "--like", "first", "warm_start=null", "--json")
     assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
-
-
-def test_like_decides_open_settings_anew(first):
-    fewer = json.loads(call("validate", "--like", "first", "num_samples=1", "--json").stdout)
-    assert fewer["spec"]["search"]["order"] == "spread"
-    longer = json.loads(call("validate", "--like", "first", "scheduler.max_t=8", "--json").stdout)
-    assert longer["spec"]["scheduler"]["grace_period"] == 8  # of 4 trials none is to be stopped
-    again = json.loads(call("validate", first / "experiment.json", "--json").stdout)
-    assert again["spec"]["search"]["order"] == "rows"
-    assert again["spec"]["scheduler"]["grace_period"] == 4
 
 
 def test_an_experiment_or_one_to_be_like_but_not_both(first):

@@ -48,12 +48,14 @@ class Group(Command, click.Group):
     command_class = click.Command
 
 
-def command(section: Section, order: int, *examples: str, help: str | None = None) -> Any:
+def command(
+    section: Section, order: int, *examples: str, help: str | None = None
+) -> Callable[[Callable[..., Any]], Command]:
     """The decorator of a function that is a command; see `Command`."""
     return click.command(cls=Command, section=section, order=order, examples=examples, help=help)
 
 
-def group(section: Section, order: int, *examples: str) -> Any:
+def group(section: Section, order: int, *examples: str) -> Callable[[Callable[..., Any]], Group]:
     """The decorator of a function that is a command with commands of its own."""
     return click.group(cls=Group, section=section, order=order, examples=examples)
 

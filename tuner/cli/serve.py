@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,38 +37,27 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--cert", type=_FILE, metavar="FILE", help="The certificate for TLS.")
 @click.option("--key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
-@click.option("--insecure", is_flag=True, help="Allow a --host that others can reach without TLS.")
+@click.option(
+    "--insecure",
+    "is_insecure",
+    is_flag=True,
+    help="Allow a --host that others can reach without TLS.",
+)
 @options.storage
 @click.option(
     "--keep-token",
+    "is_token_kept",
     is_flag=True,
     help="Use the same token at each start.  [or set $TUNER_SERVE_TOKEN]",
 )
-def serve(
-    host: str,
-    port: int,
-    cert: Path | None,
-    key: Path | None,
-    insecure: bool,
-    storage: str | None,
-    keep_token: bool,
-) -> int:
+def serve(storage: str | None, **settings: Any) -> int:
     """Show the experiments in a browser, and steer those that run.
 
     Open the address that it prints. The token in it is the key: nothing is shown without it.
     """
     from tuner.service.server import serve as run
 
-    run(
-        storage,
-        host=host,
-        port=port,
-        cert=cert,
-        key=key,
-        is_insecure=insecure,
-        is_token_kept=keep_token,
-        tell=lambda url, port: click.echo(url),
-    )
+    run(storage, tell=lambda url, port: click.echo(url), **settings)
     return 0
 
 
