@@ -88,7 +88,6 @@ def test_parse_space_reads_ray_grid_and_nested_choice() -> None:
         ("uniform(0, uper=1)", "did you mean 'upper'?"),
         ("uniform(0, 1e999)", "finite"),
         ("uniform(0, True)", "takes numbers"),
-        ("uniform(0, 1) + 1", "not a literal"),
         ("__import__('os').system('true')", "not a literal"),
         ("choice([open('x')])", "unknown domain 'open'"),
         ("choice(['uniform(0, 1)'])", "an option is a value, or a mapping of names to domains"),
