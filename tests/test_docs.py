@@ -145,7 +145,7 @@ def running(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExperimentF
 
 def test_control_page_commands_request_every_verb(running: ExperimentFolder) -> None:
     for done in PAGES["control"].run_commands():
-        assert "asked; the driver of first has not answered yet" in done.stdout
+        assert "requested; the driver of first has not answered yet" in done.stdout
     controls = [request.control.model_dump(mode="json") for request in requested(running)]
     assert {each["verb"] for each in controls} == set(VERBS)
     assert json.dumps(controls[-2]["config"]) == '{"lr": 0.02, "batch_size": 32}'

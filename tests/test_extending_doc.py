@@ -35,8 +35,8 @@ def test_commands_show_what_they_name(shown_files: Path) -> None:
 def test_searcher_suggests_configs_of_its_settings(shown_files: Path) -> None:
     from tuner.experiment.resolve import resolve
 
-    changes = ["search.first=0.8"]
-    spec, _ = resolve("digits", changes, strategy="my_package.my_searcher")
+    changes = ["search.strategy=my_package.my_searcher", "search.first=0.8"]
+    spec, _ = resolve("digits", changes)
     searcher = spec.search.build(0, objective=spec.objective, max_t=2, slots=1)
     first, second = (searcher.suggest(str(number)) for number in range(2))
     assert first.keys() == second.keys() == spec.search.space.keys()

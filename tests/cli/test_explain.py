@@ -69,12 +69,6 @@ def confirmed(here):
     return results
 
 
-def test_confirm_prints_what_retraining_shows(confirmed):
-    done = call("confirm", "digits", "--top", "2", "--seeds", "2", "--trust")
-    assert done.return_value == 0
-    assert done.stdout.startswith("digits: the 2 leaders retrained with 2 fresh seeds each")
-
-
 def test_confirm_json_has_the_leaders(confirmed):
     counts = ("--top", "2", "--seeds", "2")
     shown = json.loads(call("confirm", "digits", *counts, "--trust", "--json").stdout)
@@ -88,12 +82,6 @@ def test_refine_writes_a_grid(digits):
     assert "digits-refined.yaml" in done.stdout
     spec, _ = resolve("digits-refined.yaml")
     assert (spec.search.strategy, spec.search.points) == ("grid", 3)
-
-
-def test_refine_as_json_to_a_file(digits, here):
-    shown = json.loads(call("refine", "digits", "--to", "mine.yaml", "--json").stdout)
-    assert (here / "mine.yaml").is_file()
-    assert "mine.yaml" in json.dumps(shown)
 
 
 @pytest.mark.parametrize("trainable", ["elsewhere", "__main__:train (by value)"])

@@ -33,14 +33,6 @@ def test_note_writes_shows_and_removes(digits):
     assert "NOTE" not in call("ls").stdout
 
 
-def test_rename_is_seen_by_ls_and_show(digits):
-    done = call("rename", "digits", "mine")
-    assert done.stdout == f"{digits.with_name('mine')}\n"
-    assert call("show", "mine").stdout.startswith("mine: completed")
-    assert "digits" not in call("ls").stdout
-    assert isinstance(call("show", "digits").exception, UsageError)
-
-
 @pytest.fixture
 def two(here):
     writer = Writer(make_folder(here / "results" / "two"))
@@ -83,12 +75,6 @@ def test_prune_during_a_resume_keeps_its_checkpoints(two, monkeypatch):
         monkeypatch.setattr(keep, "ask", begin)
         assert "another driver" in str(call("prune", "two", "--keep", 1).exception)
     assert (two / "trials" / "00001" / "checkpoints" / "1" / "state.pt").exists()
-
-
-def test_rm_without_a_terminal_needs_yes(digits):
-    done = call("rm", "digits")
-    assert "there is no terminal: give --yes" in str(done.exception)
-    assert digits.exists()
 
 
 def test_rm_removes_the_folder(digits):

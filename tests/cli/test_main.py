@@ -22,14 +22,6 @@ from tuner.experiment.results import listing
 COMMANDS = list(cli.commands)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command):
-    done = CliRunner().invoke(cli, [command, "--help"])
-    assert done.exit_code == 0
-    assert done.stdout.startswith("Usage: ")
-    assert done.stderr == ""
-
-
 def test_help_lists_every_command_whole_and_in_order():
     done = CliRunner().invoke(cli, ["--help"])
     sections = re.findall(r"^(\S.*):\n((?:  .*\n?)+)", done.stdout, flags=re.MULTILINE)[1:]
@@ -128,18 +120,6 @@ def test_a_signal_outside_of_a_search_is_its_exit_code(number, monkeypatch, caps
         command_line.main()
     assert ended.value.code == 128 + number
     assert capsys.readouterr().err.strip() == "aborted"
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
-def test_an_interrupt_outside_of_a_search_is_exit_code_130(error, monkeypatch, capsys):
-    def interrupted(**options):
-        raise error
-
-    monkeypatch.setattr(cli, "main", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        command_line.main()
-    assert ended.value.code == 130
-    assert capsys.readouterr().err == "aborted\n"
 
 
 def test_help_imports_nothing_heavy():

@@ -5,8 +5,6 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.cli import options
-from tuner.cli.run import run
-from tuner.spec.strategies import SEARCHERS
 
 
 @pytest.mark.parametrize(
@@ -28,17 +26,11 @@ def assignments(*arguments):
 
     @click.command()
     @options.spec
-    def command(experiment, assignments, strategy, address, **flags):
+    def command(experiment, assignments, address, **flags):
         given.extend(options.assignments_of(flags))
 
     CliRunner().invoke(command, ["digits", *arguments], catch_exceptions=False)
     return given
-
-
-def test_the_help_names_every_strategy():
-    (search,) = [one for one in run.params if one.name == "strategy"]
-    names = ", ".join(SEARCHERS.names())
-    assert search.help == f"The search strategy: {names}, or a module of your own."
 
 
 def test_flags_are_assignments():
@@ -53,6 +45,6 @@ def test_flags_are_assignments():
 
 def test_assignments_of_covers_every_option():
     numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
-    texts = ("name", "storage", "data-dir", "from")
+    texts = ("name", "storage", "data-dir", "from", "search", "scheduler")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]
     assert len(assignments(*flags)) == len(numbers) + len(texts)

@@ -1,17 +1,13 @@
 """tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
-import getpass
 import json
-import os
 import sys
 
 import pytest
 from commands import GOOD, call, text_of
 
 from tuner.cli import queue as command
-from tuner.errors import SpecError, UsageError
-from tuner.places import LOCAL
-from tuner.service.queue import runner
+from tuner.errors import UsageError
 from tuner.service.queue.entries import Queue
 
 
@@ -30,20 +26,6 @@ def test_what_is_added_waits_with_the_whole_spec_as_it_is_then(here, spec):
     assert entry.spec["num_samples"] == 3
     assert entry.spec["scheduler"]["max_t"] == 1
     assert entry.spec["scheduler"]["grace_period"]  # what was left open is decided
-
-
-def test_a_user_without_a_name_has_a_number(here, spec, monkeypatch):
-    def unknown():
-        raise KeyError("getpwuid(): uid not found: 4711")
-
-    monkeypatch.setattr(getpass, "getuser", unknown)
-    call("queue", "add", spec)
-    assert Queue("results").entry("mine").user == str(os.getuid())
-
-
-def test_what_cannot_work_is_refused_at_once(here, spec):
-    assert isinstance(call("queue", "add", spec, "num_samples=0").exception, SpecError)
-    assert not (here / "results").exists()
 
 
 def test_a_name_is_the_next_free_one_unless_it_is_given(here, spec):
@@ -95,30 +77,6 @@ def test_entries_are_taken_out(here, spec):
     assert "no entry 'mine'" in str(call("queue", "rm", "mine").exception)
 
 
-def test_what_a_runner_is_told(here, monkeypatch):
-    made = []
-
-    class Played:
-        failed = 0
-
-        def __init__(self, queue, terms, *, capacity, tell):
-            made.append((queue.storage, terms))
-
-        def run(self, *, stay):
-            made.append(stay)
-
-    monkeypatch.setattr(runner, "Runner", Played)
-    done = call("queue", "run", "--at-once", 3, "--share", "ann=2", "--share", "bob=.5")
-    assert done.return_value == 0
-    [(storage, terms), stay] = made
-    assert storage == str(here / "results")
-    assert (terms.at_once, terms.weights, terms.address) == (3, {"ann": 2.0, "bob": 0.5}, LOCAL)
-    assert stay is False
-    Played.failed = 1
-    assert call("queue", "run", "--stay").return_value == 3
-    assert made[-1] is True
-
-
 def test_an_empty_queue_is_run_at_once(here):
     assert call("queue", "run").return_value == 0
 
@@ -127,9 +85,3 @@ def test_an_empty_queue_is_run_at_once(here):
 def test_a_share_is_a_number_above_0(share):
     with pytest.raises(UsageError, match=r"^--share must be USER=N with N above 0, got"):
         command._weight(share)
-
-
-@pytest.mark.parametrize("name", ["add", "ls", "rm", "run"])
-def test_each_has_help(name):
-    done = call("queue", name, "--help")
-    assert done.stdout.startswith("Usage: ")

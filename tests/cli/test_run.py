@@ -2,19 +2,13 @@
 
 import contextlib
 import json
-import sys
-from types import SimpleNamespace
 
-import click
 import pytest
 from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
 from synthetic import Writer, make_folder
 
-from tuner.cli.main import cli
 from tuner.experiment.folder import ExperimentFolder
 from tuner.search.resuming import Extension
-
-GENEROUS_CPU_S = 3.0
 
 
 def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, monkeypatch):
@@ -42,63 +36,6 @@ def test_run_of_a_bad_spec_shows_every_fault(here):
     assert "search.strategy: unknown search 'bo'" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(here.iterdir())
-
-
-def test_run_of_a_bad_file_ends_in_little_time(here):
-    import resource
-
-    text_of("bad.yaml", {**GOOD, "num_samples": 0})
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = tuner("run", "bad.yaml")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 2
-    assert f"{here / 'bad.yaml'} has 1 fault:\n  num_samples: " in done.stderr
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < GENEROUS_CPU_S
-
-
-class TestALargeGrid:
-    """30 * 30 * 30 * 4 cells: more than 10,000, so that somebody has to agree."""
-
-    grid = ("run", "digits", "--search", "grid", "search.points=30")
-
-    @pytest.fixture(autouse=True)
-    def begun(self, ended, monkeypatch):
-        """The specs that would be run."""
-        begun = []
-        monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
-        monkeypatch.setattr(
-            "tuner.search.run.run_experiment", lambda spec: begun.append(spec) or ended
-        )
-        return begun
-
-    def test_validate_says_how_many(self):
-        plan = call("validate", *self.grid[1:]).stdout
-        assert "Trials       108000, grid search" in plan
-
-    def test_without_a_terminal_it_is_not_begun(self, here, begun):
-        done = call(*self.grid)
-        assert done.stderr == "grid: 108,000 trials\n"
-        assert "asks for confirmation, and there is no terminal: give --yes," in str(done.exception)
-        assert done.exception.exit_code == 2
-        assert not begun
-        assert not list(here.iterdir())
-
-    def test_yes_or_fewer_trials_need_no_confirmation(self, begun):
-        assert call(*self.grid, "--yes").exception is None
-        assert call(*self.grid, "--num-samples", "10000").exception is None
-        assert [spec.trials for spec in begun] == [108_000, 10_000]
-
-    @pytest.mark.parametrize(("answer", "runs"), [("y", 1), ("n", 0), ("", 0)])
-    def test_at_a_terminal_it_is_asked_about(self, monkeypatch, begun, answer, runs):
-        asked = []
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-        monkeypatch.setattr(
-            "click.termui.visible_prompt_func", lambda text: asked.append(text) or answer
-        )
-        with contextlib.nullcontext() if runs else pytest.raises(click.exceptions.Abort):
-            cli.main(list(self.grid), standalone_mode=False)
-        assert len(begun) == runs
-        assert asked == ["run all 108,000 trials? [y/N]: "]
 
 
 @pytest.fixture

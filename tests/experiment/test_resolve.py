@@ -43,7 +43,7 @@ def test_the_experiment_and_then_what_is_assigned():
 
 
 def test_another_strategy_over_the_same_space():
-    spec, _ = resolve("mine.json", ["search.points=2"], strategy="grid")
+    spec, _ = resolve("mine.json", ["search.strategy=grid", "search.points=2"])
     assert (spec.search.strategy, spec.trials) == ("grid", 2)
 
 
@@ -66,9 +66,9 @@ def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
         with pytest.raises(SpecError, match=source):
             resolve("bad.json", arguments)
     with pytest.raises(SpecError, match=r"the command line has 1 fault:\n  search\.strategy"):
-        resolve("mine.json", strategy="optuna")
+        resolve("mine.json", ["search.strategy=optuna"])
     with pytest.raises(SpecError, match="the command line has 1 fault:\n  scheduler"):
-        resolve("mine.json", scheduler="optuna")
+        resolve("mine.json", ["scheduler.name=optuna"])
 
 
 def test_load_experiment_missing_file_names_a_near_one(tmp_path):

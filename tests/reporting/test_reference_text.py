@@ -32,7 +32,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_command_works() -> None:
     lines = "".join(text for kind, text in BLOCKS if kind == "console").splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 6
     for line in lines:
         words = shlex.split(line.removeprefix("$ tuner ").partition(" > ")[0], comments=True)
         done = call(*words)

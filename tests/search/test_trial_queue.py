@@ -13,7 +13,7 @@ from tuner.search.searchers.bohb import BOHB
 from tuner.search.trial_queue import TrialQueue, replay, trial_id_of
 from tuner.search.tune_callbacks import TuneSearcher
 from tuner.spec.sections import Objective
-from tuner.spec.strategies import SEARCHERS, learning_strategies
+from tuner.spec.strategies import SEARCHERS
 from tuner.trial.context import Assignment
 
 
@@ -227,7 +227,7 @@ def run(search, numbers, events):
     return configs
 
 
-@pytest.mark.parametrize("strategy", learning_strategies())
+@pytest.mark.parametrize("strategy", [n for n in SEARCHERS.names() if SEARCHERS.settings(n).learns])
 def test_replay_goes_on_as_if_uninterrupted(strategy):
     events = [{"event": "experiment_started"}]
     uninterrupted = run(searcher(strategy), range(16), [])

@@ -78,7 +78,7 @@ def get(url, **headers):
 
 def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path):
     process, url = started(tmp_path)
-    base, port, token = re.fullmatch(r"(http://127\.0\.0\.1:(\d+))/\?token=(\S{43})", url).groups()
+    base, token = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=(\S{43})", url).groups()
     assert outside([process.pid]) == []
     assert len(listening([process.pid])) == 1
     bearer = {"Authorization": f"Bearer {token}"}
@@ -91,8 +91,7 @@ def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path
     _, told = process.communicate(timeout=60)
     stream.close()
     assert process.returncode == 0
-    tunnel = rf"ssh -L {port}:127\.0\.0\.1:{port} \S+"
-    assert re.fullmatch(rf"from another machine: {tunnel}, then open the same address\n", told)
+    assert told == ""
 
 
 def test_what_an_end_cuts_short_is_no_error_to_tell(capfd):

@@ -10,7 +10,6 @@ import pytest
 from ray import cloudpickle, tune
 
 from tuner.errors import SpecError
-from tuner.experiment.resolve import load_experiment
 from tuner.spec.by_value import ByValue, bare_name, is_by_value
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.validation import validate
@@ -39,11 +38,6 @@ def of_a_script() -> Any:
     return script
 
 
-class Callable:
-    def __call__(self, config: dict[str, Any]) -> float:
-        return float(config["lr"])
-
-
 HERE = __name__
 
 
@@ -52,9 +46,7 @@ HERE = __name__
     [
         (made(2), f"{HERE}:closure (by value)"),
         (of_a_script(), "__main__:script (by value)"),
-        (lambda config: 1, f"{HERE}:<lambda> (by value)"),
         (partial(partial(train)), f"{HERE}:train (by value)"),
-        (Callable(), f"{HERE}:Callable (by value)"),
         (tune.with_parameters(train, factor=2), "ray.tune.trainable.util:train (by value)"),
     ],
 )
@@ -103,17 +95,3 @@ def test_validate_text_by_value_names_the_argument() -> None:
     told = r"trainable: was given by value, .*: give it again, from Python, as trainable=train, got"
     with pytest.raises(SpecError, match=told):
         validate({**MINIMAL, "trainable": "__main__:train (by value)"})
-
-
-def test_by_value_function_of_a_module_is_accepted(tmp_path: Any) -> None:
-    (tmp_path / "own_closure.py").write_text(
-        "from tuner import ExperimentSpec\n"
-        "def make(factor):\n"
-        "    return lambda config: factor * config['lr']\n"
-        "def experiment():\n"
-        "    space = {'lr': 'uniform(0, 1)'}\n"
-        "    return ExperimentSpec(trainable=make(2), search={'space': space}, num_samples=1)\n"
-    )
-    raw = load_experiment("own_closure.py", tmp_path).raw
-    assert raw["trainable"].value({"lr": 3}) == 6
-    assert raw["trainable"] == "own_closure:<lambda> (by value)"

@@ -58,7 +58,6 @@ def test_command_numbers_become_text() -> None:
         ("train 'x", "trainable.command: cannot be split: No closing quotation"),
         ("", "trainable: must be a command as text or as a list of arguments"),
         (["train", None], "trainable.command: must hold text and numbers alone"),
-        ({"x": 1}, "trainable: must be a command as text or as a list of arguments"),
     ],
 )
 def test_command_invalid_is_refused(command: Any, fault: str) -> None:
@@ -81,10 +80,8 @@ def test_filled_puts_one_value_into_each_argument() -> None:
     ("command", "located"),
     [
         ("python train.py --out model.pt", "python {}/train.py --out model.pt"),
-        ("python -u sub/train.py", "python -u {}/sub/train.py"),
         ("run -c model.pt train.py model.pt", "run -c {0}/model.pt {0}/train.py model.pt"),
         ("bash run.sh model.pt", "bash {}/run.sh model.pt"),
-        ("./run.sh sub", "{}/run.sh sub"),
         ("python -m package", "python -m package"),
     ],
 )
@@ -110,7 +107,6 @@ def test_script_is_what_python_alone_runs() -> None:
     ("command", "name"),
     [
         ("python a/train.py x.py", "train"),
-        ("./run.sh", "run"),
         ("python -m x", "python"),
         ("é", "command"),
     ],

@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import Field
 
-from tuner.errors import Fault, SpecError, UsageError
+from tuner.errors import Fault, SpecError
 from tuner.settings import FaultsError, Settings
-from tuner.spec.code import ELSEWHERE
-from tuner.spec.command import Command
 from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import plan_of
@@ -108,11 +106,6 @@ def test_validate_checks_a_users_settings_at_every_extreme() -> None:
     assert fault.startswith("objective.metric: unknown metric 'loss'")
 
 
-def test_validate_settles_what_the_learner_decides() -> None:
-    assert spec_of().training == {"points": 32}
-    assert spec_of(Undeclared).training == {}
-
-
 def test_plan_shows_the_data_and_the_notes_that_are_declared() -> None:
     plan = plan_of(spec_of(), here=False)
     assert (plan["data"], plan["notes"]) == ({"title": "a line"}, ["32 points"])
@@ -141,21 +134,6 @@ def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(
         constants = spec.declaration.constants(spec, here=here)
         assert constants["data_dir"] == str(tmp_path / "data")
     assert spec.constants["data_dir"] == "data"
-
-
-def test_declaration_has_defaults() -> None:
-    spec = spec_of(Undeclared)
-    declaration = spec.declaration
-    assert type(declaration) is Declaration
-    assert (declaration.node_data(spec), declaration.schemes) == ((), ())
-    assert list(declaration.code({"training": {"model": "a:B"}})) == []
-    with pytest.raises(UsageError, match=r"--summary: .*Undeclared declares no summary"):
-        declaration.summaries(spec)
-
-
-def test_declaration_of_code_that_is_no_learner_declares_nothing() -> None:
-    for trainable in (ELSEWHERE, Command.read({"command": "python x.py --lr {lr}"})):
-        assert type(declaration_of(trainable)) is Declaration
 
 
 def test_declaration_of_an_attribute_that_is_none_is_refused() -> None:

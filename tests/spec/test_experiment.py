@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ray import tune
 
 from tuner.errors import SpecError
 from tuner.spec.code import IMAGE_CLASSIFIER
@@ -58,11 +57,6 @@ def test_spec_round_trips_through_json_and_yaml(
     assert space_text(spec.search.space) == space_text(space)
 
 
-def test_spec_accepts_ray_domains() -> None:
-    spec = ExperimentSpec(search={"space": {"lr": tune.loguniform(1e-4, 1e-1)}}, num_samples=1)
-    assert str(spec.search.space["lr"]) == "loguniform(0.0001, 0.1)"
-
-
 def test_spec_is_frozen() -> None:
     spec = build_spec(MINIMAL)
     with pytest.raises(ValueError, match="frozen"):
@@ -106,8 +100,6 @@ def test_build_spec_reports_all_faults() -> None:
     [
         ({"search": {"space": {}}}, "search.space: is empty"),
         ({"search": {"space": {"a": "choice([])"}}}, "search.space.a: choice needs at least one"),
-        ({"search": {"space": {"a": "grid_search([])"}}}, "at least one value"),
-        ({"search": {"space": {"a": "loguniform(0, 1)"}}}, "lower must be above 0, got 0"),
         (
             {"search": {"space": {"a.b": 1}}},
             "names must be text without '.', '/' or spaces; nest them: model_args: {width: ...}",
@@ -119,41 +111,19 @@ def test_build_spec_reports_all_faults() -> None:
             },
             "training.model_args.width: is also searched: set search.space.model_args.width",
         ),
-        (
-            {
-                "trainable": "mine:Learner",
-                "training": {"opt": {"depth": 2}},
-                "search": {"space": {"opt": {"width": "choice([1])"}}},
-            },
-            "training.opt: is also searched: set search.space.opt instead",
-        ),
         ({"search": {"space": {"a": 1}, "points": 3}}, "search.points: unknown key 'points'"),
-        ({"search": None}, "search: "),
         ({"num_samples": None}, "num_samples: is required, unless the search is grid"),
-        ({"num_samples": -5}, "num_samples: must be at least 1, got -5"),
         ({"scheduler": "hyperband"}, "scheduler: unknown scheduler 'hyperband'; available: asha"),
-        ({"scheduler": {"name": "ahsa"}}, "did you mean 'asha'?"),
         ({"resources": {"gpus": 1.5}}, "resources.gpus: must be a share below 1 or a whole number"),
-        ({"time_budget_s": 0}, "time_budget_s: must be above 0, got 0"),
         ({"training": {"lr": 1}}, "training.lr: is also searched: set search.space.lr instead"),
-        ({"training": {"f": object()}}, "training.f: "),
         (
             {"training": {"model_args": {"width": "randint(1, 9)"}}},
             "training.model_args.width: is a domain: write it in search.space, got 'randint(1, 9)'",
         ),
-        ({"name": "a/b"}, "got 'a/b'"),
-        ({"name": ".."}, "got '..'"),
-        ({"name": ""}, "got ''"),
         ({"trainable": "nowhere"}, "trainable: must be a dotted path"),
-        ({"trainable": 5}, "trainable: must be a class, a function, or the dotted"),
-        ({"storage": ""}, "storage: must be a path"),
         ({"storage": "s3:/b"}, "storage: must be a folder, or a URL such as s3://BUCKET/FOLDER"),
         ({"storage": "a\0b"}, "storage: must be a path"),
-        ({"storage": "\ud800"}, "storage: must be a path"),
-        ({"warm_start": ""}, "warm_start: must be a path"),
         ({"num_samples": 10**10}, "num_samples: must be at most 1000000000"),
-        ({"scheduler": {"max_t": 10**10}}, "scheduler.max_t: must be at most 1000"),
-        ({"timeouts": {"report_s": 1e300}}, "report_s: must be at most 1000000000"),
         (
             {"scheduler": {"reduction_factor": 1.0000000000000002}},
             "scheduler.reduction_factor: must be larger: it makes more than 100 rungs up to max_t",
@@ -168,8 +138,6 @@ def test_build_spec_reports_all_faults() -> None:
             "num_samples: is required: there are more than 1,000,000,000 configs",
         ),
         ({"search": {"space": dict.fromkeys(map(str, range(1001)), 1)}}, "at most 1000 hyperp"),
-        ({"search": {"space": "lr"}}, "search.space: must be a mapping of names to domains"),
-        ({"seed": -1}, "seed: must be at least 0, got -1"),
     ],
 )
 def test_build_spec_invalid_value_is_refused(change: dict[str, Any], fault: str) -> None:
@@ -202,21 +170,6 @@ def test_trainable_accepts_object_or_dotted_path() -> None:
     assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
     assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
     assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
-        ),
-    )
-)
-def test_build_spec_any_mapping_is_built_or_refused(raw: object) -> None:
-    try:
-        build_spec({"search": raw, "num_samples": 1})
-    except SpecError as refused:
-        assert refused.faults  # noqa: PT017
 
 
 def a_network(num_classes: int) -> None:

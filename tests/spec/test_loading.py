@@ -2,7 +2,6 @@
 
 import json  # noqa: F401 - found through this module
 import logging.config
-import operator
 import sys
 from functools import partial
 
@@ -10,10 +9,8 @@ import pytest
 
 from tuner.settings import FaultsError
 from tuner.spec.loading import (
-    declared_metrics,
     is_learner,
     load_trainable,
-    takes_split,
     trainable_fault,
 )
 from tuner.vision.image_classifier import ImageClassifier
@@ -38,8 +35,6 @@ def build_stage(config, constants, *, device="cpu", rank=0, world_size=1, split=
 
 build.metrics = ("val_loss",)
 found_here = logging.config.dictConfig
-with_more = partial(partial(found_here))
-getter = operator.methodcaller("mkdir")
 
 
 class BuiltOtherwise(ImageClassifier):
@@ -65,20 +60,13 @@ def test_load_trainable_missing_name_raises(path):
     "path",
     [
         *("logging.config:dictConfig", "os:system", "builtins:exec", "antigravity:fly_unladen"),
-        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:with_more"),
-        *("test_loading:json.loads", "test_loading:getter"),
+        *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:json.loads"),
     ],
 )
 def test_load_trainable_refuses_standard_library(path):
     with pytest.raises(FaultsError, match=r"must not be (of Python's standard library|.* in C)"):
         load_trainable(path)
     assert "antigravity" not in sys.modules
-
-
-@pytest.mark.parametrize("name", ["dot", "tensor"])
-def test_load_trainable_refuses_c_code(name):
-    with pytest.raises(FaultsError, match="must not be a function that is implemented in C"):
-        load_trainable(f"torch:{name}")
 
 
 def test_is_learner_excludes_tune_functions():
@@ -115,30 +103,9 @@ FORMS = (
             "class BuiltOtherwise is no Learner: it must take (config, constants, *, device, rank, "
             "world_size)",
         ),
-        (lambda: None, f"{FORMS}; a script is run as it is by --command 'python train.py'"),
-        (lambda config, more: None, FORMS),
-        (lambda config, constants, device, rank: None, FORMS),
+        (lambda: None, FORMS),
     ],
 )
 def test_trainable_fault_names_what_is_missing(bad, rule):
     fault = trainable_fault(bad)
     assert (fault.key, fault.rule) == ("trainable", rule)
-
-
-def test_takes_split_follows_the_signature():
-    class Whole:
-        def __init__(self, config, constants, *, device, rank, world_size):
-            pass
-
-    assert takes_split(Outer.Inner)
-    assert takes_split(build_stage)
-    assert not takes_split(build)
-    assert not takes_split(Whole)
-    assert not takes_split(train)
-
-
-def test_declared_metrics_reads_the_attribute():
-    assert declared_metrics(ImageClassifier)[0] == "train_loss"
-    assert declared_metrics(Outer.Inner) == ("a", "b")
-    assert declared_metrics(build) == ("val_loss",)
-    assert declared_metrics(train) is None

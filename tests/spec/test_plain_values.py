@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.spec.plain_values import DEEPEST, MOST, fault_of_json, fault_of_values, flat, is_number
+from tuner.spec.plain_values import DEEPEST, MOST, fault_of_json, fault_of_values, flat
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -58,10 +58,6 @@ def test_flat_joins_nested_names():
     config = {"a": {"b": {"c": 1}, "e": {}}, "d": [1, 2]}
     assert flat(config) == {"a/b/c": 1, "d": [1, 2]}
     assert flat(config, ".") == {"a.b.c": 1, "d": [1, 2]}
-
-
-def test_is_number_rejects_bool():
-    assert [is_number(value) for value in (1, 0.5, True, "1", None)] == [True, True, *[False] * 3]
 
 
 @given(plain, st.integers(1, 9))

@@ -45,14 +45,6 @@ def test_load_duplicate_key_names_the_key_and_both_lines(text: str, lines: str) 
         plain_yaml.load(text)
 
 
-def test_load_same_key_in_two_mappings_is_accepted() -> None:
-    assert plain_yaml.load("x: {a: 1}\ny: &y {a: 2}\nz: *y") == {
-        "x": {"a": 1},
-        "y": {"a": 2},
-        "z": {"a": 2},
-    }
-
-
 def test_load_syntax_error_names_the_line() -> None:
     with pytest.raises(ValueError, match=r"^line 2: found character"):
         plain_yaml.load("a:\n\tb: 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -12,12 +11,6 @@ from tuner.spec.experiment import build_spec
 from tuner.spec.schedulers import SCHEDULERS
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
-
-
-def test_scheduler_name_alone_has_defaults() -> None:
-    default = build_spec(MINIMAL).scheduler
-    assert build_spec({**MINIMAL, "scheduler": "asha"}).scheduler == default
-    assert build_spec({**MINIMAL, "scheduler": {"max_t": 10}}).scheduler == default
 
 
 BAYESOPT: dict[str, Any] = {**MINIMAL, "search": {"strategy": "bayesopt", **MINIMAL["search"]}}
@@ -56,22 +49,7 @@ def test_scheduler_none_accepts_max_t() -> None:
 
 
 def test_scheduler_none_refuses_other_keys() -> None:
-    rule = "scheduler.grace_period: is not used by scheduler none, which takes max_t alone "
-    with pytest.raises(
-        SpecError, match=re.escape(f"{rule}(scheduler={{name: none, max_t: 4}}), got 3")
-    ):
+    with pytest.raises(SpecError, match=r"scheduler\.grace_period: is not used by .*, got 3"):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}})
     with pytest.raises(SpecError, match=r"scheduler\.max_t: .*, got 0"):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 0}})
-
-
-def test_stopping_text_names_the_rungs() -> None:
-    scheduler = build_spec({**MINIMAL, "scheduler": {"max_t": 9, "reduction_factor": 3}}).scheduler
-    assert scheduler is not None
-    assert scheduler.stopping_text() == "ASHA at epoch 1, 3: the best 1 in 3 goes on"
-    assert scheduler.brackets_text(3) == (
-        "3, first compared: 55% of trials at epoch 1, 27% at epoch 3, 18% never"
-    )
-    assert scheduler.without_stopping().stopping_text() == (
-        "none: the grace period is as long as a trial"
-    )

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from tuner.settings import Settings, parse
-from tuner.spec.sections import Checkpoints, Objective, Resources, Timeouts
+from tuner.spec.sections import Checkpoints, Objective, Resources
 
 
 @pytest.mark.parametrize(
     ("section", "raw", "fault"),
     [
-        (Objective, {"metric": ""}, "metric: "),
         (Objective, {"mode": "best"}, "mode: "),
         (Resources, {"gpus": 0.5, "workers": 2}, "gpus: must be whole when workers"),
         (Resources, {"gpus": 0.5, "split": 2}, "gpus: must be whole when split is"),
@@ -24,9 +23,7 @@ from tuner.spec.sections import Checkpoints, Objective, Resources, Timeouts
         ),
         (Resources, {"cpus": 1e-320}, "cpus: must be at least 0.0001, got 1e-320"),
         (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
-        (Resources, {"split": 0}, "split: must be at least 1, got 0"),
         (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
-        (Timeouts, {"report_s": 0}, "report_s: must be above 0, got 0"),
         (Checkpoints, {"every_s": -1}, "every_s: must be at least 0, got -1"),
     ],
 )
@@ -42,10 +39,7 @@ def test_section_invalid_value_is_refused(
     [
         ({}, "min"),
         ({"metric": "val_accuracy"}, "max"),
-        ({"metric": "val_top5_accuracy"}, "max"),
         ({"metric": "val_macro_f1"}, "max"),
-        ({"metric": "Reward"}, "max"),
-        ({"metric": "val_err"}, "min"),
         ({"metric": "top1_error"}, "min"),
         ({"metric": "accuracy_loss"}, "min"),
         ({"metric": "epoch_s"}, "min"),
@@ -56,11 +50,6 @@ def test_section_invalid_value_is_refused(
 )
 def test_objective_mode_follows_metric_name(raw: dict[str, Any], mode: str) -> None:
     assert Objective(**raw).mode == mode
-
-
-def test_ranks_text_names_workers_or_stages() -> None:
-    assert (Resources(workers=2).ranks, Resources(workers=2).ranks_text) == (2, "2 workers")
-    assert (Resources(split=3).ranks, Resources(split=3).ranks_text) == (3, "3 stages")
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])

@@ -27,10 +27,6 @@ def test_grid_settings() -> None:
     assert "search.points" in faults({"search": {**search, "points": 0}})[0]
 
 
-def test_random_trials_are_bounded_by_space_size() -> None:
-    assert build_spec({"search": {"space": {"a": "choice([1, 2])"}}, "num_samples": 9}).trials == 2
-
-
 def test_grid_trials_are_configs_times_seeds() -> None:
     search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
     given = {**search, "configs": [{"a": 0.5, "b": 1}, {"a": 0.25, "b": 2}], "seeds": [3, 4, 5]}
@@ -44,10 +40,3 @@ def test_grid_trials_are_configs_times_seeds() -> None:
     ]
     searched = {"strategy": "grid", "space": {"seed": "choice([1, 2])"}, "seeds": [3]}
     assert "cannot be given where `seed` is searched" in faults({"search": searched})[0]
-
-
-def test_forbid_accepts_a_single_expression() -> None:
-    spec = build_spec(
-        {"search": {"space": {"lr": "uniform(0, 1)"}, "forbid": "lr > 0.5"}, "num_samples": 2}
-    )
-    assert spec.search.forbid == ("lr > 0.5",)

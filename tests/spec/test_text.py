@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tuner.errors import SpecError
-from tuner.spec.by_value import ByValue
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import override, read_mapping, read_value, with_scheduler, with_strategy
+from tuner.spec.text import override, read_mapping, read_value, with_strategy
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
@@ -58,15 +57,6 @@ def test_read_value_parses_yaml(text: str, value: object) -> None:
     assert type(read_value(text)) is type(value)
 
 
-def test_with_strategy_keeps_only_the_space() -> None:
-    grid = with_strategy({**MINIMAL, "seed": 3}, "grid")
-    assert grid["search"] == {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}}
-    assert "num_samples" not in grid
-    back = with_strategy({"search": {**grid["search"], "points": 9}, "num_samples": 5}, "random")
-    assert build_spec(back).search.strategy == "random"
-    assert with_strategy(MINIMAL, "random") == MINIMAL
-
-
 @pytest.mark.parametrize(
     ("assignments", "objective"),
     [
@@ -86,16 +76,6 @@ def test_override_metric_resets_mode(assignments: list[str], objective: dict[str
     assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
 
 
-def test_override_metric_needs_a_new_target() -> None:
-    raw = {"objective": {"metric": "val_loss"}, "stop": {"target": 0.1}}
-    with pytest.raises(SpecError, match=r"stop\.target: was for val_loss; with val_accuracy give"):
-        override(raw, ["objective.metric=val_accuracy"])
-    for given, target in (("stop.target=0.9", 0.9), ("stop.target=null", None)):
-        changed = override(raw, ["objective.metric=val_accuracy", given])
-        assert changed["stop"] == {"target": target}
-    assert override(raw, ["objective.mode=max"])["stop"] == {"target": 0.1}
-
-
 def test_with_strategy_keeps_constraints() -> None:
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}
@@ -112,9 +92,6 @@ def test_override_strategy_and_scheduler_drop_other_settings() -> None:
         "scheduler": {"max_t": 9, "grace_period": 3},
     }
     named = ["search.strategy=random", "scheduler.name=none"]
-    flags = {"strategy": "random", "scheduler": "none"}
-    assert override(raw, named) == override(raw, [], **flags)
-    assert override(raw, named, strategy="grid") == override(raw, [], **flags)
     assert override(raw, named)["search"] == {"strategy": "random", "space": {}}
     assert override(raw, named)["scheduler"] == {"name": "none", "max_t": 9}
     assert override(raw, ["search.strategy=7"])["search"]["startup"] == 5  # which is refused
@@ -141,36 +118,7 @@ def test_override_max_t_keeps_scheduler_none(written: object) -> None:
     assert raw == {"scheduler": written}
 
 
-def test_override_keeps_trainable_by_value() -> None:
-    given = ByValue(lambda config: 1)
-    assert override({"trainable": given}, ["seed=1"])["trainable"] is given
-
-
-def test_override_copies_mappings_and_keeps_ray_domains() -> None:
-    from ray import tune
-
-    raw = {"search": {"space": {"lr": tune.uniform(0, 1), "width": [1, 2]}}}
-    changed = override(raw, ["search.space.width=8"])
-    assert changed["search"]["space"] == {"lr": raw["search"]["space"]["lr"], "width": 8}
-    assert raw["search"]["space"]["width"] == [1, 2]
-
-
-def test_with_scheduler_keeps_only_max_t() -> None:
-    asha = {"scheduler": {"max_t": 10, "reduction_factor": 3}}
-    forecast = {"scheduler": {"name": "forecast", "max_t": 10}}
-    assert with_scheduler(asha, "forecast") == forecast
-    assert with_scheduler(asha, "asha")["scheduler"] == {**asha["scheduler"], "name": "asha"}
-    assert with_scheduler({}, "forecast") == {"scheduler": {"name": "forecast"}}
-    assert with_scheduler({"scheduler": "none"}, "asha") == {"scheduler": {"name": "asha"}}
-    assert with_scheduler(forecast, "none") == {"scheduler": {"name": "none", "max_t": 10}}
-
-
 def test_override_call_with_a_mapping_needs_no_quotes() -> None:
     domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
     raw = override(MINIMAL, [f"search.space.head={domain}"])
     assert raw["search"]["space"]["head"] == domain
-
-
-def test_read_mapping_empty_text_is_refused_by_that_name() -> None:
-    with pytest.raises(SpecError, match=r"is empty: a spec needs at least search\.space"):
-        read_mapping("# nothing yet\n")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import photos
 import pytest
 from fresh import ran
 from ray import tune
@@ -18,9 +17,7 @@ from tuner.experiment.reading import LONGEST
 from tuner.spec import validation
 from tuner.spec.experiment import build_spec
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
-from tuner.spec.plan import warnings_of
 from tuner.spec.validation import Machine, validate
-from tuner.vision import catalog
 
 MACHINE = Machine(cpus=4, gpus=1)
 DIGITS: dict[str, Any] = {
@@ -85,59 +82,15 @@ def test_validate_settles_grace_period_once() -> None:
     assert decided.rungs() == (1, 4)
 
 
-def test_validate_accepts_valid_specs() -> None:
-    assert validate(DIGITS, machine=MACHINE).trials == 4
-    for trainable in (GoodLearner, train):
-        spec = validate({**DIGITS, "training": {}, "trainable": trainable}, machine=MACHINE)
-        assert spec.trainable == f"{__name__}:{trainable.__name__}"
-
-
-def net(num_classes: int, width: int = 4) -> None:
-    """Stands for a network: nothing builds it."""
-
-
-def test_validate_accepts_searched_model_args() -> None:
-    space = {"model_args": {"width": "randint(1, 9)"}, "lr": "uniform(0.1, 1)"}
-    training = {"model": f"{__name__}:net", "model_args": {"width": 3}}
-    with pytest.raises(SpecError, match=r"training.model_args.width: is also searched"):
-        validate({**DIGITS, "training": training, "search": {"space": space}})
-    training["model_args"] = {}
-    assert validate({**DIGITS, "training": training, "search": {"space": space}})
-    space["model_args"] = {"wide": "randint(1, 9)", "depth": 3}
-    training["model_args"] = {"deep": 3}
-    with pytest.raises(SpecError) as refused:
-        validate({**DIGITS, "training": training, "search": {"space": space}})
-    assert [fault.key for fault in refused.value.faults] == [
-        "training.model_args.deep",
-        "search.space.model_args.wide",
-        "search.space.model_args.depth",
-    ]
-
-
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"training": {"model": "nowhere:Net"}}, "training.model: cannot be imported (Module"),
-        ({"training": {"model": "os:system"}}, "training.model: must not be of Python's standard"),
-        ({"training": {"model_args": {"x": 1}}}, "training.model_args: is not used by model 'cnn'"),
         ({"training": {"model": "cn"}}, "training.model: unknown model 'cn' (did you mean 'cnn'?)"),
-        ({"training": {"dataset": "mnist"}}, "training.dataset: unknown dataset 'mnist'"),
-        ({"training": {"modell": "cnn"}}, "training.modell: unknown key 'modell'"),
-        ({"training": {"model": "net"}}, "training.model: takes 3x32x32 images"),
         ({"objective": {"metric": "val_los"}}, "objective.metric: unknown metric 'val_los'"),
         ({"search": {"space": {"lr": "uniform(-1, 1)"}}}, "search.space.lr: must be above"),
-        ({"search": {"space": {"l1": "choice([4])"}}}, "search.space.l1: is not used by model"),
-        ({"search": {"space": {"optimizer": "choice(['sgd', 'adm'])"}}}, "search.space.optimizer"),
         ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
-        ({"resources": {"gpus": 2}}, "resources.gpus: a trial cannot have more GPUs than this"),
         ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
         ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),
-        ({"resources": {"cpus": 3, "split": 2}}, "CPUs than this machine's 4 in its 2 stages"),
-        ({"resources": {"split": 2}}, "training.norm: must be 'group' where resources.split is"),
-        (
-            {"resources": {"split": 2}, "search": {"space": {"norm": "choice(['batch'])"}}},
-            "search.space.norm: must be 'group'",
-        ),
         (
             {"trainable": GoodLearner, "resources": {"split": 2}},
             "resources.split: must be 1 for a trainable that takes no argument `split`, got 2",
@@ -148,7 +101,6 @@ def test_validate_accepts_searched_model_args() -> None:
         ),
         ({"scheduler": "none"}, "training.epochs: is required for a Learner when there"),
         ({"trainable": "nowhere:X"}, "cannot be imported (ModuleNotFoundError"),
-        ({"trainable": "yaml:nothing"}, "cannot be imported (AttributeError"),
         (
             {"trainable": "logging.config:dictConfig"},
             "trainable: must not be of Python's standard library, got 'logging.config:dictConfig'",
@@ -157,42 +109,10 @@ def test_validate_accepts_searched_model_args() -> None:
         ({"trainable": "yaml:nodes"}, "must be a Learner class, a function that builds one"),
         ({"trainable": two_arguments}, "must take (config), or (config, constants, *, device"),
         ({"trainable": train}, "training: is for Learners"),
-        ({"trainable": GoodLearner, "objective": {"metric": "f11"}}, "did you mean 'f1'?"),
-        ({"trainable": GoodLearner, "scheduler": "none"}, "training.epochs: is required for a"),
     ],
 )
 def test_validate_invalid_value_is_refused(changes: dict[str, Any], fault: str) -> None:
     assert fault in faults(**changes)
-
-
-def test_validate_refuses_search_over_user_images(tmp_path: Path) -> None:
-    own = f"folder:{photos.write(tmp_path / 'photos')}"
-    searched = {"dataset": f"choice(['digits', '{own}'])"}
-    rule = "search.space.dataset: may only be searched among those that ship: name your own in"
-    assert rule in faults(training={}, search={"space": searched})
-    grid = {"strategy": "grid", "space": {"lr": "uniform(0.1, 1)", "dataset": "choice(['digits'])"}}
-    configs = [{"lr": 0.1, "dataset": own}]
-    assert rule in faults(training={}, search={**grid, "configs": configs}, num_samples=None)
-    sizes = {"image_size": "choice([8, 16])", "batch_size": "choice([8])"}
-    rule = "search.space.image_size: cannot be searched, since images are decoded once"
-    assert rule in faults(training={"dataset": own}, search={"space": sizes})
-
-
-def test_validate_lists_an_image_folder_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = f"folder:{photos.write(tmp_path / 'photos')}"
-    listed: list[str] = []
-    source = catalog.SOURCES["folder"]
-
-    def outline(place: str) -> Any:
-        listed.append(place)
-        return source.outline(place)
-
-    monkeypatch.setitem(catalog.SOURCES, "folder", replace(source, outline=outline))
-    space = {"lr": "uniform(0.1, 1)", "batch_size": "choice([4, 8])", "flip": "choice([True])"}
-    validate({**DIGITS, "training": {"dataset": own}, "search": {"space": space}})
-    assert len(listed) == 1
 
 
 def test_validate_reports_faults_of_all_layers() -> None:
@@ -226,10 +146,6 @@ def test_validate_missing_data_dir_is_refused_locally(
     validate({**DIGITS, **own(missing)}, machine=MACHINE)
 
 
-def test_validate_for_cluster_ignores_machine_size() -> None:
-    assert validate({**DIGITS, "resources": {"cpus": 64}}, machine=None).resources.cpus == 64
-
-
 def test_validate_text_imports_no_ray_or_torch(tmp_path: Path) -> None:
     code = (
         "from tuner.spec.validation import *\n"
@@ -246,17 +162,12 @@ def test_validate_text_imports_no_ray_or_torch(tmp_path: Path) -> None:
 LOG = {**DIGITS, "log": ["wandb"]}
 
 
-def test_validate_log_without_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "find_spec", lambda name: None)
-    with pytest.raises(SpecError, match=r"log: needs a package: pip .* 'tuner\[wandb\]'"):
-        validate(LOG, machine=MACHINE)
-
-
 def test_validate_wandb_without_key_is_refused_unless_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(validation, "find_spec", lambda name: SimpleNamespace(origin="there"))
-    monkeypatch.setattr(validation, "_wandb_key", lambda: None)
+    wandb = SimpleNamespace(api=SimpleNamespace(api_key=None))
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     with pytest.raises(SpecError, match="log: needs an API key: run `wandb login`"):
@@ -274,13 +185,6 @@ def test_validate_ray_class_refuses_constants() -> None:
     found = faults(**steps, resources={"workers": 2}, scheduler="none")
     assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
     assert "resources.workers: must be 1 for a class of Ray Tune's" in found
-
-
-def test_validate_ray_class_needs_no_max_t() -> None:
-    steps = {"trainable": Steps, "training": {}, "objective": {"metric": "loss"}}
-    spec = validate({**DIGITS, **steps, "scheduler": "none"}, machine=MACHINE)
-    [warning] = [w for w in warnings_of(spec, here=False) if "max_t" in w]
-    assert "ends only where step() returns done=True" in warning
 
 
 @pytest.mark.parametrize(

@@ -51,15 +51,12 @@ def test_each_extreme_of_a_domain_is_tried():
 
 
 @pytest.mark.parametrize("value", ["0.8,0.9", "0.8..0.9", [0.8, 0.9], {"min": 0.8, "max": 0.9}])
-def test_settings_faults_constant_that_is_no_value_shows_domains(value):
+def test_settings_faults_constant_that_is_no_value_is_refused(value):
     [fault] = set(faults({"momentum": value}))
-    assert fault == (
-        f"search.space.momentum: must be a number or a domain, got {value!r}; "
-        "available: uniform(0, 1), loguniform(1e-4, 1e-1), randint(1, 9), choice([16, 32])"
-    )
+    assert fault == f"search.space.momentum: must be a number, got {value!r}"
 
 
-def test_settings_faults_text_among_whole_numbers_is_refused_without_domains():
+def test_settings_faults_text_among_whole_numbers_is_refused():
     assert faults({"batch_size": "choice([32, 'x'])"}) == [
         "search.space.batch_size: must be a whole number, got 'x'"
     ]

@@ -46,13 +46,9 @@ def _is_in_working_directory(code: NamedCode, folder: Path) -> bool:
     if code.file is None:
         return False
     file = code.file.resolve()
-    others = [
-        folder,
-        *(Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")),
-    ]
-    return file.is_relative_to(Path.cwd()) and not any(
-        file.is_relative_to(other.resolve()) for other in others
-    )
+    installed = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")]
+    is_foreign = any(file.is_relative_to(other.resolve()) for other in (folder, *installed))
+    return file.is_relative_to(Path.cwd()) and not is_foreign
 
 
 def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = False) -> None:
@@ -61,9 +57,8 @@ def admit_experiment(experiment: Described, *, trust: bool, trains_only: bool = 
     Modules are looked for in the working directory from here on. trains_only: neither its searcher
     nor its scheduler is used.
     """
-    code = _code_of(experiment)
-    if trains_only:
-        code = [each for each in code if each.key not in ("search.strategy", "scheduler.name")]
+    unused = ("search.strategy", "scheduler.name") if trains_only else ()
+    code = [each for each in _code_of(experiment) if each.key not in unused]
     admit(code, experiment.folder, trust=trust)
 
 
@@ -78,25 +73,15 @@ def admit_export(export: Export, *, trust: bool) -> None:
 
     Raises UsageError inside the exported folder, whose own files Python would import.
     """
-    code = _code_of_export(export)
+    config = export.config
+    spec = {"trainable": config.trainable, "training": config.training}
+    code = _code_named({**spec, "search": {"configs": [config.config]}})
     if code and Path.cwd().is_relative_to(export.folder.resolve()):
         raise UsageError(
             f"{code[0].path} is imported from the working directory, and that is the "
             "exported folder: go to your own one, for no code of an export is run"
         )
     admit(code, export.folder, trust=trust)
-
-
-def _code_of_export(export: Export) -> list[NamedCode]:
-    """The code that evaluating an export imports, but for what ships."""
-    config = export.config
-    return _code_named(
-        {
-            "trainable": config.trainable,
-            "training": config.training,
-            "search": {"configs": [config.config]},
-        }
-    )
 
 
 def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
@@ -109,30 +94,26 @@ def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
 
 def _code_of(experiment: Described) -> list[NamedCode]:
     """What the spec of an experiment names, and the configs of its trials."""
-    named = experiment.spec.model_dump(
-        mode="json", include={"trainable", "training", "search", "scheduler", "notify"}
-    )
-    code = _code_named(named)
-    if not experiment.spec.ships:  # in whose configs `model` may mean anything
-        return code
-    tried = _code_named(
-        {"trainable": named["trainable"], "search": {"configs": _models_of(experiment)}}
-    )
-    known = {each.path for each in code}
-    return [*code, *(each for each in tried if each.path not in known)]
+    sections = {"trainable", "training", "search", "scheduler", "notify"}
+    spec = experiment.spec.model_dump(mode="json", include=sections)
+    if experiment.spec.ships:  # else `model` in a config may mean anything
+        configs = [*spec["search"].get("configs", ()), *_models_of(experiment)]
+        spec["search"] = {**spec["search"], "configs": configs}
+    return _code_named(spec)
 
 
 def _models_of(experiment: Described) -> list[dict[str, Any]]:
-    """As configs, each `model` that a trial has, or one of those that confirm it."""
+    """As configs, each `model` that a trial has, or a trial of its confirmation."""
     from tuner.experiment.events import TRIAL_STARTED
     from tuner.experiment.results.confirmation import confirmation_of
     from tuner.experiment.results.results import Results
 
-    confirmation = confirmation_of(experiment) if isinstance(experiment, Results) else None
-    journals = [experiment] if confirmation is None else [experiment, confirmation.results]
+    journals = [experiment.files]
+    if isinstance(experiment, Results) and (confirmation := confirmation_of(experiment)):
+        journals.append(confirmation.results.files)
     models: dict[str, Any] = {}
-    for journal in journals:
-        for event in journal.files.events_naming("model"):
+    for files in journals:
+        for event in files.events_naming("model"):
             config = event.get("config") if event.get("event") == TRIAL_STARTED else None
             if isinstance(config, dict) and "model" in config:
                 models[json.dumps(config["model"])] = config["model"]

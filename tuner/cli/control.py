@@ -28,17 +28,14 @@ _HELP = "\n".join(
 )
 
 
-@click.command(
-    cls=options.Command,
+@options.command(
+    "Search",
+    4,
+    "tuner control digits stop-trial 3",
+    "tuner control digits time-budget 2h",
+    "tuner control digits try --like 3 lr=0.02",
+    "tuner control digits finish",
     help=_HELP,
-    section="Search",
-    order=4,
-    examples=[
-        "tuner control digits stop-trial 3",
-        "tuner control digits time-budget 2h",
-        "tuner control digits try --like 3 lr=0.02",
-        "tuner control digits finish",
-    ],
 )
 @click.argument("name")
 @click.argument("verb", type=click.Choice(list(VERBS)), metavar="VERB")
@@ -62,21 +59,34 @@ def control(
     as_json: bool,
 ) -> int:
     """Request a control, and show the answer."""
+    import socket
+
     from tuner.experiment.control import request
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
+    from tuner.reporting.experiment_text import control_text
 
     files = ExperimentFolder(find_experiment(name, storage))
-    asked = _control(files, verb, values, like)
-    request_id = request(files, asked, by=_who())
+    control = _control(files, verb, values, like)
+    by = f"{this_user() or ''}@{socket.gethostname()}"
+    request_id = request(files, control, by=by)
     answer = _answer(files, request_id, wait)
     if as_json:
-        plain = {"id": request_id, "control": asked.model_dump(mode="json")}
-        click.echo(json_text({**plain, **(answer.as_dict() if answer else {}), **_came(answer)}))
+        plain = {"id": request_id, "control": control.model_dump(mode="json")}
+        status = "none yet" if answer is None else "refused" if answer.refused else "done"
+        click.echo(json_text({**plain, **(answer.as_dict() if answer else {}), "answer": status}))
     else:
-        click.echo(_told(files, asked, answer))
+        click.echo(f"{control_text(control.model_dump(mode='json'))}: {_outcome(files, answer)}")
     is_done_or_will_be = files.is_driven if answer is None else answer.refused is None
     return 0 if is_done_or_will_be else UsageError.exit_code
+
+
+def _outcome(files: ExperimentFolder, answer: Answer | None) -> str:
+    if answer is not None:
+        return f"not done: {answer.refused}" if answer.refused else "done"
+    if files.is_driven:
+        return f"requested; the driver of {files.name} has not answered yet"
+    return f"not done: the driver of {files.name} has gone; a resume will be asked"
 
 
 def _control(
@@ -119,31 +129,9 @@ def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer |
 
     deadline = time.monotonic() + wait_s
     while True:
-        is_driven = files.is_driven  # asked first: a driver that ends has then answered
+        is_driven = files.is_driven  # read first: a driver that ends has then answered
         files.refresh()
-        found = next((one for one in reversed(answers(files)) if one.id == request_id), None)
-        if found or not is_driven or time.monotonic() > deadline:
-            return found
+        ours = [answer for answer in answers(files) if answer.id == request_id]
+        if ours or not is_driven or time.monotonic() > deadline:
+            return ours[-1] if ours else None
         time.sleep(_POLL_S)
-
-
-def _came(answer: Answer | None) -> dict[str, Any]:
-    return {"answer": "none yet" if answer is None else "refused" if answer.refused else "done"}
-
-
-def _told(files: ExperimentFolder, asked: Control, answer: Answer | None) -> str:
-    from tuner.reporting.experiment_text import control_text
-
-    text = control_text(asked.model_dump(mode="json"))
-    if answer is None and not files.is_driven:
-        return f"{text}: not done: the driver of {files.name} has gone; a resume will be asked"
-    if answer is None:
-        return f"{text}: asked; the driver of {files.name} has not answered yet"
-    return f"{text}: not done: {answer.refused}" if answer.refused else f"{text}: done"
-
-
-def _who() -> str:
-    """Who asks, to be shown: USER@HOST, as far as it is known."""
-    import socket
-
-    return f"{this_user() or ''}@{socket.gethostname()}"

@@ -15,15 +15,12 @@ from tuner.errors import UsageError
 _POINTS = 3  # values of each continuous hyperparameter in the grid of `refine`
 
 
-@click.command(
-    cls=options.Command,
-    section="Explain",
-    order=1,
-    examples=[
-        "tuner report digits",
-        "tuner report digits --format json --to digits.json",
-        "tuner report digits --format optuna --to sqlite:///study.db",
-    ],
+@options.command(
+    "Explain",
+    1,
+    "tuner report digits",
+    "tuner report digits --format json --to digits.json",
+    "tuner report digits --format optuna --to sqlite:///study.db",
 )
 @click.argument("name")
 @click.option(
@@ -79,14 +76,11 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Explain",
-    order=2,
-    examples=[
-        "tuner compare first wide",
-        "tuner compare random-0 random-1 bohb-0 bohb-1 --html compared.html",
-    ],
+@options.command(
+    "Explain",
+    2,
+    "tuner compare first wide",
+    "tuner compare random-0 random-1 bohb-0 bohb-1 --html compared.html",
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
 @click.option("--html", metavar="FILE", help="Also write a page with the curves.")
@@ -110,12 +104,7 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Explain",
-    order=3,
-    examples=["tuner confirm digits --top 2 --seeds 3"],
-)
+@options.command("Explain", 3, "tuner confirm digits --top 2 --seeds 3")
 @click.argument("name")
 @options.count("--top", "K", default=3, help="Retrain the K best trials.")
 @options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
@@ -145,7 +134,7 @@ def confirm(
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
 
 
-@click.command(cls=options.Command, section="Explain", order=4)
+@options.command("Explain", 4)
 @click.argument("name")
 @click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
 @options.storage

@@ -13,6 +13,7 @@ import click
 from tuner.cli import options
 from tuner.cli.consent import admit
 from tuner.cli.printing import json_text
+from tuner.cli.validate import named_experiment
 from tuner.errors import UsageError
 from tuner.wording import program
 
@@ -21,15 +22,12 @@ if TYPE_CHECKING:
     from tuner.spec.code import NamedCode
 
 
-@click.command(
-    cls=options.Command,
-    section="Cluster",
-    order=1,
-    examples=[
-        "tuner submit digits --storage /shared/results --address http://HEAD:8265",
-        "tuner submit my_search.yaml --gpus 1 --storage s3://BUCKET/results --no-wait",
-        "tuner submit --resume digits --storage /shared/results",
-    ],
+@options.command(
+    "Cluster",
+    1,
+    "tuner submit digits --storage /shared/results --address http://HEAD:8265",
+    "tuner submit my_search.yaml --gpus 1 --storage s3://BUCKET/results --no-wait",
+    "tuner submit --resume digits --storage /shared/results",
 )
 @options.optional_spec
 @click.option(
@@ -60,27 +58,25 @@ def submit(
     from tuner.cluster.jobs import connected, entry, refuse_relative
     from tuner.places import default_storage, is_url, local
 
-    known_there = [name for name in (like, resume) if name is not None]
-    has_command = flags["command"] is not None
-    is_named = experiment is not None and not ((known_there or has_command) and "=" in experiment)
-    named = 1 if has_command and not known_there else len(known_there) + is_named
-    if named != 1:
+    known = {"like": like, "resume": resume, "command": flags["command"]}
+    experiment, assignments = named_experiment(experiment, assignments, known)
+    if (resume and (like or flags["command"])) or not (experiment or any(known.values())):
         raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
     directory = Path.cwd()
-    changes = [] if experiment is None else [experiment, *assignments]
     storage = flags["storage"] or default_storage()
     storage = storage if is_url(storage) else str(Path(storage).expanduser())
     refuse_relative(storage)
-    if resume is not None:
-        arguments = ["resume", resume, *_set_on_resume(flags), *changes, "--storage", storage]
-    elif like is not None:
-        set_by_flags = _set_by({**flags, "storage": None})
-        arguments = ["run", "--like", like, *set_by_flags, *changes, "--storage", storage]
+    if resume:
+        arguments = ["resume", resume]
+    elif like:
+        arguments = ["run", "--like", like]
     else:
-        entries = [entry(changes.pop(0), directory)] if is_named else []
-        trust |= _check(experiment if is_named else None, changes, flags, trust=trust)
-        set_by_flags = _set_by({**flags, "storage": storage})
-        arguments = ["run", *entries, *set_by_flags, *changes]
+        trust |= _check(experiment, assignments, flags, trust=trust)
+        arguments = ["run", *([entry(experiment, directory)] if experiment else ())]
+    arguments += [f"--command={flags['command']}"] if flags["command"] else []
+    arguments += options.assignments_of({**flags, "storage": None, "notify": None})
+    arguments += [*assignments, f"--storage={storage}"]
+    arguments += [f"--notify={target}" for target in flags["notify"]]
     if trust:
         arguments.append("--trust")
     if wait_for_resources is not None:
@@ -91,26 +87,8 @@ def submit(
         return 0 if no_wait else follow_job(cluster, job_id, address)
 
 
-def _set_by(flags: dict[str, Any]) -> list[str]:
-    """What has `tuner run` do there what the flags ask for."""
-    named = {"--search": flags["strategy"], "--scheduler": flags["scheduler"]}
-    named["--command"] = flags["command"]
-    chosen = [f"{option}={name}" for option, name in named.items() if name]
-    return [*chosen, *options.assignments_of(flags)]
-
-
-def _set_on_resume(flags: dict[str, Any]) -> list[str]:
-    """The same for `tuner resume`, which says of each setting that it cannot change why."""
-    named = {"search.strategy": flags["strategy"], "scheduler.name": flags["scheduler"]}
-    named["trainable.command"] = flags["command"]
-    chosen = [f"{path}={name}" for path, name in named.items() if name]
-    notified = [f"--notify={target}" for target in flags["notify"]]
-    others = options.assignments_of({**flags, "storage": None, "notify": None})
-    return [*others, *chosen, *notified]
-
-
 def _check(
-    experiment: str | None, assignments: list[str], flags: dict[str, Any], *, trust: bool
+    experiment: str | None, assignments: Sequence[str], flags: dict[str, Any], *, trust: bool
 ) -> bool:
     """Whether a recorded experiment names code, which has been admitted.
 
@@ -118,25 +96,18 @@ def _check(
     """
     from tuner.experiment.resolve import resolve
 
-    changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
     named: list[NamedCode] = []
 
     def admit_here(code: Sequence[NamedCode], folder: Path) -> None:
         admit(code, folder, trust=trust)
         named.extend(code)
 
-    resolve(
-        experiment,
-        changes,
-        command=flags["command"],
-        strategy=flags["strategy"],
-        scheduler=flags["scheduler"],
-        admit=admit_here,
-    )
+    changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
+    resolve(experiment, changes, command=flags["command"], admit=admit_here)
     return bool(named)
 
 
-@click.command(cls=options.Command, section="Cluster", order=2)
+@options.command("Cluster", 2)
 @options.dashboard
 @options.as_json
 def jobs(address: str, as_json: bool) -> int:
@@ -151,7 +122,7 @@ def jobs(address: str, as_json: bool) -> int:
     return 0
 
 
-@click.command(cls=options.Command, section="Cluster", order=3)
+@options.command("Cluster", 3)
 @options.job
 @click.option(
     "--follow", is_flag=True, help="Keep showing it until the job ends; exit with its code."
@@ -188,7 +159,7 @@ def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
     return job.exit_code
 
 
-@click.command(cls=options.Command, section="Cluster", order=4)
+@options.command("Cluster", 4)
 @options.job
 @options.dashboard
 def stop(job_id: str, address: str) -> int:

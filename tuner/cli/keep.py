@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from tuner.experiment.results.described import Described
 
 
-@click.command(
-    cls=options.Command,
-    section="Keep",
-    order=1,
-    examples=["tuner tag digits baseline cnn", "tuner tag digits cnn --remove", "tuner tag digits"],
+@options.command(
+    "Keep", 1, "tuner tag digits baseline cnn", "tuner tag digits cnn --remove", "tuner tag digits"
 )
 @click.argument("name")
 @click.argument("tags", nargs=-1, metavar="[TAG ...]")
@@ -42,11 +39,8 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Keep",
-    order=2,
-    examples=['tuner note digits "before the images were cleaned"', "tuner note digits"],
+@options.command(
+    "Keep", 2, 'tuner note digits "before the images were cleaned"', "tuner note digits"
 )
 @click.argument("name")
 @click.argument("text", required=False)
@@ -66,7 +60,7 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int
     return 0
 
 
-@click.command(cls=options.Command, section="Keep", order=3)
+@options.command("Keep", 3)
 @click.argument("name")
 @click.argument("new", metavar="NEW_NAME")
 @options.storage
@@ -81,11 +75,8 @@ def rename(name: str, new: str, storage: str | None) -> int:
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Keep",
-    order=4,
-    examples=["tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"],
+@options.command(
+    "Keep", 4, "tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"
 )
 @click.argument("name")
 @options.count("--keep", "K", default=5, help="Keep the checkpoints of the K best trials.")
@@ -137,7 +128,7 @@ def _warn(text: str) -> None:
     click.echo(text, err=True)
 
 
-@click.command(cls=options.Command, section="Keep", order=5)
+@options.command("Keep", 5)
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
 @click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.storage

@@ -11,15 +11,12 @@ from tuner.cli import options
 from tuner.cli.printing import json_text
 
 
-@click.command(
-    cls=options.Command,
-    section="Look",
-    order=1,
-    examples=[
-        "tuner ls --tag baseline",
-        "tuner ls --where 'val_loss < 0.2 and strategy == \"random\"' --sort best",
-        "tuner ls --columns name,best,time,note",
-    ],
+@options.command(
+    "Look",
+    1,
+    "tuner ls --tag baseline",
+    "tuner ls --where 'val_loss < 0.2 and strategy == \"random\"' --sort best",
+    "tuner ls --columns name,best,time,note",
 )
 @options.where("'val_loss < 0.2', 'started > \"2026-11\"'")
 @click.option("--tag", metavar="TAG", help="Show only those with this tag.")
@@ -56,7 +53,7 @@ def ls(
     return 0
 
 
-@click.command(cls=options.Command, section="Look", order=2)
+@options.command("Look", 2)
 @click.argument("name")
 @click.option("--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C.")
 @options.storage
@@ -84,15 +81,12 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Look",
-    order=3,
-    examples=[
-        "tuner best digits",
-        "tuner best digits --top 3 --json",
-        "tuner best digits --metric val_accuracy --mode max",
-    ],
+@options.command(
+    "Look",
+    3,
+    "tuner best digits",
+    "tuner best digits --top 3 --json",
+    "tuner best digits --metric val_accuracy --mode max",
 )
 @click.argument("name")
 @click.option(
@@ -133,15 +127,12 @@ def best(
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Look",
-    order=4,
-    examples=[
-        "tuner trials digits --sort val_loss",
-        "tuner trials digits --where 'status == \"failed\"'",
-        "tuner trials digits --trial 3",
-    ],
+@options.command(
+    "Look",
+    4,
+    "tuner trials digits --sort val_loss",
+    "tuner trials digits --where 'status == \"failed\"'",
+    "tuner trials digits --trial 3",
 )
 @click.argument("name")
 @click.option("--trial", "trial_id", metavar="ID", help="Show this trial with its curve.")

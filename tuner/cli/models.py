@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,21 +11,18 @@ from tuner.cli import options
 from tuner.cli.consent import admit_experiment, admit_export, admit_network
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
-from tuner.wording import printable, program
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.vision.export.read import Export
 
 
-@click.command(
-    cls=options.Command,
-    section="Hand over",
-    order=1,
-    examples=[
-        "tuner export digits --to best_model",
-        "tuner export digits --to best_model --format onnx",
-        "tuner export digits --trials trials.csv",
-    ],
+@options.command(
+    "Hand over",
+    1,
+    "tuner export digits --to best_model",
+    "tuner export digits --to best_model --format onnx",
+    "tuner export digits --trials trials.csv",
 )
 @click.argument("name")
 @click.option("--to", metavar="DIR", help="Write the model into this folder, new or empty.")
@@ -76,12 +72,7 @@ def export(
     return 0
 
 
-@click.command(
-    cls=options.Command,
-    section="Hand over",
-    order=2,
-    examples=["tuner evaluate digits", "tuner evaluate best_model --data photos"],
-)
+@options.command("Hand over", 2, "tuner evaluate digits", "tuner evaluate best_model --data photos")
 @click.argument("name", metavar="NAME|DIR")
 @click.option(
     "--data",
@@ -153,18 +144,11 @@ def _exported(name: str, storage: str | None) -> Export | None:
 def _evaluate_best(
     name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
 ) -> dict[str, Any]:
-    from tuner.experiment.results.best import best_model, known_test
+    from tuner.experiment.results.best import best_model
     from tuner.vision.export import evaluate as evaluation
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
     admit_experiment(pick.results, trust=trust, trains_only=True)
-    if data_dir is not None and known_test(pick.results, pick.trial_id):
-        click.echo(
-            "it was measured before, and that result is shown: --data is not used; to measure the "
-            f"model on other data, {program()} export {shlex.quote(name)} --to DIR and "
-            f"{program()} evaluate DIR --data DATA",
-            err=True,
-        )
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 

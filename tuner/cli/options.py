@@ -17,7 +17,7 @@ Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  
 
 
 class Command(click.Command):
-    """A command: @click.command(cls=Command, section=..., order=...).
+    """A command that has a place in the help.
 
     section: of `tuner --help`; order: among the commands of that section, the lowest first;
     examples: whole command lines, which its own help ends with.
@@ -46,6 +46,18 @@ class Group(Command, click.Group):
     """A command that has commands of its own, in one module: `tuner queue add`."""
 
     command_class = click.Command
+
+
+def command(
+    section: Section, order: int, *examples: str, help: str | None = None
+) -> Callable[[Callable[..., Any]], Command]:
+    """The decorator of a function that is a command; see `Command`."""
+    return click.command(cls=Command, section=section, order=order, examples=examples, help=help)
+
+
+def group(section: Section, order: int, *examples: str) -> Callable[[Callable[..., Any]], Group]:
+    """The decorator of a function that is a command with commands of its own."""
+    return click.group(cls=Group, section=section, order=order, examples=examples)
 
 
 class Duration(click.ParamType[float]):
@@ -96,14 +108,26 @@ def _searchers() -> str:
 
 # Parameter: the field of the spec that it sets, its type, metavar and help
 _SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
-    "num_samples": ("num_samples", int, "N", "Run N trials."),
-    "max_concurrent": (
+    "search": (
+        "search.strategy",
+        str,
+        "NAME",
+        f"The search strategy: {_searchers()}, or a module of your own.",
+    ),
+    "scheduler": (
+        "scheduler.name",
+        str,
+        "NAME",
+        "What stops poor trials early: asha, forecast, none, or a module of your own.",
+    ),
+    "num-samples": ("num_samples", int, "N", "Run N trials."),
+    "max-concurrent": (
         "max_concurrent",
         int,
         "N",
         "Run at most N trials at a time.  [default: as many as fit]",
     ),
-    "time_budget": (
+    "time-budget": (
         "time_budget_s",
         Duration(),
         None,
@@ -129,7 +153,7 @@ _SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
         "NAME",
         "What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
     ),
-    "warm_start": (
+    "from": (
         "warm_start",
         str,
         "NAME",
@@ -150,7 +174,7 @@ _SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
         "Send a message at the end, at the first failure and at a new best: to a URL, or to a "
         "shell command as exec:COMMAND. May be given several times.",
     ),
-    "data_dir": (
+    "data-dir": (
         "training.data_dir",
         str,
         "DIR",
@@ -159,16 +183,24 @@ _SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
 }
 
 
-def _setting(name: str) -> Callable[[Any], Any]:
-    _, kind, metavar, help = _SETTINGS[name]
-    flag = "--from" if name == "warm_start" else f"--{name.replace('_', '-')}"
+def _parameter(flag: str) -> str:
+    return flag.replace("-", "_")
+
+
+def _setting(flag: str) -> Callable[[Any], Any]:
+    _, kind, metavar, help = _SETTINGS[flag]
     multiple = kind is list
     return click.option(
-        flag, name, type=str if multiple else kind, multiple=multiple, metavar=metavar, help=help
+        f"--{flag}",
+        _parameter(flag),
+        type=str if multiple else kind,
+        multiple=multiple,
+        metavar=metavar,
+        help=help,
     )
 
 
-storage, max_concurrent, notify = map(_setting, ("storage", "max_concurrent", "notify"))
+storage, max_concurrent, notify = map(_setting, ("storage", "max-concurrent", "notify"))
 address = click.option(
     "--address",
     default=LOCAL,
@@ -195,17 +227,6 @@ _search = _all_of(
         help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
         "'python train.py --lr {lr}'.",
     ),
-    click.option(
-        "--search",
-        "strategy",
-        metavar="NAME",
-        help=f"The search strategy: {_searchers()}, or a module of your own.",
-    ),
-    click.option(
-        "--scheduler",
-        metavar="NAME",
-        help="What stops poor trials early: asha, forecast, none, or a module of your own.",
-    ),
     *map(_setting, _SETTINGS),
 )
 optional_spec = _all_of(
@@ -228,7 +249,7 @@ trust = click.option(
     "--yes",
     "trust",
     is_flag=True,
-    help="Run the code that a folder names, and a large grid, without asking.",
+    help="Run the code that a folder names without asking.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 trial = click.option(
@@ -246,8 +267,5 @@ dashboard = click.option(
 
 def assignments_of(flags: Mapping[str, Any]) -> list[str]:
     """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
-    return [
-        f"{path}={json.dumps(flags[flag])}"
-        for flag, (path, *_) in _SETTINGS.items()
-        if flags[flag] not in (None, ())
-    ]
+    values = {path: flags.get(_parameter(flag)) for flag, (path, *_) in _SETTINGS.items()}
+    return [f"{path}={json.dumps(v)}" for path, v in values.items() if v not in (None, ())]

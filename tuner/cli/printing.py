@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.errors import NoUsableTrialError
-from tuner.experiment.owner import this_user
 
 if TYPE_CHECKING:
     from tuner.experiment.results.confirmation import Confirmation
@@ -24,20 +22,6 @@ def json_text(document: object, *, indent: int | None = 2) -> str:
     return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
 
 
-def print_tunnel(port: int, *, host: str = "127.0.0.1") -> None:
-    """Print how the browser of another machine reaches what listens here on `port`, on stderr."""
-    import socket
-
-    if host not in ("127.0.0.1", "localhost"):
-        return
-    user, machine = this_user(), socket.gethostname()
-    at = shlex.quote(f"{user}@{machine}" if user else machine)
-    click.echo(
-        f"from another machine: ssh -L {port}:127.0.0.1:{port} {at}, then open the same address",
-        err=True,
-    )
-
-
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print what came of a search; its exit code."""
     from tuner.experiment.results.baseline import with_interval
@@ -48,7 +32,7 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
         test = _test_metrics(results, results.get_best_trial().trial_id, evaluate=evaluate)
-        code = _exit_code(results)
+        code = exit_code(results)
     except NoUsableTrialError as error:
         shown = "" if as_json else results.why_failed  # by the summary
         click.echo(f"error: {str(error).removesuffix(shown)}", err=True)
@@ -71,7 +55,7 @@ def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: b
         click.echo(json_text({**confirmation.as_dict(), "test": with_interval(test)}))
     else:
         click.echo(confirmation_text(confirmation, test))
-    return _exit_code(results)
+    return exit_code(results)
 
 
 def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
@@ -84,9 +68,7 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
 
 
 def exit_code(results: Results) -> int:
-    """What a command ends with that has nothing to do for this search, which is over."""
-    return _exit_code(results) if results.ranked else NoUsableTrialError.exit_code
-
-
-def _exit_code(results: Results) -> int:
+    """The exit code of a search that is over."""
+    if not results.ranked:
+        return NoUsableTrialError.exit_code
     return SOME_FAILED if results.counts["failed"] else 0

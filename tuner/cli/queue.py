@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,17 +16,17 @@ from tuner.experiment.owner import this_user
 from tuner.places import LOCAL
 from tuner.wording import aligned, moment, printable
 
+if TYPE_CHECKING:
+    from tuner.service.queue.entries import Queue
 
-@click.group(
-    cls=options.Group,
-    section="Search",
-    order=4,
-    examples=[
-        "tuner queue add digits --num-samples 50",
-        "tuner queue add my_search.yaml --user bob",
-        "tuner queue run --at-once 2 --share bob=2",
-        "tuner queue ls",
-    ],
+
+@options.group(
+    "Search",
+    4,
+    "tuner queue add digits --num-samples 50",
+    "tuner queue add my_search.yaml --user bob",
+    "tuner queue run --at-once 2 --share bob=2",
+    "tuner queue ls",
 )
 def queue() -> None:
     """Keep searches waiting, and run several at once.
@@ -55,10 +55,9 @@ def add(
     directory. With an --address other than local, nothing is checked against this machine.
     """
     from tuner.cli.validate import resolve
-    from tuner.places import default_storage
-    from tuner.service.queue.entries import Queue, entry_of
+    from tuner.service.queue.entries import entry_of
 
-    waiting = Queue(flags["storage"] or default_storage())
+    waiting = _queue(flags["storage"])
     paths = list(sys.path)
     spec, _ = resolve(experiment, assignments, address, flags, trust=trust)
     is_named = flags["name"] or any(each.startswith("name=") for each in assignments)
@@ -68,8 +67,7 @@ def add(
         directory=os.getcwd(),
         paths=[path for path in sys.path if path not in (*paths, os.getcwd())],
     )
-    name = waiting.add(entry, is_named=bool(is_named))
-    click.echo(name)
+    click.echo(waiting.add(entry, is_named=bool(is_named)))
     return 0
 
 
@@ -78,20 +76,16 @@ def add(
 @options.as_json
 def ls(storage: str | None, as_json: bool) -> int:
     """List the searches in the queue, the oldest first."""
-    from tuner.places import default_storage
-    from tuner.service.queue.entries import Queue
-
-    standings = Queue(storage or default_storage()).standings()
+    standings = _queue(storage).standings()
     if as_json:
-        click.echo(json_text([one.as_dict() for one in standings]))
+        click.echo(json_text([standing.as_dict() for standing in standings]))
         return 0
-    rows = [("NAME", "USER", "STATUS", "ADDED", "")]
-    for one in standings:
-        added = moment(one.entry.added)
-        reason = one.ended.reason if one.ended else ""
-        rows.append((one.entry.name, one.entry.user, one.status, added, reason))
-    cells = [[printable(cell) for cell in row] for row in rows]
-    click.echo("\n".join(aligned(cells)) if standings else "the queue is empty")
+    rows = [["NAME", "USER", "STATUS", "ADDED", ""]]
+    for standing in standings:
+        entry, reason = standing.entry, standing.ended.reason if standing.ended else ""
+        cells = (entry.name, entry.user, standing.status, moment(entry.added), reason)
+        rows.append([*map(printable, cells)])
+    click.echo("\n".join(aligned(rows)) if standings else "the queue is empty")
     return 0
 
 
@@ -103,10 +97,7 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
 
     A search that is running is refused.
     """
-    from tuner.places import default_storage
-    from tuner.service.queue.entries import Queue
-
-    waiting = Queue(storage or default_storage())
+    waiting = _queue(storage)
     for name in names:
         waiting.remove(name, warn=_warn)
         click.echo(f"removed {printable(name)} from the queue")
@@ -138,19 +129,23 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
     next `tuner queue run` goes on with them.
     """
     from tuner.cluster import connect as cluster
-    from tuner.places import default_storage
-    from tuner.service.queue.entries import Queue
     from tuner.service.queue.runner import Runner, Terms
     from tuner.service.queue.shares import capacity_of
 
     terms = Terms(at_once, dict(map(_weight, share)), address)
-    waiting = Queue(storage or default_storage())
     runner = Runner(
-        waiting, terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), tell=_warn
+        _queue(storage), terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), tell=_warn
     )
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
     return SOME_FAILED if runner.failed else 0
+
+
+def _queue(storage: str | None) -> Queue:
+    from tuner.places import default_storage
+    from tuner.service.queue.entries import Queue
+
+    return Queue(storage or default_storage())
 
 
 def _warn(text: str) -> None:

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import tuner
 from tuner.cli import options
-from tuner.cli.consent import admit_experiment, ask
+from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import exit_code, print_outcome
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError
 from tuner.places import LOCAL
 from tuner.wording import printable
 
-if TYPE_CHECKING:
-    from tuner.spec.experiment import ExperimentSpec
 
-
-_LARGE_GRID = 10_000  # cells
-
-
-@click.command(
-    cls=options.Command,
-    section="Search",
-    order=1,
-    examples=[
-        "tuner run digits",
-        "tuner run folder:photos --num-samples 8 --time-budget 2h",
-        "tuner run my_search.yaml --search bayesopt --gpus 0.5 --max-concurrent 4",
-        "tuner run --command 'python train.py --lr {lr}' search.space.lr='loguniform(1e-4, 1e-1)' "
-        "--num-samples 20",
-        "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
-        "tuner run --like wide --search bohb",
-    ],
+@options.command(
+    "Search",
+    1,
+    "tuner run digits",
+    "tuner run folder:photos --num-samples 8 --time-budget 2h",
+    "tuner run my_search.yaml --search bayesopt --gpus 0.5 --max-concurrent 4",
+    "tuner run --command 'python train.py --lr {lr}' search.space.lr='loguniform(1e-4, 1e-1)' "
+    "--num-samples 20",
+    "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
+    "tuner run --like wide --search bohb",
 )
 @options.spec
 @click.option("--dry-run", is_flag=True, help="Only check, as `tuner validate` does.")
@@ -81,7 +72,6 @@ def run(
     _warn(warnings_of(spec, here=address == LOCAL))
     for hint in spec.declaration.hints(spec):
         click.echo(printable(f"hint: {hint}"), err=True)
-    _confirm_large_grid(spec, confirmed=trust)
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
     from tuner.cluster import connect as cluster
 
@@ -101,31 +91,13 @@ def _warn(warnings: Iterable[str]) -> None:
         click.echo(printable(f"warning: {warning}"), err=True)
 
 
-def _confirm_large_grid(spec: ExperimentSpec, *, confirmed: bool) -> None:
-    """Say how many trials a grid has; a very large one is asked about, since cells multiply."""
-    trials = spec.trials
-    if spec.search.strategy != "grid" or trials is None:
-        return
-    click.echo(f"grid: {trials:,} trials", err=True)
-    if trials > _LARGE_GRID:
-        ask(
-            f"run all {trials:,} trials?",
-            yes=confirmed,
-            unattended=f"a grid of {trials:,} trials asks for confirmation, and there is no "
-            "terminal: give --yes, --num-samples, fewer search.points, or --search random",
-        )
-
-
-@click.command(
-    cls=options.Command,
-    section="Search",
-    order=3,
-    examples=[
-        "tuner resume digits",
-        "tuner resume digits --retry-failed --time-budget 1h",
-        "tuner resume digits --add-samples 20",
-        "tuner resume digits scheduler.max_t=20",
-    ],
+@options.command(
+    "Search",
+    3,
+    "tuner resume digits",
+    "tuner resume digits --retry-failed --time-budget 1h",
+    "tuner resume digits --add-samples 20",
+    "tuner resume digits scheduler.max_t=20",
 )
 @click.argument("name")
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE ...]")

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import print_tunnel
 from tuner.errors import UsageError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(
-    cls=options.Command,
-    section="Look",
-    order=6,
-    examples=[
-        "tuner serve",
-        "tuner serve --storage s3://BUCKET/results --port 0",
-        "tuner serve --host 0.0.0.0 --cert server.pem --key server.key",
-    ],
+@options.command(
+    "Look",
+    6,
+    "tuner serve",
+    "tuner serve --storage s3://BUCKET/results --port 0",
+    "tuner serve --host 0.0.0.0 --cert server.pem --key server.key",
 )
 @click.option(
     "--host",
@@ -40,46 +37,31 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--cert", type=_FILE, metavar="FILE", help="The certificate for TLS.")
 @click.option("--key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
-@click.option("--insecure", is_flag=True, help="Allow a --host that others can reach without TLS.")
+@click.option(
+    "--insecure",
+    "is_insecure",
+    is_flag=True,
+    help="Allow a --host that others can reach without TLS.",
+)
 @options.storage
 @click.option(
     "--keep-token",
+    "is_token_kept",
     is_flag=True,
     help="Use the same token at each start.  [or set $TUNER_SERVE_TOKEN]",
 )
-def serve(
-    host: str,
-    port: int,
-    cert: Path | None,
-    key: Path | None,
-    insecure: bool,
-    storage: str | None,
-    keep_token: bool,
-) -> int:
+def serve(storage: str | None, **settings: Any) -> int:
     """Show the experiments in a browser, and steer those that run.
 
     Open the address that it prints. The token in it is the key: nothing is shown without it.
     """
     from tuner.service.server import serve as run
 
-    def tell(url: str, port: int) -> None:
-        click.echo(url)
-        print_tunnel(port, host=host)
-
-    run(
-        storage,
-        host=host,
-        port=port,
-        cert=cert,
-        key=key,
-        is_insecure=insecure,
-        is_token_kept=keep_token,
-        tell=tell,
-    )
+    run(storage, tell=lambda url, port: click.echo(url), **settings)
     return 0
 
 
-@click.command(cls=options.Command, section="Look", order=5)
+@options.command("Look", 5)
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
 @click.option(
     "--port",
@@ -107,5 +89,4 @@ def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
     found = [Described(find_experiment(name, storage)).files for name in names] or find()
     if not found:
         raise UsageError(f"no experiments in {shown(storage_folder(storage))} yet")
-    print_tunnel(port)
     return serve(found, port=port, find=None if names else find)

@@ -1,9 +1,8 @@
-"""tuner validate and tuner spec, and how a command line becomes a spec."""
+"""The commands validate, spec and doctor, and how a command line becomes a spec."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,12 @@ if TYPE_CHECKING:
     from tuner.spec.validation import ValidatedSpec
 
 
-@click.command(
-    cls=options.Command,
-    section="Search",
-    order=2,
-    examples=[
-        "tuner validate folder:photos",
-        "tuner validate my_search.yaml --search grid search.points=5",
-        "tuner validate digits --summary training.model=resnet20",
-    ],
+@options.command(
+    "Search",
+    2,
+    "tuner validate folder:photos",
+    "tuner validate my_search.yaml --search grid search.points=5",
+    "tuner validate digits --summary training.model=resnet20",
 )
 @options.spec
 @click.option(
@@ -73,16 +69,17 @@ def resolve(
     from tuner.experiment.resolve import resolve as resolve_spec
     from tuner.spec.validation import Machine
 
-    source, implied, assignments = _source(experiment, assignments, flags)
-    changes = [*implied, *options.assignments_of(flags), *assignments]
-    machine = Machine.here() if address == LOCAL else None
+    experiment, assignments = named_experiment(experiment, assignments, flags)
+    if like := flags["like"]:
+        experiment = _recorded(like, flags["storage"])
+        flags = {**flags, "from": flags["from"] or like}
+    if experiment is None and flags["command"] is None:
+        raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
     spec, source = resolve_spec(
-        source,
-        changes,
+        experiment,
+        [*options.assignments_of(flags), *assignments],
         command=flags["command"],
-        strategy=flags["strategy"],
-        scheduler=flags["scheduler"],
-        machine=machine,
+        machine=Machine.here() if address == LOCAL else None,
         admit=partial(admit, trust=trust),
     )
     if spec.warm_start:
@@ -95,48 +92,32 @@ def resolve(
     return spec, source
 
 
-def _source(
+def named_experiment(
     experiment: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
-) -> tuple[str | None, list[str], tuple[str, ...]]:
-    """The experiment to read, what --like implies, and the KEY=VALUEs, which may begin earlier.
+) -> tuple[str | None, tuple[str, ...]]:
+    """EXPERIMENT or None, and all KEY=VALUEs: the first argument may be one beside other sources.
 
-    None: there is a command in place of an experiment.
+    Raises UsageError for an EXPERIMENT beside --like or --resume.
     """
-    like = flags.get("like")
-    if like is None:
-        has_command = flags["command"] is not None
-        if experiment is None and not has_command:
-            raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
-        if has_command and experiment is not None and "=" in experiment:
-            return None, [], (experiment, *assignments)
-        return experiment, [], assignments
-    given = () if experiment is None else (experiment,)
-    if experiment is not None and "=" not in experiment:
-        raise UsageError(
-            f"give EXPERIMENT or --like NAME, not both, got {experiment!r} and {like!r}"
-        )
+    earlier = flags.get("like") or flags.get("resume")
+    if experiment is None or not (earlier or flags["command"]):
+        return experiment, assignments
+    if "=" in experiment:
+        return None, (experiment, *assignments)
+    if earlier:
+        raise UsageError(f"give EXPERIMENT or an earlier NAME, got {experiment!r} and {earlier!r}")
+    return experiment, assignments
+
+
+def _recorded(name: str, storage: str | None) -> str:
+    """The file with the spec of an earlier experiment."""
     from tuner.experiment.files import EXPERIMENT
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
 
-    folder = find_experiment(like, flags["storage"])
-    files = ExperimentFolder(folder)
-    files.refresh()
-    given = (*given, *assignments)
-    implied = [f"warm_start={json.dumps(like)}", *_without_target(files.document()["spec"], given)]
-    return str(folder / EXPERIMENT), implied, given
-
-
-def _without_target(spec: Mapping[str, Any], assignments: tuple[str, ...]) -> list[str]:
-    """What unsets the target of an earlier search where the objective becomes another one."""
-    from tuner.experiment.results.rows import value_at
-
-    target = value_at(spec, "stop.target")
-    changed = {text.partition("=")[0].partition(".")[0] for text in assignments}
-    if target is None or "objective" not in changed or "stop" in changed:
-        return []
-    click.echo(f"stop.target={target} was for the earlier objective and is left out", err=True)
-    return ["stop.target=null"]
+    folder = find_experiment(name, storage)
+    ExperimentFolder(folder).refresh()
+    return str(folder / EXPERIMENT)
 
 
 def print_plan(
@@ -164,32 +145,42 @@ def print_plan(
     click.echo(json_text(shown) if as_json else plan_text(spec, plan, source))
 
 
-@click.command(
-    cls=options.Command,
-    section="Search",
-    order=6,
-    examples=[
-        "tuner spec search.space",
-        "tuner spec max_t",
-        "tuner spec --json > spec.schema.json",
-    ],
-)
+@options.command("Search", 6, "tuner spec search.space", "tuner spec max_t")
 @click.argument("key", required=False)
-@options.as_json
-def spec(key: str | None, as_json: bool) -> int:
-    """Explain every key that a spec may have.
+def spec(key: str | None) -> int:
+    """Explain every key that a spec may have, in Markdown.
 
-    KEY is a section, such as search.space, or a single key, such as scheduler.max_t. The text is
-    Markdown; --json prints a JSON schema instead, with which editors check and complete YAML.
+    KEY is a section, such as search.space, or a single key, such as scheduler.max_t.
     """
-    if as_json and key is not None:
-        raise UsageError("--json prints the schema as a whole: leave KEY out")
-    if as_json:
-        from tuner.spec.schema import spec_schema
-
-        click.echo(json_text(spec_schema()))
-        return 0
     from tuner.reporting.reference import part, reference
 
     click.echo(reference() if key is None else part(key))
     return 0
+
+
+@options.command(
+    "Search", 5, "tuner doctor", "tuner doctor --address HEAD:6379 --storage /shared/results"
+)
+@options.storage
+@click.option(
+    "--address", metavar="auto|HOST:PORT", help="Also check each node of this Ray cluster."
+)
+@options.as_json
+def doctor(storage: str | None, address: str | None, as_json: bool) -> int:
+    """Check this machine for what would break a search.
+
+    It looks at versions, memory, disk, GPUs and the storage. Exit code 1 says that something has to
+    be mended.
+    """
+    from tuner.reporting.doctor import examine
+
+    findings = examine(storage, address)
+    broken = any(finding.level == "broken" for finding in findings)
+    if as_json:
+        plain = [asdict(finding) for finding in findings]
+        click.echo(json_text({"ok": not broken, "findings": plain}))
+    else:
+        from tuner.reporting.tables import findings_text
+
+        click.echo(findings_text(findings))
+    return int(broken)

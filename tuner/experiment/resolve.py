@@ -35,7 +35,7 @@ from tuner.spec.code import NamedCode, code_named, file_of
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.misplaced import placed
+from tuner.spec.schema import with_hints
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
 from tuner.wording import program
@@ -49,16 +49,14 @@ def resolve(
     assignments: Sequence[str] = (),
     *,
     command: str | None = None,
-    strategy: str | None = None,
-    scheduler: str | None = None,
     machine: Machine | None = None,
     admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and where it comes from.
 
-    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments,
-    strategy and scheduler: as for `override`. machine: as for `validate`. admit: called with the
-    code that a recorded experiment names, and its folder, before any is imported; it may raise.
+    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments: as
+    for `override`. machine: as for `validate`. admit: called with the code that a recorded
+    experiment names, and its folder, before any is imported; it may raise.
     Without an assigned name the spec has the experiment's, or the next free one. Raises as
     `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
     assigned name exists.
@@ -70,7 +68,7 @@ def resolve(
     raw = {"name": loaded.name, **loaded.raw}
     if command:
         raw["trainable"] = {"command": command}
-    raw = override(raw, assignments, strategy=strategy, scheduler=scheduler)
+    raw = override(raw, assignments)
     name, storage = raw["name"], raw.get("storage")
     named = any(assignment.startswith("name=") for assignment in assignments)
     if not named and isinstance(name, str) and isinstance(storage, str | None):
@@ -78,7 +76,6 @@ def resolve(
     if code := [each for each in loaded.code if each in code_named(raw)]:
         admit(code, Path(loaded.source).parent)
     paths = [path for path, _ in assigned(assignments)]
-    paths += ["search.strategy"] * bool(strategy) + ["scheduler"] * bool(scheduler)
     try:
         spec = validate(raw, source=loaded.source, machine=machine)
     except SpecError as error:
@@ -212,7 +209,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(placed(faults_of(error, ExperimentSpec), {}), source) from error
+        raise SpecError(with_hints(faults_of(error, ExperimentSpec)), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:

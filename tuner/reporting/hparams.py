@@ -188,7 +188,7 @@ def _listed(domain: Any) -> tuple[Any, ...] | None:
     if isinstance(domain, Choice):
         return domain.values
     short = domain.size is not None and domain.size <= _MOST_CHECKBOXES
-    return grid_values(domain, _MOST_CHECKBOXES) if short else None
+    return tuple(grid_values(domain, _MOST_CHECKBOXES)) if short else None
 
 
 def _bounds(numbers: list[float], ranges: list[Domain]) -> tuple[float, float] | None:

@@ -8,9 +8,8 @@ HEAD = """
 This page is the output of `tuner spec`, and `make reference` writes it anew.
 
 ```console
-$ tuner spec search.space                # one section
-$ tuner spec max_t                       # one key
-$ tuner spec --json > spec.schema.json   # the JSON schema, for an editor that checks your YAML
+$ tuner spec search.space   # one section
+$ tuner spec max_t          # one key
 ```
 
 A spec has the same keys in Python, in YAML and on the command line:

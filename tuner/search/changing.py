@@ -20,7 +20,7 @@ from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import TrialRecord
 from tuner.settings import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.misplaced import placed
+from tuner.spec.schema import with_hints
 from tuner.spec.text import with_values
 from tuner.wording import program
 
@@ -96,7 +96,7 @@ def changed(
         path: value for path, value in changes.items() if value_at(document["spec"], path) != value
     }
     strangers = [fault for fault in parse(ExperimentSpec, after)[1] if fault.stranger]
-    faults = placed(strangers, after) or [
+    faults = with_hints(strangers) or [
         fault for path, value in new.items() for fault in _faults(before, path, value, name)
     ]
     longest = {path: value for path, value in new.items() if path in _LONGER}

@@ -19,7 +19,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuner.errors import UsageError
 from tuner.places import state_folder
@@ -41,10 +41,15 @@ NOT_STANDARD = "must not be of Python's standard library"
 
 @dataclass(frozen=True, slots=True)
 class NamedCode:
-    """What a spec names at `key`: a module, or module:name."""
+    """Code that a spec names at `key`.
+
+    path: of a module or module:name; the text of a command that trains; or a target of `notify`
+    that runs a command or sends what the environment holds.
+    """
 
     key: str
     path: str
+    kind: Literal["module", "command", "notify"] = "module"
 
     @property
     def module(self) -> str:
@@ -53,18 +58,22 @@ class NamedCode:
 
     @property
     def file(self) -> Path | None:
-        """The file of that module; None where there is none."""
-        return file_of(self.module)
+        """The file of its module, or None."""
+        return file_of(self.module) if self.kind == "module" else None
 
     @property
     def description(self) -> str:
         """The code and its file, for a question to the user."""
-        return f"{self.path} ({self.file or 'not found'})"
+        if self.kind == "module":
+            return f"{self.path} ({self.file or 'not found'})"
+        return f"{self.kind} {self.path}"
 
     @property
     def identity(self) -> str:
-        """What a user who has run this code has run."""
-        return f"{self.path} in {self.file and self.file.resolve()}"
+        """What a user who has run this code has run; a command depends on its directory."""
+        if self.kind == "module":
+            return f"{self.path} in {self.file and self.file.resolve()}"
+        return f"{self.description} in {Path.cwd()}" if self.kind == "command" else self.description
 
     @property
     def is_remembered(self) -> bool:
@@ -82,53 +91,24 @@ class NamedCode:
         return state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class NotifiedCode(NamedCode):
-    """A target of `notify` that runs a command, or sends what the environment holds."""
-
-    @property
-    def description(self) -> str:
-        return f"notify {self.path}"
-
-    @property
-    def identity(self) -> str:
-        return self.description
-
-
-@dataclass(frozen=True, slots=True)
-class CommandCode(NamedCode):
-    """A command that trains. It means another program in another directory."""
-
-    @property
-    def description(self) -> str:
-        return f"command {self.path}"
-
-    @property
-    def identity(self) -> str:
-        return f"{self.description} in {Path.cwd()}"
-
-
 def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     """What the plain values of a spec name, but for what ships; what trains comes first.
 
     What is no text, or of Python's standard library, is passed over: such a spec is refused.
     """
-    named = (
+    code = [
         NamedCode(key, path)
         for key, path in _named(spec)
         if path not in (IMAGE_CLASSIFIER, *CLASSIFIERS_BEFORE) and not path.startswith(_SHIPPED)
-    )
-    notified = spec.get("notify")
-    targets = [notified] if isinstance(notified, str) else notified
-    if not isinstance(targets, list | tuple):
-        targets = ()
-    trainable = spec.get("trainable")
-    command = read_command(trainable)
-    return [
-        *([CommandCode("trainable", str(command).removeprefix("$ "))] if command else ()),
-        *(code for code in named if not is_standard(code.module)),
-        *(NotifiedCode("notify", t) for t in targets if isinstance(t, str) and runs_or_reads(t)),
     ]
+    code = [each for each in code if not is_standard(each.module)]
+    if command := read_command(spec.get("trainable")):
+        code.insert(0, NamedCode("trainable", str(command).removeprefix("$ "), "command"))
+    targets = spec.get("notify")
+    for target in targets if isinstance(targets, list | tuple) else [targets]:
+        if isinstance(target, str) and runs_or_reads(target):
+            code.append(NamedCode("notify", target, "notify"))
+    return code
 
 
 def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

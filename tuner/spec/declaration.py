@@ -8,7 +8,7 @@ imported without the Learner, so a spec is checked without torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,8 +21,6 @@ from tuner.spec.code import DECLARATION, ELSEWHERE, IMAGE_CLASSIFIER, declaratio
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
-from tuner.spec.space.domains import Domain, Numeric
-from tuner.spec.space.parsing import EXAMPLES
 from tuner.spec.space.spaces import extreme_configs, merged, walk
 
 if TYPE_CHECKING:
@@ -195,23 +193,19 @@ def faults_of_configs(
 ) -> Iterator[Fault]:
     """The faults of what trials may train with, at every extreme of the space, by a spec's keys.
 
-    check: the faults of one trial's settings. pinned: replaces some of the constants.
+    Of each rule that a setting breaks the first value is shown. check: the faults of one trial's
+    settings. pinned: replaces some of the constants.
     """
     constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
     searched = [f"{place.path}." for place, _ in walk(space)]
-    refused = set()  # of a domain of numbers that breaks a rule at both bounds one is enough
+    faults: dict[tuple[str, str], Fault] = {}
     for config in extreme_configs(space):
         for fault in check(merged(constants, config)):
-            key, value = f"{fault.key}.", space.get(fault.key, 0)
+            key = f"{fault.key}."
             is_searched = any(key.startswith(path) or path.startswith(key) for path in searched)
-            if isinstance(value, Numeric):
-                if (key, fault.rule) in refused:
-                    continue
-                refused.add((key, fault.rule))
-            elif fault.rule.startswith("must be") and not isinstance(value, Domain | int | float):
-                choices = (*fault.choices, *EXAMPLES)
-                fault = replace(fault, rule=f"{fault.rule} or a domain", choices=choices)
-            yield fault.under("search.space" if is_searched else "training")
+            fault = fault.under("search.space" if is_searched else "training")
+            faults.setdefault((fault.key, fault.rule), fault)
+    yield from faults.values()
     for number, config in enumerate(getattr(spec.search, "configs", ())):
         for fault in check(merged(constants, config)):
             yield fault.under(f"search.configs.{number}")

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tuner.errors import Fault
@@ -17,16 +16,14 @@ from tuner.spec.command import Command
 
 _METHODS = ("step", "state_dict", "load_state_dict")
 _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
-_FORMS = f"(config), or {_OF_A_LEARNER} to build a Learner"
 
 
 def load_trainable(path: str) -> Any:
     """The class or function at `path` ("module:name"); importing it runs its module's code.
 
-    Raises whatever the import raises, AttributeError where the module has no such name, and
-    FaultsError for what Python brings or C implements; a module of Python's is not even imported.
-    What was given by value is with its name, or nowhere: FaultsError then, too. Of a command
-    nothing is loaded: it is its Command.
+    A command is its Command. Raises what the import raises, AttributeError for an unknown name, and
+    FaultsError for functions in C, for Python's standard library, none of which is imported, and
+    for the text of a trainable that was given by value.
     """
     if isinstance(path, ByValue):
         return path.value
@@ -41,19 +38,11 @@ def load_trainable(path: str) -> Any:
     trainable: Any = importlib.import_module(module)
     for part in name.split("."):
         trainable = getattr(trainable, part)
-    if fault := _foreign(trainable):
-        raise FaultsError(Fault("", fault, path))
-    return trainable
-
-
-def _foreign(trainable: Any) -> str | None:
-    """Why no one can have written `trainable` for a search, wherever it was found."""
-    while isinstance(trainable, partial):
-        trainable = trainable.func
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
-        return "must not be a function that is implemented in C"
-    home = getattr(trainable, "__module__", None)
-    return NOT_STANDARD if isinstance(home, str) and is_standard(home) else None
+        raise FaultsError(Fault("", "must not be a function that is implemented in C", path))
+    if is_standard(str(getattr(trainable, "__module__", ""))):  # found through another module
+        raise FaultsError(Fault("", NOT_STANDARD, path))
+    return trainable
 
 
 def is_learner(trainable: Any) -> bool:
@@ -78,10 +67,9 @@ def trainable_fault(trainable: Any) -> Fault | None:
     if is_rays_class(trainable):
         return None
     if inspect.isclass(trainable):
-        missing = [m for m in _METHODS if not callable(getattr(trainable, m, None))]
-        lacks = ", ".join(f"{method}()" for method in missing)
+        missing = [f"{m}()" for m in _METHODS if not callable(getattr(trainable, m, None))]
         if missing:
-            rule = f"class {trainable.__name__} is no Learner: it lacks {lacks}"
+            rule = f"class {trainable.__name__} is no Learner: it lacks {', '.join(missing)}"
             return Fault("trainable", rule)
         if not _builds(trainable, world_size=1):
             rule = f"class {trainable.__name__} is no Learner: it must take {_OF_A_LEARNER}"
@@ -92,8 +80,7 @@ def trainable_fault(trainable: Any) -> Fault | None:
         return Fault("trainable", rule, trainable)
     if is_learner(trainable) or _accepts(trainable, {}):
         return None
-    script = "; a script is run as it is by --command 'python train.py'"
-    rule = f"a function must take {_FORMS}{script if _accepts(trainable) else ''}"
+    rule = f"a function must take (config), or {_OF_A_LEARNER} to build a Learner"
     return Fault("trainable", rule, str(_signature(trainable)))
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from tuner.errors import Fault, UsageError
 from tuner.settings import FaultsError
 
 COMMAND = "exec:"
 _HIDDEN = "***"
-_WEB = ("http", "https")
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/]\S*")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_TARGET = re.compile(rf"{COMMAND}.*\S.*|{_URL.pattern}|{_VARIABLE.pattern}\S*")
+_RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COMMAND"
 
 
 def read_targets(raw: object) -> object:
@@ -32,30 +32,18 @@ def read_targets(raw: object) -> object:
     return tuple(dict.fromkeys(targets))
 
 
-_RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COMMAND"
-
-
 def _is_target(target: object) -> bool:
-    if not isinstance(target, str) or not target.isprintable():
-        return False
-    if target.startswith(COMMAND):
-        return bool(target.removeprefix(COMMAND).strip())
-    return _SCHEME.fullmatch(target) is not None or _begins_with_variable(target)
-
-
-def _begins_with_variable(target: str) -> bool:
-    return _VARIABLE.match(target) is not None and not re.search(r"\s", target)
+    return isinstance(target, str) and target.isprintable() and bool(_TARGET.fullmatch(target))
 
 
 def is_web(target: str) -> bool:
     """Whether a target is a URL that JSON is posted to."""
-    return target.partition("://")[0] in _WEB
+    return target.startswith(("http://", "https://"))
 
 
 def is_apprise(target: str) -> bool:
     """Whether a target is known to need the library apprise."""
-    is_known = not target.startswith(COMMAND) and not _begins_with_variable(target)
-    return is_known and not is_web(target)
+    return not target.startswith((COMMAND, "${")) and not is_web(target)
 
 
 def is_hidden(target: str) -> bool:
@@ -96,6 +84,6 @@ def filled(target: str, environment: Mapping[str, str]) -> str:
     if missing:
         raise UsageError(f"notify: {target} needs ${missing[0]} in the environment: set it")
     url = _VARIABLE.sub(lambda match: environment[match[1]], target)
-    if not _SCHEME.fullmatch(url) or (is_web(url) and not urlsplit(url).hostname):
+    if not _URL.fullmatch(url):
         raise UsageError(f"notify: {hidden(target)} is no URL once its variables are filled in")
     return url

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -15,8 +12,6 @@ from tuner.spec import quotas
 from tuner.spec.command import Command
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.loading import is_rays_class, load_trainable
-from tuner.spec.plain_values import is_number
 from tuner.spec.sections import Objective, Resources, usual_mode
 from tuner.spec.space.domains import Choice, Space, literal
 from tuner.spec.space.spaces import domains_of
@@ -24,27 +19,6 @@ from tuner.spec.strategies import GridSettings
 from tuner.spec.validation import Machine
 from tuner.wording import amount_of, duration, shorten
 
-_NO_GRID = (
-    "grid_search of {names} is a choice for --search {strategy}: num_samples={samples} means "
-    "{samples} trials in all, where Ray Tune alone would run every value so often, {rays} trials. "
-    "For every value once: --search grid."
-)
-_CONSTANT = (
-    "search.space.{name} is {text} in every trial: write choice(...) to search its values, "
-    "constant(...) to keep it"
-)
-_RANGE = re.compile(r"[-+.\de]+(\s*,\s*[-+.\de]+)+")  # text such as "0.1, 1"
-_BOUNDS = ({"min", "max"}, {"low", "high"}, {"lower", "upper"})  # of other libraries' domains
-_UNUSED = "the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
-_OTHER_PYTHON = (
-    "the command's {name!r} is {path}, and tuner is installed for {ours}: write that one if the "
-    "script needs tuner, or packages that are beside it"
-)
-_ENDLESS = (
-    "scheduler.max_t is not set: a trial of a class of Ray Tune's ends only where step() returns "
-    "done=True"
-)
-_IDLE_GPUS = "trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
 
@@ -89,37 +63,63 @@ def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
     return [
         *_of_the_objective(spec.objective),
         *_of_grids(spec),
-        *_of_constants(spec.search.space),
-        *_of_the_trainable(spec),
-        *([*_of_idle_gpus(spec), *_of_another_python(spec)] if here else ()),
+        *_of_lists(spec.search.space),
+        *_of_a_command(spec),
+        *(_of_idle_gpus(spec) if here else ()),
     ]
-
-
-def _of_the_trainable(spec: ExperimentSpec) -> Iterator[str]:
-    """Hyperparameters that a command does not use, and classes that may never end."""
-    if isinstance(spec.trainable, Command):
-        names = {name.partition(".")[0] for name in spec.trainable.names}
-        unused = [f"{{{name}}}" for name in spec.search.space if name not in names]
-        if unused and names:
-            yield _UNUSED.format(names=" and no ".join(unused))
-        return
-    is_custom = not (spec.ships or spec.is_elsewhere)
-    if is_custom and spec.epochs is None and is_rays_class(load_trainable(spec.trainable)):
-        yield _ENDLESS
-
-
-def _of_another_python(spec: ExperimentSpec) -> Iterator[str]:
-    """A Python outside the virtual environment that tuner runs in."""
-    name = spec.trainable.arguments[0] if isinstance(spec.trainable, Command) else ""
-    path = shutil.which(name) if Path(name).name.startswith("python") else None
-    if path and sys.prefix != sys.base_prefix and not Path(path).is_relative_to(sys.prefix):
-        yield _OTHER_PYTHON.format(name=name, path=path, ours=sys.executable)
 
 
 def _of_the_objective(objective: Objective) -> Iterator[str]:
     if usual_mode(objective.metric) not in (None, objective.mode):
         best = f"{objective.better.removesuffix('r')}st {objective.metric}"
         yield f"objective.mode={objective.mode} takes the trial with the {best} for the best"
+
+
+def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
+    """The effect of `num_samples` on a grid, and on `grid_search` in other strategies."""
+    search, samples = spec.search, spec.num_samples
+    if samples is None:
+        return
+    if isinstance(search, GridSettings):
+        if (left_out := search.whole - samples) > 0:
+            which = "its first ones" if search.order == "rows" else "spread over it"
+            yield (
+                f"num_samples={samples} takes {samples} of the grid's {search.whole:,} trials, "
+                f"{which}, and leaves {left_out:,} out."
+            )
+        return
+    grids = {path: d for path, d in domains_of(search.space) if isinstance(d, Choice) and d.grid}
+    if grids:
+        rays = samples * prod(len(domain.values) for domain in grids.values())
+        yield (
+            f"grid_search of {', '.join(grids)} is a choice for --search {search.strategy}: "
+            f"num_samples={samples} means {samples} trials in all, where Ray Tune alone would run "
+            f"every value so often, {rays} trials. For every value once: --search grid."
+        )
+
+
+def _of_lists(space: Space, path: str = "") -> Iterator[str]:
+    """Lists outside of domains, which other libraries take for choices."""
+    for name, value in space.items():
+        if isinstance(value, list) and value:
+            text = shorten(literal(value), 80)
+            yield (
+                f"search.space.{path}{name} is {text} in every trial: write choice(...) to search "
+                "its values, constant(...) to keep it"
+            )
+        elif isinstance(value, Mapping):
+            yield from _of_lists(value, f"{path}{name}.")
+
+
+def _of_a_command(spec: ExperimentSpec) -> Iterator[str]:
+    """Hyperparameters that a command with placeholders does not use."""
+    if not isinstance(spec.trainable, Command):
+        return
+    used = {name.partition(".")[0] for name in spec.trainable.names}
+    unused = [f"{{{name}}}" for name in spec.search.space if name not in used]
+    if unused and used:
+        names = " and no ".join(unused)
+        yield f"the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
 
 
 def gpus_here() -> int:
@@ -132,45 +132,10 @@ def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
     if spec.resources.gpus or spec.is_elsewhere:
         return
     if count := gpus_here():
-        it = "it" if count == 1 else "them"
-        yield _IDLE_GPUS.format(idle=amount_of(count, "GPU"), it=it)
-
-
-def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
-    """The effect of `num_samples` on a grid, and on `grid_search` in other strategies."""
-    search, samples = spec.search, spec.num_samples
-    if isinstance(search, GridSettings) and samples and (left_out := search.whole - samples) > 0:
-        which = "its first ones" if search.order == "rows" else "spread over it"
+        idle, it = amount_of(count, "GPU"), "it" if count == 1 else "them"
         yield (
-            f"num_samples={samples} takes {samples} of the grid's {search.whole:,} trials, "
-            f"{which}, and leaves {left_out:,} out."
+            f"trials reserve no GPU: they train on CPUs and leave {idle} idle; --gpus 1 uses {it}"
         )
-    if isinstance(search, GridSettings) or samples is None:
-        return
-    domains = domains_of(search.space)
-    written = [(path, len(d.values)) for path, d in domains if isinstance(d, Choice) and d.grid]
-    if written:
-        names = ", ".join(path for path, _ in written)
-        yield _NO_GRID.format(
-            names=names,
-            strategy=search.strategy,
-            samples=samples,
-            rays=samples * prod(count for _, count in written),
-        )
-
-
-def _of_constants(space: Space, path: str = "") -> Iterator[str]:
-    """Constants outside branches that other libraries take for domains: lists, texts, mappings."""
-    for name, value in space.items():
-        is_mapping = isinstance(value, Mapping)
-        if (
-            (isinstance(value, list) and value)
-            or (isinstance(value, str) and _RANGE.fullmatch(value))
-            or (is_mapping and any(all(is_number(value.get(b)) for b in pair) for pair in _BOUNDS))
-        ):
-            yield _CONSTANT.format(name=path + name, text=shorten(literal(value), 80))
-        elif is_mapping:
-            yield from _of_constants(value, f"{path}{name}.")
 
 
 def fit(resources: Resources, machine: Machine) -> int:

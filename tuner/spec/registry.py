@@ -9,14 +9,14 @@ front are their machinery. A dotted name, as in `my_package.my_searcher`, is a m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from tuner.errors import Fault, hint, unknown
+from tuner.errors import Fault, unknown
 from tuner.settings import FaultsError, Settings, parse
 from tuner.spec.code import NOT_STANDARD, is_standard
 
@@ -29,10 +29,9 @@ S = TypeVar("S", bound=Settings)
 class Registry(Generic[S]):
     """The extensions of one kind.
 
-    kind: what messages call one. package: where those that ship lie. key: of the section, where a
-    wrong name is a fault. base: what every SETTINGS is a subclass of. unchecked: accepts any
-    settings, where the user's module is not imported. also: names that are no module's. others: the
-    extension of each name that other libraries have for one.
+    kind: the noun for messages. package: of those that ship. key: of the section, where a wrong
+    name is a fault. base: the base class of every SETTINGS. unchecked: accepts any settings, where
+    the user's module is not imported. also: names that are no module's.
     """
 
     kind: str
@@ -41,7 +40,6 @@ class Registry(Generic[S]):
     base: type[S]
     unchecked: type[S]
     also: tuple[str, ...] = ()
-    others: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """The names of the extensions that ship, sorted."""
@@ -56,9 +54,7 @@ class Registry(Generic[S]):
         """The module called `name`, imported. Raises FaultsError where it is none or broken."""
         if not _is_dotted(name):
             if name not in (names := self.names()):
-                fault = unknown(self.key, self.kind, name, [*names, *self.also])
-                meant = hint([self.others[name]] if name in self.others else [])
-                raise FaultsError(replace(fault, rule=fault.rule + meant))
+                raise FaultsError(unknown(self.key, self.kind, name, [*names, *self.also]))
             return import_module(f"{self.package}.{name}")
         if is_standard(name):
             raise FaultsError(Fault(self.key, NOT_STANDARD, name))

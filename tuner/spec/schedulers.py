@@ -93,12 +93,11 @@ def _named(raw: Mapping[str, Any], usual: str) -> str:
 def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     """The section for trials that nothing stops before `max_t`, or None without one."""
     rest = {key: value for key, value in raw.items() if key != "name"}
-    if unused := sorted(rest.keys() - {"max_t"}):
-        instead = f"scheduler={{name: {NONE}, max_t: {rest.get('max_t', 10)}}}"
-        rule = f"is not used by scheduler {NONE}, which takes max_t alone ({instead})"
-        raise FaultsError(*(Fault(key, rule, rest[key]) for key in unused))
-    whole = rest.get("max_t")
-    return {"name": DEFAULT, "max_t": whole, "grace_period": whole} if rest else None
+    rule = f"is not used by scheduler {NONE}, which takes max_t alone"
+    if faults := [Fault(key, rule, value) for key, value in rest.items() if key != "max_t"]:
+        raise FaultsError(*faults)
+    max_t = rest.get("max_t")
+    return {"name": DEFAULT, "max_t": max_t, "grace_period": max_t} if rest else None
 
 
 def _read(raw: object, info: ValidationInfo) -> object:

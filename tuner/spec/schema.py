@@ -1,21 +1,18 @@
-"""What a spec may hold, as a JSON schema: for editors, and for the reference.
-
-It is made of the settings models. What no schema can say (rules between keys, names that only some
-networks have) is left to `validate`.
-"""
+"""The keys of a spec, by section, as its settings models declare them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from tuner.errors import Fault, hint
 from tuner.settings import Settings
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schedulers import NONE, SCHEDULERS
+from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
 from tuner.spec.strategies import SEARCHERS
-
-Schema = dict[str, Any]
 
 SECTIONS: dict[str, type[Settings]] = {
     "objective": Objective,
@@ -25,48 +22,15 @@ SECTIONS: dict[str, type[Settings]] = {
     "stop": Stop,
     "confirms": Confirms,
 }
-_COMMAND: Schema = {
-    "type": "object",
-    "properties": {"command": {"type": ["array", "string"]}},
-    "required": ["command"],
-    "additionalProperties": False,
-}
-_DOTTED: Schema = {"type": "string", "pattern": r"\."}
+_MEANT = {"epochs": ["scheduler.max_t"]}  # `training.epochs` only shortens what that allows
 
 
-def spec_schema() -> Schema:
-    """The JSON schema (draft 2020-12) of an ExperimentSpec in YAML or JSON."""
-    models = [*SECTIONS.values(), *strategies().values(), *schedulers().values()]
-    schema = schema_of(ExperimentSpec)
-    schema["$defs"] = {model.__name__: schema_of(model) for model in models}
-    schema["$defs"]["JsonValue"] = {}
-    properties: dict[str, Schema] = schema["properties"]
-    for name in ("objective", "resources", "timeouts", "checkpoints", "stop"):
-        properties[name] = _reference(SECTIONS[name])
-    properties["trainable"] = {
-        **{key: value for key, value in properties["trainable"].items() if key != "type"},
-        "anyOf": [{"type": "string"}, _COMMAND],
-    }
-    properties["confirms"] = {"anyOf": [_reference(Confirms), {"type": "null"}]}
-    own = {"type": "object", "properties": {"strategy": _DOTTED}, "required": ["strategy"]}
-    properties["search"] = {"anyOf": [*map(_reference, strategies().values()), own]}
-    own = {"type": "object", "properties": {"name": _DOTTED}, "required": ["name"]}
-    names = {"enum": [*schedulers(), NONE, None]}
-    properties["scheduler"] = {"anyOf": [*map(_reference, schedulers().values()), names, own]}
-    properties["training"] = {**properties["training"], "additionalProperties": True}
-    if settings := default_declaration().settings:
-        properties["training"]["properties"] = schema_of(settings)["properties"]
-    for name in ("log", "notify"):
-        properties[name] = {**properties[name], "type": ["array", "string"]}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def schema_of(model: type[Settings]) -> Schema:
-    """The schema of one settings model, described by the first paragraph of its docstring.
+def schema_of(model: type[Settings]) -> dict[str, Any]:
+    """The JSON schema of one settings model, described by the first paragraph of its docstring.
 
     A field without a description has that of the same field in a base class.
     """
-    schema: Schema = model.model_json_schema()
+    schema: dict[str, Any] = model.model_json_schema()
     schema.pop("$defs", None)
     schema["description"] = " ".join((model.__doc__ or "").partition("\n\n")[0].split())
     for name, found in schema["properties"].items():
@@ -87,5 +51,25 @@ def schedulers() -> dict[str, type[Settings]]:
     return {name: SCHEDULERS.settings(name) for name in SCHEDULERS.names()}
 
 
-def _reference(model: type[Settings]) -> Schema:
-    return {"$ref": f"#/$defs/{model.__name__}"}
+def with_hints(faults: Iterable[Fault]) -> list[Fault]:
+    """`faults`, where an unknown key names the keys of its name in other sections."""
+    return [_with_hint(fault) if fault.stranger else fault for fault in faults]
+
+
+def _with_hint(fault: Fault) -> Fault:
+    name = fault.stranger
+    namesakes = {path for path in _key_paths() if path.rpartition(".")[2] == name}
+    paths = _MEANT.get(name) or sorted(namesakes)
+    return replace(fault, rule=f"unknown key {name!r}{hint(paths)}") if paths else fault
+
+
+def _key_paths() -> Iterator[str]:
+    """The dotted path of every key; hyperparameters are in `search.space`, too."""
+    yield from ExperimentSpec.model_fields
+    sections = [*SECTIONS.items()]
+    sections += [("search", model) for model in strategies().values()]
+    sections += [("scheduler", model) for model in schedulers().values()]
+    if settings := default_declaration().settings:
+        sections += [("search.space", settings), ("training", settings)]
+    for section, model in sections:
+        yield from (f"{section}.{name}" for name in model.model_fields)

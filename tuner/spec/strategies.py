@@ -5,7 +5,7 @@ A strategy is a module of `tuner.search.searchers` or of the user's: see `tuner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -26,15 +26,7 @@ from tuner.spec.registry import Registry
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.space.constraints import Constraints
-from tuner.spec.space.grid import (
-    MAX_LISTED,
-    Points,
-    cells,
-    count_cells,
-    every_value,
-    nearest_cell,
-    space_size,
-)
+from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
 
@@ -104,21 +96,18 @@ class SearchSettings(Settings):
         """These settings with open ones decided for a search of this length."""
         return self
 
-    def _count(self, points: Points) -> int:
+    def _count(self, grid: Grid) -> int:
         """The allowed cells of a grid; all cells if it is too large to list."""
-        count = count_cells(self.space, points)
-        if not self.forbid or count > MAX_LISTED:
-            return count
-        return sum(map(Constraints(self.forbid).allow, self._cells(points)))
-
-    def _cells(self, points: Points) -> Iterator[dict[str, Any]]:
-        return cells(self.space, points)
+        if not self.forbid or grid.size > MAX_LISTED:
+            return grid.size
+        allow = Constraints(self.forbid).allow
+        return sum(allow(grid[index]) for index in range(grid.size))
 
     def trials(self, num_samples: int | None) -> int | None:
         """The number of trials, or None if only the time budget ends the search."""
         if (space_size(self.space) or MAX_COUNT + 1) > MAX_COUNT:
             return num_samples
-        size = self._count(every_value)
+        size = self._count(Grid(self.space, every_value))
         return min(size, num_samples or size)
 
 
@@ -198,22 +187,16 @@ class GridSettings(SearchSettings):
         return self.points.get(path, _POINTS)
 
     @model_validator(mode="after")
-    def _known_points(self) -> Self:
-        if isinstance(self.points, dict):
-            names = [path for path, _ in domains_of(self.space)]
-            strangers = [name for name in self.points if name not in names]
-            faults = [unknown(f"points.{n}", "hyperparameter", n, names) for n in strangers]
-            if faults:
-                raise FaultsError(*faults)
-        return self
-
-    @model_validator(mode="after")
-    def _whole_configs(self) -> Self:
+    def _fits_the_space(self) -> Self:
         faults = []
-        given = {f"configs.{number}": config for number, config in enumerate(self.configs)}
+        paths = [path for path, _ in domains_of(self.space)]
+        for name in self.points if isinstance(self.points, dict) else ():
+            if name not in paths:
+                faults.append(unknown(f"points.{name}", "hyperparameter", name, paths))
+        configs = {f"configs.{number}": config for number, config in enumerate(self.configs)}
         if self.through is not None:
-            given["through"] = self.through
-        for key, config in given.items():
+            configs["through"] = self.through
+        for key, config in configs.items():
             for name in sorted(set(config) - set(self.space)):
                 faults.append(unknown(key, "hyperparameter", name, self.space))
             for name in [name for name in self.space if name not in config]:
@@ -226,23 +209,24 @@ class GridSettings(SearchSettings):
             raise FaultsError(*faults)
         return self
 
-    def _cells(self, points: Points) -> Iterator[dict[str, Any]]:
-        return cells(self.space, points, through=self.through)
+    @property
+    def _grid(self) -> Grid:
+        return Grid(self.space, self.points_of, through=self.through)
 
     def gives(self, config: Mapping[str, Any]) -> bool:
         key = config_key(config)
         if self.configs:
             cell = key in map(config_key, self.configs)
         else:
-            nearest = nearest_cell(self.space, self.points_of, config, through=self.through)
-            cell = key == config_key(nearest)
+            grid = self._grid
+            cell = key == config_key(grid[grid.nearest(config)])
         return cell and super().gives(config)
 
     @property
     def whole(self) -> int:
         """The trials of the whole grid: the cells, or configs, times the seeds."""
         allow = Constraints(self.forbid).allow
-        count = sum(map(allow, self.configs)) if self.configs else self._count(self.points_of)
+        count = sum(map(allow, self.configs)) if self.configs else self._count(self._grid)
         return count * max(len(self.seeds), 1)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
@@ -261,18 +245,8 @@ class GridSettings(SearchSettings):
 
 
 SEARCHERS = Registry(
-    "search",
-    "tuner.search.searchers",
-    "strategy",
-    SearchSettings,
-    UncheckedSearch,
-    others={"optuna": "hyperopt", "tpe": "hyperopt"},
+    "search", "tuner.search.searchers", "strategy", SearchSettings, UncheckedSearch
 )
-
-
-def learning_strategies() -> list[str]:
-    """The names of the strategies that ship and learn from results."""
-    return [name for name in SEARCHERS.names() if SEARCHERS.settings(name).learns]
 
 
 def _read(raw: object, info: ValidationInfo) -> object:

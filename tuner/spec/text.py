@@ -9,7 +9,7 @@ from typing import Any
 from tuner.errors import Fault, SpecError
 from tuner.spec.plain_values import fault_of_values
 from tuner.spec.schedulers import DEFAULT, NONE
-from tuner.spec.sections import Objective, usual_mode
+from tuner.spec.sections import usual_mode
 from tuner.spec.strategies import SEARCHERS, SearchSettings
 
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
@@ -48,47 +48,26 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
     return raw
 
 
-def override(
-    raw: Mapping[str, Any],
-    assignments: Iterable[str],
-    *,
-    strategy: str | None = None,
-    scheduler: str | None = None,
-) -> dict[str, Any]:
+def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set; values are read as YAML, and a later one wins.
 
-    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. strategy: another one to search the
-    space by; scheduler: another one to stop trials by. `search.strategy=NAME` and
-    `scheduler.name=NAME` mean the same, and win. A mode that is not that of the assigned
-    `objective.metric`, by its name, is left out unless it is assigned, too. Raises SpecError for an
-    assignment without `=`, a path through something that holds no keys, and a new metric beside a
-    target that was for another one.
+    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. A new `search.strategy` or
+    `scheduler.name` keeps only the settings that the new one has, too. A new `objective.metric`
+    resets the mode, unless that is assigned, too. Raises SpecError for an assignment without `=`,
+    and a path through something that holds no keys.
     """
     values = assigned(assignments)
-    named = {"search.strategy": strategy, "scheduler.name": scheduler} | dict(values)
-    if isinstance(name := named["search.strategy"], str):
+    named = dict(values)
+    if isinstance(name := named.get("search.strategy"), str):
         raw = with_strategy(raw, name)
-    if isinstance(name := named["scheduler.name"], str):
+    if isinstance(name := named.get("scheduler.name"), str):
         raw = with_scheduler(raw, name)
     changed = with_values(raw, values)
-    before, metric = _metric(raw), _metric(changed)
-    if metric == before:
-        return changed
-    if usual_mode(metric) and not {"objective", "objective.mode"} & named.keys():
-        changed["objective"].pop("mode", None)
-    stop = changed.get("stop")
-    target = stop.get("target") if isinstance(stop, Mapping) else None
-    if target is not None and not {"stop", "stop.target"} & named.keys():
-        rule = f"was for {before}; with {metric} give another one, or stop.target=null"
-        raise SpecError([Fault("stop.target", rule, target)], COMMAND_LINE)
+    objective = changed.get("objective")
+    sets_metric_alone = "objective.metric" in named and "objective.mode" not in named
+    if sets_metric_alone and isinstance(objective, dict) and usual_mode(str(objective["metric"])):
+        objective.pop("mode", None)
     return changed
-
-
-def _metric(raw: Mapping[str, Any]) -> str:
-    """The metric of an objective that is not checked yet."""
-    objective = raw.get("objective")
-    given = objective.get("metric") if isinstance(objective, Mapping) else None
-    return given if isinstance(given, str) else Objective().metric
 
 
 def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
@@ -111,7 +90,7 @@ def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
 
 
 def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """`raw` with the value at each dotted path set.
+    """`raw` with the value at each dotted path set; mappings are copied, Ray's domains shared.
 
     Raises SpecError for a path through something that holds no keys.
     """
@@ -122,7 +101,6 @@ def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
 
 
 def _copy(value: Any) -> Any:
-    """`value` with its mappings copied; other values, as Ray's domains, are shared."""
     if not isinstance(value, Mapping):
         return value
     return {key: _copy(below) for key, below in value.items()}
@@ -133,14 +111,14 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
     faults = []
     for path, value in values:
         *parents, last = path.split(".")
-        node = changed
+        node: Any = changed
         for parent in parents:
-            if not isinstance(node.get(parent), dict):
-                if isinstance(node.get(parent), str | int | float | list):
-                    faults.append(Fault(path, f"{parent!r} holds no keys", node[parent]))
-                    break
+            if node.get(parent) is None:
                 node[parent] = {}
             node = node[parent]
+            if not isinstance(node, dict):
+                faults.append(Fault(path, f"{parent!r} holds no keys", node))
+                break
         else:
             node[last] = value
     if faults:

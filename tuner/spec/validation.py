@@ -6,6 +6,7 @@ does it report, which settings does it take), and the machine (does it have as m
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -30,12 +31,12 @@ from tuner.spec.loading import (
     takes_split,
     trainable_fault,
 )
-from tuner.spec.misplaced import placed
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
+from tuner.spec.schema import with_hints
 from tuner.spec.sections import Objective, Resources
-from tuner.spec.space.spaces import extent
+from tuner.spec.space.spaces import levels, space_text
 from tuner.wording import install
 
 
@@ -147,7 +148,7 @@ def validate(
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
-        raise SpecError(placed(faults, dict(spec)), source)
+        raise SpecError(with_hints(faults), source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None
@@ -180,17 +181,11 @@ def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 
 
 def _wandb_is_set_up() -> bool:
-    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled") or "WANDB_API_KEY" in os.environ:
         return True
-    return "WANDB_API_KEY" in os.environ or _wandb_key() is not None
-
-
-def _wandb_key() -> str | None:
-    """The key that `wandb login` has stored."""
     import wandb
 
-    key: str | None = wandb.api.api_key
-    return key
+    return wandb.api.api_key is not None  # that `wandb login` has stored
 
 
 def _sections(faults: list[Fault]) -> set[str]:
@@ -229,10 +224,9 @@ def _size_faults(search: Any) -> Iterator[Fault]:
         configs = enumerate(getattr(search, field, ()))
         spaces |= {f"search.{field}.{number}": config for number, config in configs}
     for key, space in spaces.items():
-        levels, size = extent(space)
-        if levels > CONFIG_LEVELS:
-            yield Fault(key, f"must be nested at most {CONFIG_LEVELS} levels deep", levels)
-        if size > CONFIG_BYTES:
+        if (deep := levels(space)) > CONFIG_LEVELS:
+            yield Fault(key, f"must be nested at most {CONFIG_LEVELS} levels deep", deep)
+        if (size := len(json.dumps(space_text(space)))) > CONFIG_BYTES:
             yield Fault(key, f"must give configs of at most {CONFIG_BYTES:,} bytes as JSON", size)
 
 

@@ -17,7 +17,7 @@ from tuner.experiment.results.refinement import narrowed, refine, write_refined
 from tuner.experiment.results.results import Results
 from tuner.spec.space.domains import Domain, Numeric
 from tuner.spec.space.encoding import Encoding
-from tuner.spec.space.grid import cell, count_cells
+from tuner.spec.space.grid import Grid
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import config_at, domains_of, space_text
 from tuner.testing.spaces import spaces
@@ -78,9 +78,9 @@ def test_the_region_holds_the_leaders_and_lies_within_the_bounds(
     assert parse_space(space_text(region)) == region  # as YAML it is read back
     for config in configs:
         Encoding(region).encode(config)  # raises where it is outside
-    cells = count_cells(region, lambda _: 2)
-    for index in range(min(cells, 20)):
-        Encoding(space).encode(cell(region, lambda _: 2, index))
+    grid = Grid(region, lambda _: 2)
+    for index in range(min(grid.size, 20)):
+        Encoding(space).encode(grid[index])
 
 
 def test_the_file_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

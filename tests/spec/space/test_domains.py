@@ -21,12 +21,6 @@ def test_at_is_in_bounds_and_monotone(domain: Numeric, u: float, v: float) -> No
     assert isinstance(domain.at(u), int if domain.integer else float)
 
 
-@given(numeric)
-def test_at_reaches_the_extremes(domain: Numeric) -> None:
-    assert domain.extremes()[0] == domain.at(0)
-    assert domain.extremes()[-1] == domain.at(1)
-
-
 @given(numeric.filter(lambda d: d.size is not None and d.size < 40))
 def test_size_counts_the_values(domain: Numeric) -> None:
     assert domain.size is not None

@@ -50,7 +50,7 @@ class Model(Protocol):
 class LearningSearch(Searcher):
     """Suggests the configs that its model proposes.
 
-    space: name -> domain, as objects of Ray, hyperopt or tuner, or as text. points_to_evaluate:
+    space: name -> domain, as objects of Ray or tuner, or as text. points_to_evaluate:
     configs to begin with; missing values are sampled. max_t: epochs of a complete trial; by default
     the most that one has reported. forbid: expressions that no config may fulfil. startup: trials
     that must have reported before the model is used; until then points come from a Sobol sequence.

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from tuner.search.searchers import numbered_searcher
-from tuner.spec.space.grid import Spread, cell, count_cells, spread
+from tuner.spec.space.grid import Grid
 from tuner.spec.strategies import GridSettings
 
 if TYPE_CHECKING:
@@ -18,18 +18,19 @@ SETTINGS = GridSettings  # in `tuner.spec`, which needs it to confirm leaders
 
 def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:
     """The searcher of these settings; nothing in it depends on the seed."""
-    space, points, through = settings.space, settings.points_of, settings.through
     configs = settings.configs
-    count = len(configs) or count_cells(space, points)
-    order: Sequence[int] | Spread = range(count)
+    grid = Grid(settings.space, settings.points_of, through=settings.through)
+    count = len(configs) or grid.size
+    order: Sequence[int] = range(count)
     if settings.order == "spread" and not configs:
-        order = spread(space, points, through=through)
+        order = grid.spread()
+        count = len(order)
 
     def config_of(number: int) -> dict[str, Any] | None:
         if number >= count:
             return None
         if configs:
             return deepcopy(configs[number])
-        return cell(space, points, order[number], through=through)
+        return grid[order[number]]
 
     return numbered_searcher("grid", config_of, settings.seeds or (None,), settings.forbid)

@@ -25,7 +25,7 @@ _MAX_DEPTH = 100  # levels
 Config = Mapping[str, Any]
 Evaluate = Callable[[Config], Any]
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -33,8 +33,6 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: lambda a, b: float(a) ** float(b),  # a float overflows, an integer grows for ever
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -43,8 +41,6 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
-}
-_SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Not: operator.not_,
@@ -53,6 +49,34 @@ _SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 
 class _AbsentError(Exception):
     """The config has no such hyperparameter: it lies in another branch."""
+
+
+class Condition:
+    """One expression over any names; `names` are the dotted paths that it reads.
+
+    Raises FaultsError for text that is no expression.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > _MAX_LENGTH:
+            rule = f"must be at most {_MAX_LENGTH} characters"
+            raise FaultsError(Fault("", rule, f"{text[:50]}..."))
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+            self._evaluate = _build(tree, text)
+        except FaultsError:
+            raise
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            rule = "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"
+            raise FaultsError(Fault("", rule, text)) from None
+        self.names = tuple(dict.fromkeys(_names(tree)))
+
+    def holds(self, values: Config) -> bool:
+        """Whether it holds; False if a name is missing or the values cannot be compared."""
+        try:
+            return bool(self._evaluate(values))
+        except (_AbsentError, TypeError, ValueError, ArithmeticError):
+            return False
 
 
 class Constraints:
@@ -64,14 +88,11 @@ class Constraints:
 
     def __init__(self, forbid: Sequence[str] = ()) -> None:
         self.forbid = tuple(forbid)
+        self._conditions: list[Condition] = []
         faults: list[Fault] = []
-        self._trees: list[ast.expr] = []
-        self._expressions: list[Evaluate] = []
         for index, text in enumerate(self.forbid):
             try:
-                tree, evaluate = _parse(text)
-                self._trees.append(tree)
-                self._expressions.append(evaluate)
+                self._conditions.append(Condition(text))
             except FaultsError as error:
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
@@ -85,7 +106,7 @@ class Constraints:
 
     def allow(self, config: Config) -> bool:
         """Whether no expression holds for `config`."""
-        return not any(_holds(evaluate, config) for evaluate in self._expressions)
+        return not any(condition.holds(config) for condition in self._conditions)
 
     def untried(
         self, configs: Iterable[dict[str, Any]], tried: Set[str]
@@ -97,39 +118,10 @@ class Constraints:
         """A fault for each name that is none of the hyperparameters `known`, by dotted path."""
         return [
             unknown(str(index), "hyperparameter", name, known)
-            for index, tree in enumerate(self._trees)
-            for name in _names(tree)
+            for index, condition in enumerate(self._conditions)
+            for name in condition.names
             if name not in known
         ]
-
-
-class Condition:
-    """One expression over any names; `names` are the dotted paths that it reads.
-
-    Raises FaultsError for text that is no expression.
-    """
-
-    def __init__(self, text: str) -> None:
-        tree, self._evaluate = _parse(text)
-        self.names = tuple(dict.fromkeys(_names(tree)))
-
-    def holds(self, values: Config) -> bool:
-        """Whether it holds for `values`; False if one of its names is missing."""
-        return _holds(self._evaluate, values)
-
-
-def _parse(text: str) -> tuple[ast.expr, Evaluate]:
-    if len(text) > _MAX_LENGTH:
-        rule = f"must be at most {_MAX_LENGTH} characters"
-        raise FaultsError(Fault("", rule, f"{text[:50]}..."))
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        return tree, _build(tree, text)
-    except FaultsError:
-        raise
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        rule = "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"
-        raise FaultsError(Fault("", rule, text)) from None
 
 
 def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
@@ -154,27 +146,20 @@ def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
         case ast.BoolOp(values=items):
             parts = build(*items)
             return lambda config: any(_present(part, config) for part in parts)
-        case ast.UnaryOp(op=op, operand=inner) if type(op) in _SIGNS:
-            sign, [part] = _SIGNS[type(op)], build(inner)
+        case ast.UnaryOp(op=op, operand=inner) if type(op) in _OPERATORS:
+            sign, [part] = _OPERATORS[type(op)], build(inner)
             return lambda config: sign(part(config))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            calculate, [a, b] = _ARITHMETIC[type(op)], build(left, right)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            calculate, [a, b] = _OPERATORS[type(op)], build(left, right)
             return lambda config: calculate(*_numbers(a(config), b(config)))
         case ast.Compare(left=left, ops=ops, comparators=others) if all(
-            type(op) in _COMPARISONS for op in ops
+            type(op) in _OPERATORS for op in ops
         ):
-            compare = [_COMPARISONS[type(op)] for op in ops]
+            compare = [_OPERATORS[type(op)] for op in ops]
             parts = build(left, *others)
             return lambda config: _holds_along(compare, [part(config) for part in parts])
     allowed = "use names, literals, arithmetic, comparisons, in, and, or, not"
     raise FaultsError(Fault("", f"{ast.unparse(node)!r} is not allowed: {allowed}", text))
-
-
-def _holds(evaluate: Evaluate, config: Config) -> bool:
-    try:
-        return bool(evaluate(config))
-    except (_AbsentError, TypeError, ValueError, ArithmeticError):
-        return False
 
 
 def _present(evaluate: Evaluate, config: Config) -> Any:

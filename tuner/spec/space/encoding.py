@@ -60,7 +60,6 @@ class Encoding:
         self.space = space
         self.columns: list[Column] = []
         self._column: dict[Place, int] = {}
-        self._searched: dict[Place, list[tuple[str, Value, Place]]] = {}
         for place, value in walk(space):
             if isinstance(value, Domain):
                 parent = -1 if place.choice is None else self._column[place.choice]
@@ -134,7 +133,10 @@ class Encoding:
             for key in config
             if key not in space
         ]
-        for key, value, here in self._searched_in(space, at):
+        for key, value in space.items():
+            here = at.below(key)
+            if not _is_searched(value):
+                continue
             if key not in config:
                 faults.append(Fault(here.path, _MISSING))
             elif isinstance(value, Choice):
@@ -150,16 +152,6 @@ class Encoding:
             else:
                 faults.append(Fault(here.path, "must be a mapping", config[key]))
         return faults
-
-    def _searched_in(self, space: Space, at: Place) -> list[tuple[str, Value, Place]]:
-        """(name, domain or mapping, place) of what is searched in the mapping at `at`.
-
-        Cached, since a resume encodes every config of its journal.
-        """
-        if at not in self._searched:
-            searched = [(key, value) for key, value in space.items() if _is_searched(value)]
-            self._searched[at] = [(key, value, at.below(key)) for key, value in searched]
-        return self._searched[at]
 
     def _encode_choice(self, choice: Choice, value: Value, at: Place, u_D: Array) -> list[Fault]:
         """Encode `value` as the option that it fits with the fewest faults."""

@@ -20,8 +20,6 @@ from tuner.spec.space.spaces import domains_of
 Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
 Config = Mapping[str, Any]
 
-_LONG = 100_000  # values of an axis that are not shuffled: they are passed in long strides
-_STRIDE = (math.sqrt(5) - 1) / 2  # of the axis: what is passed first lies far apart
 MAX_LISTED = 200_000  # cells; larger grids are never listed one by one
 
 
@@ -30,16 +28,12 @@ def every_value(path: str) -> int:
     return 1 << 62
 
 
-def grid_values(domain: Domain, points: int) -> tuple[Value, ...]:
+def grid_values(domain: Domain, points: int) -> Sequence[Value]:
     """The values of `domain` on a grid: all of a choice, else at most `points`, evenly spaced.
 
     >>> grid_values(Numeric(1e-4, 1e-2, log=True), 3)
     (0.0001, 0.001, 0.01)
     """
-    return tuple(_values(domain, points))
-
-
-def _values(domain: Domain, points: int) -> Sequence[Value]:
     if isinstance(domain, Choice):
         return domain.values
     if isinstance(domain, Numeric) and domain.size is not None and domain.size <= points:
@@ -89,77 +83,60 @@ def _tidy(domain: Domain, value: float) -> Value:
     return float(f"{value:.12g}")
 
 
-def count_cells(space: Space, points: Points) -> int:
-    """The number of cells of the grid over `space`; a conditional branch adds its own."""
-    return _Grid(space, points).cells
+class Grid:
+    """The grid over a space whose names lie below `path`; `size` is the number of its cells.
 
-
-def cell(
-    space: Space, points: Points, index: int, *, through: Config | None = None
-) -> dict[str, Any]:
-    """Config `index` of the grid, 0 <= index < count_cells(); the last name varies fastest."""
-    return _Grid(space, points, through=through).cell(index)
-
-
-def cells(
-    space: Space, points: Points, *, through: Config | None = None
-) -> Iterator[dict[str, Any]]:
-    """Every config of the grid, in order."""
-    grid = _Grid(space, points, through=through)
-    return map(grid.cell, range(grid.cells))
-
-
-def nearest_cell(
-    space: Space, points: Points, config: Config, *, through: Config | None = None
-) -> dict[str, Any]:
-    """The config of the grid that is `config`, or the nearest to it."""
-    grid = _Grid(space, points, through=through)
-    return grid.cell(grid.index_of(config))
-
-
-def spread(space: Space, points: Points, *, through: Config | None = None) -> Spread:
-    """The numbers of the cells in an order that begins with `through` and is spread from there."""
-    grid = _Grid(space, points, through=through)
-    return Spread(grid.sizes, None if through is None else grid.offsets_of(through))
-
-
-def space_size(space: Space) -> int | None:
-    """The number of different configs; None where a domain is continuous."""
-    finite = all(domain.size is not None for _, domain in domains_of(space))
-    return count_cells(space, every_value) if finite else None
-
-
-class _Grid:
-    """The grid over a space whose names lie below `path`; `cells` is their number."""
+    A conditional branch adds its own cells. The last name varies fastest.
+    """
 
     def __init__(
         self, space: Space, points: Points, path: str = "", *, through: Config | None = None
     ) -> None:
-        given = through or {}
+        self._through = through
         self._axes = {
-            key: _Axis(value, points, f"{path}.{key}" if path else key, given.get(key))
+            key: _Axis(value, points, f"{path}.{key}" if path else key, (through or {}).get(key))
             for key, value in space.items()
         }
-        self.sizes = [axis.cells for axis in self._axes.values()]
-        self.cells: int = math.prod(self.sizes)
+        self.size: int = math.prod(axis.cells for axis in self._axes.values())
 
-    def offsets_of(self, config: Config) -> list[int]:
-        """The offset on each axis of the value of `config`, or of the nearest."""
-        return [axis.offset_of(config.get(key)) for key, axis in self._axes.items()]
-
-    def index_of(self, config: Config) -> int:
-        """The number of the cell of `config`, or of the nearest."""
-        index = 0
-        for size, offset in zip(self.sizes, self.offsets_of(config), strict=True):
-            index = index * size + offset
-        return index
-
-    def cell(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """The config of the cell number `index`."""
+        if not 0 <= index < self.size:
+            raise IndexError(index)
         config: dict[str, Any] = {}
         for key, axis in reversed(self._axes.items()):
             index, offset = divmod(index, axis.cells)
             config[key] = axis.at(offset)
         return {key: config[key] for key in self._axes}
+
+    def nearest(self, config: Config) -> int:
+        """The number of the cell that is `config`, or the nearest to it."""
+        index = 0
+        for key, axis in self._axes.items():
+            index = index * axis.cells + axis.offset_of(config.get(key))
+        return index
+
+    def spread(self) -> list[int]:
+        """The numbers of the cells, at most MAX_LISTED, shuffled; that of `through` first."""
+        draw = random.Random("spread")
+        if self.size <= MAX_LISTED:
+            numbers = draw.sample(range(self.size), self.size)
+        else:  # which may be beyond what `sample` can count
+            numbers = [draw.randrange(self.size) for _ in range(2 * MAX_LISTED)]
+        first = self.nearest(self._through) if self._through else numbers[0]
+        return list(dict.fromkeys([first, *numbers]))[:MAX_LISTED]
+
+
+def cells(space: Space, points: Points) -> Iterator[dict[str, Any]]:
+    """Every config of the grid over `space`, in order."""
+    grid = Grid(space, points)
+    return map(grid.__getitem__, range(grid.size))
+
+
+def space_size(space: Space) -> int | None:
+    """The number of different configs; None where a domain is continuous."""
+    finite = all(domain.size is not None for _, domain in domains_of(space))
+    return Grid(space, every_value).size if finite else None
 
 
 def _within(branch: Space, value: Value) -> Config | None:
@@ -174,18 +151,18 @@ class _Axis:
     """The options of one value of a space: an option is one cell, a branch as many as it has."""
 
     def __init__(self, value: Value, points: Points, path: str, through: Value = None) -> None:
-        self._options = _values(value, points(path)) if isinstance(value, Domain) else (value,)
+        self._options = grid_values(value, points(path)) if isinstance(value, Domain) else (value,)
         if isinstance(value, Domain) and not isinstance(value, Choice):
             self._options = _led_through(value, self._options, through)
-        self._branches: list[_Grid | None] | None = None
+        self._branches: list[Grid | None] | None = None
         if not isinstance(self._options, _Steps):
             self._branches = [
-                _Grid(option, points, path, through=_within(option, through))
+                Grid(option, points, path, through=_within(option, through))
                 if isinstance(option, Mapping)
                 else None
                 for option in self._options
             ]
-            cells = (branch.cells if branch else 1 for branch in self._branches)
+            cells = (branch.size if branch else 1 for branch in self._branches)
             self._ends = list(accumulate(cells))
         self.cells = self._ends[-1] if self._branches else len(self._options)
 
@@ -199,7 +176,7 @@ class _Axis:
             if branch is None and option == value and type(option) is type(value):
                 return begin
             if branch is not None and (inner := _within(option, value)) is not None:
-                return begin + 1 - branch.cells + branch.index_of(inner)
+                return begin + 1 - branch.size + branch.nearest(inner)
         return 0
 
     def at(self, offset: int) -> Value:
@@ -210,64 +187,4 @@ class _Axis:
         branch = self._branches[number]
         if branch is None:
             return self._options[number]
-        return branch.cell(offset - self._ends[number] + branch.cells)
-
-
-class Spread:
-    """The number of each cell in an order whose beginning is spread over the grid.
-
-    As in a Latin hypercube, each axis takes all of its values in turn, shuffled anew in every
-    round. A cell that is taken gives way to the next free one. Cell 0 is `first`.
-
-    sizes: how many values each axis has, the last one changing fastest. first: the value of each
-    axis, by its number; None begins in the middle.
-    """
-
-    def __init__(self, sizes: Sequence[int], first: Sequence[int] | None = None) -> None:
-        self._sizes = tuple(sizes)
-        self._first = first or [size // 2 for size in sizes]
-        self._total = math.prod(sizes)
-        self._rounds: list[tuple[int, list[int]]] = [(-1, [])] * len(self._sizes)
-        self._order: list[int] = []
-        self._next: dict[int, int] = {}  # of a cell that is taken: one that is perhaps free
-
-    def __getitem__(self, k: int) -> int:
-        """The number of cell k, 0 <= k < the product of the sizes."""
-        if not 0 <= k < self._total:
-            raise IndexError(k)
-        while len(self._order) <= k:
-            cell = self._free(self._wanted(len(self._order)))
-            self._order.append(cell)
-            self._next[cell] = (cell + 1) % self._total
-        return self._order[k]
-
-    def _wanted(self, k: int) -> int:
-        """The cell number k before taken cells are skipped."""
-        cell = 0
-        for axis, size in enumerate(self._sizes):
-            offset = self._offset(axis, size, k) if size > 1 else 0
-            cell = cell * size + (self._first[axis] + offset) % size
-        return cell
-
-    def _offset(self, axis: int, size: int, k: int) -> int:
-        """From the first value of an axis to its value in cell k."""
-        if size > _LONG:
-            return int(k * _STRIDE % 1 * size)
-        number, place = divmod(k, size)
-        if self._rounds[axis][0] != number:
-            values = list(range(size))
-            random.Random(f"axis {axis}, round {number}").shuffle(values)
-            if number == 0:
-                values = [(value - values[0]) % size for value in values]
-            self._rounds[axis] = number, values
-        return self._rounds[axis][1][place]
-
-    def _free(self, cell: int) -> int:
-        """`cell`, or the first free cell behind it."""
-        passed = []
-        while cell in self._next:
-            passed.append(cell)
-            cell = self._next[cell]
-        for taken in passed:
-            self._next[taken] = cell
-        return cell
+        return branch[offset - self._ends[number] + branch.size]

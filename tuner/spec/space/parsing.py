@@ -1,4 +1,4 @@
-"""Spaces and domains from text, from Ray's objects, or from hyperopt's.
+"""Spaces and domains from text, or from Ray's objects.
 
 Text is parsed through a whitelist of calls with literal arguments and is never evaluated.
 """
@@ -14,7 +14,6 @@ from tuner.errors import Fault, unknown
 from tuner.settings import FaultsError
 from tuner.spec.plain_values import is_number
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
-from tuner.spec.space.hyperopt import from_hyperopt, holds_hyperopt
 
 
 class Call(NamedTuple):
@@ -97,22 +96,18 @@ CALLS = {
 }
 
 _NO_FUNCTION = (
-    "cannot be searched: write the domain, as uniform(0, 1) or choice([16, 32]), and compute in "
-    "the trainable, from its config, what follows from other hyperparameters; one that belongs to "
-    "some value of another stands in a branch: choice([{'kind': 'a', 'width': randint(1, 9)}, "
-    "{'kind': 'b'}])"
+    "sample_from cannot be searched: write a domain, put a hyperparameter that depends on another "
+    "into a branch of its choice, and compute all else in the trainable"
 )
 
 EXAMPLES = ("uniform(0, 1)", "loguniform(1e-4, 1e-1)", "randint(1, 9)", "choice([16, 32])")
 
 _MAX_NAMES = 1000
-_CUT = "lacks a closing parenthesis: within {...} of YAML, a domain must stand in quotes"
 MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
 def parse_space(raw: Any) -> dict[str, Value]:
-    """The space of a mapping of names to constants, and domains as text or objects of Ray or
-    hyperopt.
+    """The space of a mapping of names to constants, and to domains as text or objects of Ray.
 
     Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
     """
@@ -123,8 +118,6 @@ def parse_space(raw: Any) -> dict[str, Value]:
 
 
 def _parse_space(raw: Any) -> dict[str, Value]:
-    if holds_hyperopt(raw):
-        raw = from_hyperopt(raw)
     if not isinstance(raw, Mapping):
         raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
     if len(raw) > _MAX_NAMES:
@@ -160,9 +153,7 @@ def parse_domain(text: str) -> Domain:
     except FaultsError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        is_cut = text.count("(") > text.count(")")
-        fault = Fault("", "cannot be read as a domain", text, EXAMPLES)
-        raise FaultsError(Fault("", _CUT, text) if is_cut else fault) from None
+        raise FaultsError(Fault("", "cannot be read as a domain", text, EXAMPLES)) from None
     if not isinstance(parsed, Domain):
         raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
     return parsed
@@ -172,25 +163,20 @@ def from_ray(domain: Any) -> Domain:
     """The domain that equals Ray's. Raises FaultsError if there is none, as for `sample_from`."""
     from ray.tune.search import sample
 
-    sampler = domain.get_sampler()
-    q = None
+    if isinstance(domain, sample.Function):
+        raise FaultsError(Fault("", _NO_FUNCTION))
+    sampler, q = domain.get_sampler(), None
     if isinstance(sampler, sample.Quantized):
         q, sampler = sampler.q, sampler.sampler
-    log = isinstance(sampler, sample.LogUniform)
     if isinstance(domain, sample.Categorical):
         return Choice(_options(domain.categories), grid=isinstance(sampler, sample.Grid))
-    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
+    if isinstance(sampler, sample.Normal):
         return Normal(sampler.mean, sampler.sd, q)
-    if isinstance(domain, sample.Float):
-        return Numeric(domain.lower, domain.upper, log=log, q=q)
-    if isinstance(domain, sample.Integer):
-        if q is not None:
-            return _qrandint(domain.lower, domain.upper, q, log=log)
-        return Numeric(domain.lower, domain.upper, log=log, integer=True)
-    if isinstance(domain, sample.Function):
-        raise FaultsError(Fault("", f"sample_from {_NO_FUNCTION}"))
-    rule = f"Ray's {type(domain).__name__} domain cannot be searched"
-    raise FaultsError(Fault("", rule, choices=tuple(sorted(CALLS))))
+    log = isinstance(sampler, sample.LogUniform)
+    if isinstance(domain, sample.Integer) and q is not None:
+        return _qrandint(domain.lower, domain.upper, q, log=log)
+    integer = isinstance(domain, sample.Integer)
+    return Numeric(domain.lower, domain.upper, log=log, integer=integer, q=q)
 
 
 def _parse_value(value: Value) -> Value:
@@ -240,10 +226,7 @@ def _evaluate(node: ast.expr, text: str) -> Value:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_evaluate(item, text) for item in items]
         case ast.Dict(keys=keys, values=values) if all(isinstance(k, ast.Constant) for k in keys):
-            names = [_evaluate(key, text) for key in keys if key is not None]
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise FaultsError(Fault("", f"has the key {twice!r} twice: keep one", text))
+            names = (_evaluate(key, text) for key in keys if key is not None)
             return dict(zip(names, [_evaluate(v, text) for v in values], strict=True))
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
             return _evaluate_call(name, node, text)
@@ -253,7 +236,7 @@ def _evaluate(node: ast.expr, text: str) -> Value:
 
 def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
     if name == "sample_from":
-        raise FaultsError(Fault("", f"{name} {_NO_FUNCTION}"))
+        raise FaultsError(Fault("", _NO_FUNCTION))
     if name not in CALLS:
         raise FaultsError(unknown("", "domain", name, CALLS))
     names, required, _, build, takes_numbers = CALLS[name]
@@ -262,9 +245,6 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
         if keyword.arg not in names or keyword.arg in arguments:
             raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), names))
         arguments[keyword.arg] = keyword.value
-    if len(node.args) > 1 and not takes_numbers:
-        listed = ", ".join(map(ast.unparse, node.args))
-        raise FaultsError(Fault("", f"{name} takes one value: write {name}([{listed}])", text))
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
         raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
     values = {n: _evaluate(argument, text) for n, argument in arguments.items()}

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from tuner.spec.space.domains import Choice, Domain, Space, Value
 
-_NUMBER = 26  # characters of the longest float, and a comma
-
 
 class Place(NamedTuple):
     """The position of a value in a space; unique, unlike the path, which branches may share.
@@ -140,20 +138,15 @@ def merged(constants: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
     return values
 
 
-def extent(value: Any) -> tuple[int, int]:
-    """(how deep a value lies in it, bytes as JSON) of the largest that `value` may become.
+def levels(value: Any) -> int:
+    """How deep lists and mappings nest in what `value`, a space or a config, may become.
 
-    >>> extent({"lr": [1, 2]})
-    (2, 18)
+    >>> levels({"lr": [1, 2]}), levels(3)
+    (2, 0)
     """
     if isinstance(value, Choice):
-        options = [extent(option) for option in value.values]
-        return max(levels for levels, _ in options), max(size for _, size in options)
-    if isinstance(value, Domain):
-        return 0, _NUMBER
-    if not isinstance(value, Mapping | list | tuple):
-        return 0, len(json.dumps(value)) + 1
-    inner = list(map(extent, value.values() if isinstance(value, Mapping) else value))
-    names = sum(len(json.dumps(name)) + 1 for name in value) if isinstance(value, Mapping) else 0
-    levels = 1 + max((levels for levels, _ in inner), default=-1)
-    return levels, names + 3 + sum(size for _, size in inner)
+        return max(map(levels, value.values))
+    inner = value.values() if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping | list | tuple):
+        return 1 + max(map(levels, inner), default=0)
+    return 0

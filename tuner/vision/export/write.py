@@ -62,9 +62,9 @@ def export_model(
     trial_id: default the choice of `tuner best`: the best retrained model if the leaders were
     confirmed, else the best trial of the search. formats: of `interchange.FILES`, written beside
     the weights; for these, and for the layers below a head that trained alone, a custom network is
-    imported, as for training. The folder appears only when it is complete: a kill can leave a hidden `.NAME.*.partial` beside it. Raises UsageError if
-    `to` exists and is not an empty folder, or a format cannot be written, and what
-    `Results.best_checkpoint` raises.
+    imported, as for training. The folder appears only when it is complete: a kill can leave a
+    hidden `.NAME.*.partial` beside it. Raises UsageError if `to` exists and is not an empty folder,
+    or a format cannot be written, and what `Results.best_checkpoint` raises.
     """
     to = Path(to).expanduser()
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
