@@ -102,15 +102,16 @@ def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
     assert not (tmp_path / "digits" / "control").exists()
 
 
-def test_request_of_a_completed_search_does_not_advise_to_go_on(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
+@pytest.mark.parametrize(
+    ("trainable", "advice"),
+    [(None, "tuner resume digits"), ("elsewhere", r"tuner\.AskTell\(FOLDER")],
+)
+def test_request_of_a_completed_search_is_refused(tmp_path, trainable, advice):
+    spec = {"trainable": trainable} if trainable else {}
+    writer = Writer(make_folder(tmp_path / "digits", **spec))
     writer.end()
-    completed = "digits is completed, so nothing .*; `tuner resume digits` shows how"
-    with pytest.raises(UsageError, match=completed):
+    with pytest.raises(UsageError, match=f"digits is completed.*{advice}"):
         request(ExperimentFolder(writer.folder), control_of("pause"))
-    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).end()
-    with pytest.raises(UsageError, match=r"far is completed, .* add_samples=N\) adds trials"):
-        request(ExperimentFolder(folder), control_of("pause"))
 
 
 def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_path):
@@ -121,12 +122,6 @@ def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_
         request(files, control_of("pause"))
     assert requested(files) == []
     writer.journal.close()
-
-
-def test_one_whose_trials_run_elsewhere_is_not_gone_on_with_by_a_resume(tmp_path):
-    Writer(folder := make_folder(tmp_path / "far", trainable="elsewhere")).kill()
-    with pytest.raises(UsageError, match=r"far has no driver to be asked; .* `tuner serve`"):
-        request(ExperimentFolder(folder), control_of("pause"))
 
 
 @pytest.mark.parametrize(
@@ -144,13 +139,6 @@ def test_what_cannot_work_is_refused(driven, control, message):
     with pytest.raises((UsageError, SpecError), match=message):
         request(driven, control)
     assert requested(driven) == []
-
-
-def test_what_can_work_is_asked(driven):
-    config = {"lr": 0.1, "batch_size": 64}
-    for control in (control_of("stop-trial", "00001"), control_of("try", config)):
-        request(driven, control)
-    assert len(requested(driven)) == 2
 
 
 def test_a_search_that_time_alone_ends_keeps_a_time_budget(tmp_path):

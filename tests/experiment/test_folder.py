@@ -1,7 +1,6 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -10,10 +9,11 @@ from synthetic import Writer, make_folder
 from tuner.errors import CheckpointError, NameTakenError, UsageError
 from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.files import EXPERIMENT, JOURNAL
-from tuner.experiment.folder import ExperimentFolder, RemoteFolder
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.remote.lease import acquire
+from tuner.experiment.remote.mirror import Mirror
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import Uploader
 from tuner.experiment.results.best import record_test, recorded_test
@@ -34,20 +34,6 @@ def test_a_name_is_taken_once(tmp_path):
     assert json.loads((folder.path / EXPERIMENT).read_text()) == {"format": 1}
     with pytest.raises(UsageError, match="cannot create"):
         ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
-
-
-@pytest.mark.parametrize(
-    ("trainable", "advice"),
-    [
-        ("__main__:train (by value)", "tuner.resume_experiment({folder!r}, trainable=train)"),
-        ("elsewhere", "tuner.AskTell({folder!r})"),
-        ({"command": ["train"]}, "tuner resume digits"),
-    ],
-)
-def test_name_taken_advises_what_goes_on_with_that_trainable(tmp_path, trainable, advice):
-    folder = make_folder(tmp_path / "digits", trainable=trainable, training={})
-    message = str(ExperimentFolder(folder).name_taken())
-    assert f"go on with it by: {advice.format(folder=str(folder))}, or give another" in message
 
 
 def test_a_link_to_nowhere_takes_a_name_too(tmp_path):
@@ -175,9 +161,10 @@ def test_a_link_is_neither_removed_nor_renamed(tmp_path):
     made = make_folder(tmp_path / "made" / "digits")
     link = tmp_path / "digits"
     link.symlink_to(made)
-    for change in (ExperimentFolder.remove, partial(ExperimentFolder.rename, name="other")):
+    folder = ExperimentFolder(link)
+    for change in (lambda: folder.remove(warn=print), lambda: folder.rename("other")):
         with pytest.raises(UsageError, match="is a link: name the folder that it leads to"):
-            change(ExperimentFolder(link), warn=print)
+            change()
     assert (link / "experiment.json").is_file()
 
 
@@ -326,7 +313,7 @@ def test_names_are_taken_in_the_store(experiment, url):
 
 def test_of_two_that_take_a_name_at_once_one_does(url, elsewhere, monkeypatch):
     folder = local(url) / "new"
-    monkeypatch.setattr(RemoteFolder, "is_taken", False)
+    monkeypatch.setattr(Mirror, "is_taken", lambda self: False)
     ExperimentFolder(folder).create({"by": 1}, empty=["journal.jsonl"])
     assert (folder / "journal.jsonl").exists()
     elsewhere()
@@ -404,7 +391,7 @@ def test_a_store_that_cannot_be_reached_is_the_users_to_mend(experiment, monkeyp
     with pytest.raises(UsageError, match=r"cannot reach memory://.*: no route"):
         assert ExperimentFolder(experiment).is_taken
     monkeypatch.setattr(Objects, "upload", lambda self, path, name: fail(self, name))
-    monkeypatch.setattr("tuner.experiment.folder.patiently", lambda ask: ask())
+    monkeypatch.setattr("tuner.experiment.remote.mirror.patiently", lambda ask: ask())
     experiment.mkdir(parents=True, exist_ok=True)
     with pytest.raises(OSError, match="no route"):
         ExperimentFolder(experiment).write("x.json", {})
@@ -436,19 +423,6 @@ def stored(experiment):
     return ExperimentFolder(experiment)
 
 
-def test_a_renamed_experiment_is_whole_under_its_new_name_alone(stored, url, elsewhere):
-    before = Results(stored.path).history.trials
-    renamed = stored.rename("other", warn=print)
-    assert renamed.location == f"{url}/other"
-    assert [folder.name for folder in experiment_folders(url)] == ["other"]
-    assert Objects(f"{url}/digits").names() == []
-    elsewhere()
-    found = load_results("other", url)
-    assert found.history.trials == before
-    assert found.best_checkpoint().path.read_bytes() == b"weights"
-    acquire(Objects(f"{url}/other"), lambda: 0, warn=pytest.fail).release()  # nobody holds it
-
-
 def test_a_removed_experiment_leaves_nothing_in_the_store(stored, url):
     stored.remove(warn=print)
     assert Objects(url).names() == []
@@ -473,9 +447,10 @@ def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeyp
     monkeypatch.setattr("tuner.experiment.remote.lease._last_beat", lambda *_: str(next(beats)))
     monkeypatch.setattr("tuner.experiment.remote.lease.Holder.is_gone", False)
     monkeypatch.setattr("tuner.experiment.remote.lease.BEAT_S", 0.01)
-    for change in (lambda: stored.remove(warn=print), lambda: stored.rename("x", warn=print)):
-        with pytest.raises(UsageError, match="is held by"):
-            change()
+    with pytest.raises(UsageError, match="is held by"):
+        stored.remove(warn=print)
+    with pytest.raises(UsageError, match="is in an object store"):
+        stored.rename("x")
     assert held.objects.has("experiment.json")
 
 

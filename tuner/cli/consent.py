@@ -132,10 +132,10 @@ def _models_of(experiment: Described) -> list[dict[str, Any]]:
     journals = [experiment] if confirmation is None else [experiment, confirmation.results]
     models: dict[str, Any] = {}
     for journal in journals:
-        for event in journal.files.events_naming("model"):
-            config = event.get("config") if event.get("event") == TRIAL_STARTED else None
-            if isinstance(config, dict) and "model" in config:
-                models[json.dumps(config["model"])] = config["model"]
+        for event in journal.files.events():
+            if event["event"] == TRIAL_STARTED and "model" in event["config"]:
+                model = event["config"]["model"]
+                models[json.dumps(model)] = model
     return [{"model": model} for model in models.values()]
 
 

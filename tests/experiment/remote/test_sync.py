@@ -9,10 +9,11 @@ import pytest
 from synthetic import make_folder
 
 from tuner.errors import StorageError, UsageError
-from tuner.experiment.folder import ExperimentFolder, RemoteFolder
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote import sync as syncing
 from tuner.experiment.remote.lease import LeaseLostError, newest
+from tuner.experiment.remote.mirror import Mirror
 from tuner.experiment.remote.segments import fetch
 from tuner.places import ROOT, local
 
@@ -30,13 +31,13 @@ def quick(tmp_path, monkeypatch):
 def folder():
     """The copy of a new experiment in a store."""
     made = make_folder(local(f"memory://{uuid4().hex}/runs") / "digits")
-    ExperimentFolder(made).objects.upload(made / "experiment.json", "experiment.json")
+    ExperimentFolder(made).mirror.objects.upload(made / "experiment.json", "experiment.json")
     return made
 
 
 @pytest.fixture
 def store(folder):
-    return ExperimentFolder(folder).objects
+    return ExperimentFolder(folder).mirror.objects
 
 
 def begin(journal):
@@ -202,7 +203,7 @@ def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
         began.set()
         go_on.wait(PATIENCE_S)
 
-    monkeypatch.setattr(RemoteFolder, "upload", slow)
+    monkeypatch.setattr(Mirror, "upload", slow)
     with driving(folder) as (_, journal):
         begin(journal)
         assert began.wait(PATIENCE_S)

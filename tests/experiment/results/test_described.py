@@ -57,8 +57,6 @@ def test_what_is_no_tag_or_note_is_refused():
     for tag in ("", "two words", "-x", "a" * 51, "\x1b[31m"):
         with pytest.raises(UsageError, match="a tag must be letters"):
             Labels().tagged([tag])
-    with pytest.raises(UsageError, match="there is no tag 'x' to remove; it has a"):
-        Labels(("a",)).untagged(["x"])
     with pytest.raises(UsageError, match="at most 1000 characters"):
         Labels().noted("x" * 1001)
 

@@ -6,8 +6,7 @@ from synthetic import START, Clock, Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.results.described import Described
-from tuner.experiment.results.listing import find, list_experiments, listed, strategy_of, trials_of
+from tuner.experiment.results.listing import find, list_experiments, listed
 from tuner.experiment.results.results import Results
 
 
@@ -112,16 +111,6 @@ def test_listed_total_counts_the_trials_that_users_tried(tmp_path):
         with_others.add("control", id=f"{number}", control=asked)
     with_others.end()
     assert listed(folder).total == 4
-
-
-@pytest.mark.parametrize(
-    ("search", "strategy"),
-    [(None, ""), ([], ""), ({"strategy": "of.mine"}, "of.mine"), ({}, "random")],
-)
-def test_strategy_of_unreadable_spec_is_the_text_of_the_spec(tmp_path, search, strategy):
-    folder = make_folder(tmp_path / "digits", search=search, num_samples="many")
-    assert strategy_of(Described(folder)) == strategy
-    assert trials_of(Described(folder)) is None
 
 
 @pytest.mark.parametrize(("samples", "total"), [(None, 108), (100_000, 108), (50, 50)])

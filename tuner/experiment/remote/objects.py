@@ -139,11 +139,6 @@ class Objects:
         with _os_errors():
             replace_file(path, lambda new: self._system.get_file(self._path(name), str(new)))
 
-    def copy(self, name: str, to: Objects) -> None:
-        """Copy an object, within the store, to where `to` has one of this name."""
-        with _os_errors():
-            self._system.cp_file(self._path(name), to._path(name))
-
     def remove(self, name: str) -> None:
         """Remove an object, or all below a folder of that name; it may be missing."""
         with _os_errors(), suppress(FileNotFoundError):

@@ -22,7 +22,7 @@ from tuner.experiment.files import CONFIRMED
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import ranked, score_of
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import GridSettings
@@ -35,8 +35,7 @@ class Leader:
     trial_id, searched: the trial in the search, and its value there. values: seed -> value of the
     retrained trial, for those that completed. mean: of these values, None if there are none.
     difference: of its values from the confirmed leader's at the same seeds; None for that leader.
-    The intervals of the confirmed leader's mean, and of the differences from it, count in that it
-    was chosen among all leaders.
+    The intervals of the differences count in that the first was chosen among all leaders.
     """
 
     trial_id: str
@@ -190,13 +189,9 @@ def _compared(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, 
         return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
 
     first, *others = sorted(leaders, key=rank)
-    if first.mean:
-        among = sum(1 for leader in leaders if leader.mean)
-        values = list(first.values.values())
-        first = replace(first, mean=mean_of_best(values, among=among, sign=objective.sign))
-    differences = differences_from_best([one.values for one in others], first.values)
+    differences = differences_from_best([leader.values for leader in others], first.values)
     pairs = zip(others, differences, strict=True)
-    return first, *(replace(one, difference=difference) for one, difference in pairs)
+    return first, *(replace(leader, difference=difference) for leader, difference in pairs)
 
 
 def _interval(mean: Mean | None) -> list[float] | None:

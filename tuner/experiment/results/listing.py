@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -89,12 +87,11 @@ def find(
     reverse: bool = False,
 ) -> list[Listed]:
     """Those that `tuner ls` shows when asked so; raises UsageError as `rows.arranged` does."""
-    order = arranged([one.row() for one in listed], where=where, sort=sort, reverse=reverse)
+    order = arranged([entry.row() for entry in listed], where=where, sort=sort, reverse=reverse)
     return [
-        listed[number]
-        for number in order
-        if (tag is None or tag in listed[number].tags)
-        and (strategy is None or listed[number].strategy == strategy)
+        entry
+        for entry in (listed[number] for number in order)
+        if (tag is None or tag in entry.tags) and (strategy in (None, entry.strategy))
     ]
 
 
@@ -147,36 +144,25 @@ def _listed(results: Results) -> Listed:
 
 
 def _described(experiment: Described, status: str) -> Listed:
+    search = experiment.document["spec"].get("search")
+    is_known = isinstance(search, Mapping)  # this version may not be able to read the spec
     return Listed(
         name=experiment.folder.name,
         folder=experiment.folder,
         status=status,
         counts={},
         metric=experiment.metric,
-        strategy=strategy_of(experiment),
+        strategy=str(search.get("strategy", "random")) if is_known else "",
         seed=experiment.seed,
         tags=experiment.labels.tags,
         note=experiment.labels.note,
     )
 
 
-def trials_of(described: Described) -> int | None:
+def trials_of(experiment: Described) -> int | None:
     """How many trials the spec gives; None if that is not known."""
-    spec = described.document["spec"]
-    fields = {name: spec[name] for name in ("search", "num_samples") if name in spec}
-    return _trials(json.dumps(fields))
-
-
-@lru_cache(maxsize=1024)  # to check a spec takes milliseconds
-def _trials(fields: str) -> int | None:
-    raw = json.loads(fields)
+    spec = experiment.document["spec"]
     try:
-        return build_spec(raw).trials
+        return build_spec({k: spec[k] for k in ("search", "num_samples") if k in spec}).trials
     except SpecError:  # of another version, or without a number
-        return raw["num_samples"] if type(raw.get("num_samples")) is int else None
-
-
-def strategy_of(described: Described) -> str:
-    """The strategy of an experiment whose spec this version may not be able to read."""
-    search = described.document["spec"].get("search")
-    return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""
+        return spec["num_samples"] if type(spec.get("num_samples")) is int else None
