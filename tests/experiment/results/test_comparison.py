@@ -109,7 +109,7 @@ def test_what_else_differs_is_named(tmp_path):
     notes = Comparison([one, other, same]).notes
     assert notes[0] == "a and b have the same strategy and seed, 0"
     assert sorted(notes[1:]) == [
-        "resources.cpus differs: 1 in a and c; 2 in b",
+        "resources.cpus differs: 1.0 in a and c; 2.0 in b",
         "scheduler.name differs: asha in a and c; not there in b",
         "search.space.lr differs: loguniform(0.001, 1) in a and c; uniform(0, 1) in b",
         "training.dataset differs: not there in a and c; digits in b",

@@ -107,7 +107,7 @@ def test_the_file_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (spec.name, spec.folder) == ("digits-refined", Path("results/digits-refined"))
     assert spec.search.model_dump(mode="json") == {
         "strategy": "grid",
-        "space": {"lr": "loguniform(0.1, 0.4)"},
+        "space": {"lr": "loguniform(0.1, 0.399053)"},
         "forbid": ["lr > 0.35"],
         "order": "spread",
         "points": 4,

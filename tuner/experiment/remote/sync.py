@@ -24,7 +24,7 @@ from tuner.errors import JournalError, StorageError, TunerError
 from tuner.experiment.files import JOURNAL, LABELS
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError
-from tuner.experiment.remote.objects import PATIENCE_S, patiently
+from tuner.experiment.remote.objects import patiently
 from tuner.experiment.remote.segments import Uploader
 
 if TYPE_CHECKING:
@@ -98,24 +98,16 @@ class RemoteSync:
         self, do: Callable[[], object], every_s: float, notify: OnError, over: Event
     ) -> None:
         """Do it again and again until `over`; notify and end if it fails for good."""
-        failing_since: float | None = None
         while not over.wait(every_s):
             try:
-                do()
-                failing_since = None
-            except LeaseLostError as error:
-                self.is_lost = True
-                notify(error)
-                return
-            except JournalError as error:
+                patiently(do)
+            except (LeaseLostError, JournalError) as error:
+                self.is_lost = isinstance(error, LeaseLostError)
                 notify(error)
                 return
             except OSError as error:
-                now = time.monotonic()
-                failing_since = now if failing_since is None else failing_since
-                if now - failing_since >= PATIENCE_S:
-                    notify(self._failure(error))
-                    return
+                notify(self._failure(error))
+                return
 
     def _notify(self, on_error: OnError, error: TunerError) -> None:
         with self._notifying:
