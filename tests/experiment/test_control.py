@@ -97,7 +97,7 @@ def test_what_is_no_request_is_passed_over(driven):
 def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.kill()
-    with pytest.raises(UsageError, match=r"digits has no driver .* go on .* tuner resume digits"):
+    with pytest.raises(UsageError, match=r"digits has no driver.*go on.*tuner resume digits"):
         request(ExperimentFolder(writer.folder), control_of("pause"))
     assert not (tmp_path / "digits" / "control").exists()
 

@@ -57,6 +57,7 @@ def test_every_field_of_a_known_event_is_needed(event):
         (1, "config", {1: 2}),
         (1, "seed", -1),
         (1, "trial_id", "../00001"),
+        (1, "trial_id", "1" * 101),
         (1, "trial_id", "٣"),
         (1, "time", math.inf),
         (1, "time", True),
@@ -103,18 +104,8 @@ def test_fault_of_never_raises(good, changes):
     assert fault is None or any(f"`{field}`" in fault for field in changes)
 
 
-def test_forecasts_may_be_told_at_the_end_of_a_trial():
-    told = {"3": {"end": 0.5, "chance": 0.01}}
-    assert fault_of(GOOD[4] | {"forecasts": told}) is None
-
-
 @pytest.mark.parametrize("number", [2, 4])
 def test_a_report_and_an_end_may_say_that_the_trial_is_done(number):
     assert fault_of(GOOD[number] | {"done": True}) is None
     for other in (False, "yes"):
         assert "`done`" in fault_of(GOOD[number] | {"done": other})
-
-
-@pytest.mark.parametrize(("digits", "is_valid"), [(100, True), (101, False), (5000, False)])
-def test_fault_of_a_trial_number_too_long_for_a_folder(digits, is_valid):
-    assert (fault_of(GOOD[4] | {"trial_id": "1" * digits}) is None) is is_valid

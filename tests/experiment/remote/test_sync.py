@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from synthetic import make_folder
 
-from tuner.errors import StorageError, UsageError
+from tuner.errors import StorageError
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote import sync as syncing
@@ -145,32 +145,6 @@ def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
         with pytest.raises(StorageError, match=r"cannot write to memory:.*out of order.*resume"):
             drive()
         assert [type(error) for error in errors] == [StorageError]
-
-
-def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkeypatch, caplog):
-    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
-
-        def drive():
-            with sync.running(journal, print):
-                begin(journal)
-                break_down(monkeypatch)
-                raise KeyError
-
-        with pytest.raises(KeyError):
-            drive()
-    assert "out of order" in caplog.text
-
-
-def test_a_second_driver_is_refused(folder, monkeypatch):
-    with driving(folder) as (_, journal):
-        begin(journal)
-        warnings = []
-        with (
-            pytest.raises(UsageError, match="is held by another driver"),
-            ExperimentFolder(folder).held(warnings.append),
-        ):
-            pytest.fail("two drivers")
-        assert warnings
 
 
 def test_the_next_driver_begins_with_what_is_there(folder, store):

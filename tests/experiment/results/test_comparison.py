@@ -156,12 +156,6 @@ def test_it_takes_two_different_experiments(tmp_path):
         Comparison([results, results])
 
 
-def test_experiments_of_one_name_are_told_by_their_folders(tmp_path):
-    results = [search(tmp_path / place / "a", 3, name="a") for place in ("here", "there")]
-    names = [entrant.name for entrant in Comparison(results).sides[0].entrants]
-    assert names == [str(tmp_path / place / "a") for place in ("here", "there")]
-
-
 def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
     cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
     found = Comparison(
@@ -229,16 +223,3 @@ def test_the_gap_before_a_resume_is_not_counted(tmp_path):
     found = curves(writer.folder)
     assert found["seconds"] == Curve((2, 4, 5), (0.5, 0.6, 0.7), 7)
     assert found["epochs"].total == 3
-
-
-def test_the_value_after_so_much_is_the_last_step(tmp_path):
-    curve = Curve((1, 3), (0.5, 0.7), 10)
-    assert [curve.at(spent) for spent in (0.5, 1, 2.9, 3, 99)] == [None, 0.5, 0.5, 0.7, 0.7]
-    assert Curve((), (), 0).at(5) is None
-
-
-def test_less_is_better_where_the_mode_says_so(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x", metric="loss", mode="min"))
-    writer.trial(0, [{"loss": 2.0}, {"other": 1.0}, {"loss": 3.0}, {"loss": 1.0}])
-    writer.end()
-    assert curves(writer.folder)["epochs"] == Curve((1, 4), (2, 1), 4)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.experiment.results.selection import MODES, SCOPES, best_epoch, ranked, score, score_of
+from tuner.experiment.results.selection import MODES, SCOPES, best_epoch, ranked, score
 from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.sections import Objective
 
@@ -80,9 +80,3 @@ def test_failed_silent_and_nan_trials_are_not_ranked():
         *(trial(5 + i, [0.5], status=status) for i, status in enumerate(("running", "stopped"))),
     ]
     assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == ["00005", "00006"]
-
-
-def test_the_score_of_a_trial_is_that_of_its_values():
-    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min")) == 0.25
-    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min"), scope="last") == 0.75
-    assert score_of(trial(1, [0.5], metric="accuracy"), loss("min")) is None

@@ -47,10 +47,7 @@ class Mirror:
         """Whether the store has the experiment."""
         objects = self.objects
         with objects.reaching():
-            if objects.has(files.EXPERIMENT):
-                return True
-            objects.check_bucket()
-        return False
+            return objects.has(files.EXPERIMENT)
 
     def is_driven(self) -> bool:
         """Whether a live driver holds the experiment, on this machine or elsewhere."""

@@ -20,7 +20,6 @@ from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.results.selection import score_of
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
@@ -167,9 +166,8 @@ def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
     """Those whose specs agree but for the seed are one side: of others no mean says anything."""
     groups: dict[tuple[object, ...], list[Entrant]] = {}
     for entrant in entrants:
-        groups.setdefault((entrant.spec.warm_start, *_facts(entrant.spec).items()), []).append(
-            entrant
-        )
+        key = entrant.spec.warm_start, *_facts(entrant.spec).items()
+        groups.setdefault(key, []).append(entrant)
     strategies = [group[0].spec.search.strategy for group in groups.values()]
     for strategy, group in zip(strategies, groups.values(), strict=True):
         names = some_of([entrant.name for entrant in group], 1)
@@ -192,14 +190,11 @@ def _check(experiments: Sequence[Results]) -> None:
     if len(experiments) < 2:
         raise UsageError(f"compare needs two experiments or more, got {len(experiments)}")
     folders = [results.folder.resolve() for results in experiments]
-    if len(set(folders)) < len(folders):
-        twice = next(folder for folder in folders if folders.count(folder) > 1)
-        raise UsageError(f"compare needs different experiments, got {twice.name} twice")
-    objectives = [f"{results.metric} ({results.mode})" for results in experiments]
-    if len(set(objectives)) > 1:
-        pairs = zip(experiments, objectives, strict=True)
-        names = ", ".join(f"{results.name} by {objective}" for results, objective in pairs)
-        raise UsageError(f"experiments can be compared by one objective only, got {names}")
+    if twice := [folder.name for folder in set(folders) if folders.count(folder) > 1]:
+        raise UsageError(f"compare needs different experiments, got {twice[0]} twice")
+    if len({results.objective for results in experiments}) > 1:
+        got = ", ".join(f"{each.name} by {each.metric} ({each.mode})" for each in experiments)
+        raise UsageError(f"experiments can be compared by one objective only, got {got}")
 
 
 def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
@@ -250,16 +245,17 @@ def curves_of(history: History, objective: Objective) -> dict[str, Curve]:
     failed trial costs what it took and brings nothing.
     """
     trials = sorted(history.trials.values(), key=_end)
-    ends = [(float(n), _value(t, objective)) for n, t in enumerate(trials, start=1)]
+    ends = [(float(n), _best_of(trial)) for n, trial in enumerate(trials, start=1)]
     epochs, seconds, spent = [], [], 0
     for time, trained, value in sorted(_reports(trials, objective.metric), key=itemgetter(0)):
         spent += trained
         epochs.append((float(spent), value))
-        seconds.append((_elapsed(history, time), value))
+        elapsed = fsum(max(0.0, min(run.ended, time) - run.started) for run in history.runs)
+        seconds.append((elapsed, value))
     return {
         "trials": _curve(ends, len(trials), objective),
         "epochs": _curve(epochs, spent, objective),
-        "seconds": _curve(seconds, fsum(run.duration_s for run in history.runs), objective),
+        "seconds": _curve(seconds, history.duration_s, objective),
     }
 
 
@@ -287,18 +283,12 @@ def _reports(
             before = report.epoch
 
 
-def _value(trial: TrialRecord, objective: Objective) -> float | None:
-    return None if trial.status == FAILED else score_of(trial, objective)
+def _best_of(trial: TrialRecord) -> float | None:
+    return trial.best.value if trial.best and trial.status != FAILED else None
 
 
 def _end(trial: TrialRecord) -> tuple[float, int]:
-    last = trial.runs[-1].ended if trial.runs else trial.started
-    return trial.ended if trial.ended is not None else last, int(trial.trial_id)
-
-
-def _elapsed(history: History, time: float) -> float:
-    """Seconds that a driver had run at `time`."""
-    return fsum(max(0.0, min(run.ended, time) - run.started) for run in history.runs)
+    return trial.runs[-1].ended if trial.runs else trial.started, int(trial.trial_id)
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:

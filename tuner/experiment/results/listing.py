@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -106,56 +106,43 @@ def listed(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
     read: gives its results where the journal's last line does not sum them up.
     """
     try:
-        return _ended(Described(folder)) or _listed(read(folder))
+        experiment, end = Described(folder), last_event(folder) or {}
+        if end.get("event") == EXPERIMENT_ENDED and end.get("counts"):
+            return _listed(experiment, end["status"], end, until=end["time"])
+        results = read(folder)
+        history = results.history
+        summary = {**history.summary(trials_of(results)), "reason": results.ended_by}
+        until = history.runs[-1].ended if history.runs else None
+        return _listed(results, results.status, summary, until=until)
     except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=problem)
 
 
-def _ended(experiment: Described) -> Listed | None:
-    """An experiment whose journal ends with a summary, by that line alone; else None."""
-    end = last_event(experiment.folder) or {}
-    if end.get("event") != EXPERIMENT_ENDED or not (counts := end.get("counts")):
-        return None
-    best, started = end.get("best"), end.get("started")
-    return replace(
-        _described(experiment, end["status"]),
-        counts={status: counts.get(status, 0) for status in COUNTED},
-        best=best and best["metrics"].get(experiment.metric),
-        started=started,
-        searched_s=None if started is None else end["time"] - started - end.get("idle_s", 0),
-        ended_by=end.get("reason"),
-        total=end.get("total"),
-    )
-
-
-def _listed(results: Results) -> Listed:
-    history = results.history
-    return replace(
-        _described(results, results.status),
-        counts=results.counts,
-        best=history.best and history.best.value,
-        started=history.started,
-        searched_s=history.duration_s,
-        ended_by=results.ended_by,
-        total=history.total(trials_of(results)),
-    )
-
-
-def _described(experiment: Described, status: str) -> Listed:
+def _listed(
+    experiment: Described, status: str, summary: Mapping[str, Any], *, until: float | None
+) -> Listed:
+    """An experiment by a `History.summary`; until: when its last event came."""
     search = experiment.document["spec"].get("search")
     is_known = isinstance(search, Mapping)  # this version may not be able to read the spec
+    best, started = summary.get("best"), summary.get("started")
+    is_dated = started is not None and until is not None
     return Listed(
         name=experiment.folder.name,
         folder=experiment.folder,
         status=status,
-        counts={},
+        counts={status: summary["counts"].get(status, 0) for status in COUNTED},
         metric=experiment.metric,
+        best=best and best["metrics"].get(experiment.metric),
+        started=started,
+        ended_by=summary.get("reason"),
         strategy=str(search.get("strategy", "random")) if is_known else "",
         seed=experiment.seed,
+        searched_s=until - started - summary.get("idle_s", 0) if is_dated else None,
         tags=experiment.labels.tags,
         note=experiment.labels.note,
+        total=summary.get("total"),
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from tuner.errors import UsageError
 from tuner.experiment.files import write_file
-from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.results.selection import best_report
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
@@ -74,8 +74,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
     last: dict[str, float] = {}
     for report in trial.results:
         last |= report.metrics
-    epoch = best_epoch(trial.values(objective.metric), objective)
-    best = trial.report_at(epoch) if epoch is not None else None
+    best = best_report(trial, objective)
     return {
         "trial_id": trial.trial_id,
         "status": trial.status,
@@ -83,7 +82,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
         **{f"config/{name}": value for name, value in flat(trial.config).items()},
         **{f"last/{name}": value for name, value in last.items()},
         **({f"best/{name}": value for name, value in best.metrics.items()} if best else {}),
-        "best_epoch": epoch,
+        "best_epoch": best and best.epoch,
         "epochs": trial.last_epoch,
         "started": trial.started,
         "duration_s": trial.duration_s,
