@@ -25,19 +25,7 @@ def test_a_checkpoint_is_what_was_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "/etc/passwd",
-        "..",
-        "../x",
-        "trials/../../x",
-        "trials/..",
-        ".",
-        "out/x",
-        "out",
-        "a\0b",
-        "\ud800",
-    ],
+    "name", ["/etc/passwd", "..", "trials/../../x", ".", "out/x", "a\0b", "\ud800"]
 )
 def test_a_path_that_leads_out_is_refused(tmp_path, name):
     folder = tmp_path / "experiment"
@@ -45,13 +33,6 @@ def test_a_path_that_leads_out_is_refused(tmp_path, name):
     (folder / "out").symlink_to(tmp_path)
     with pytest.raises(CheckpointError, match="the journal names a"):
         inside(folder, name)
-
-
-def test_a_loop_of_links_is_refused(tmp_path):
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(CheckpointError, match="the journal names a"):
-        inside(tmp_path, "a/x")
 
 
 @given(name=st.text(min_size=1))
@@ -72,12 +53,6 @@ def lay(folder, files):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
-
-
-def test_a_folder_does_not_depend_on_the_order_of_writing(tmp_path):
-    one = lay(tmp_path / "one", FILES)
-    two = lay(tmp_path / "two", dict(reversed(FILES.items())))
-    assert sha256_of(one) == sha256_of(two)
 
 
 @given(change=st.sampled_from(["content", "name", "more", "less", "moved"]))

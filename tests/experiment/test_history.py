@@ -182,13 +182,6 @@ def test_only_the_metrics_that_are_asked_for_are_remembered():
     assert history.best == Best(0.5, "00001", 1)
 
 
-def test_a_removed_checkpoint_is_forgotten():
-    made = {"path": "trials/00001/checkpoints/x/state.pt", "sha256": "0" * 64}
-    history = applied(*(("checkpoint", 1, {"epoch": epoch} | made) for epoch in (1, 2, 3)))
-    history.drop_checkpoint("00001", 2)
-    assert [record.epoch for record in history.trials["00001"].checkpoints] == [1, 3]
-
-
 STORIES = st.lists(
     st.one_of(
         st.just(BEGIN),

@@ -10,7 +10,7 @@ from synthetic import make_folder
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.resolve import load_experiment, names, resolve
 from tuner.spec.experiment import build_spec
-from tuner.spec.validation import Machine, validate
+from tuner.spec.validation import validate
 
 SHIPPED = Path(__file__).parents[2] / "experiments"
 SPEC = "ExperimentSpec(search={'space': {'lr': 'uniform(0, 1)'}}, num_samples=2)"
@@ -42,11 +42,6 @@ def test_the_experiment_and_then_what_is_assigned():
     assert source.endswith("mine.json")
 
 
-def test_another_strategy_over_the_same_space():
-    spec, _ = resolve("mine.json", ["search.points=2"], strategy="grid")
-    assert (spec.search.strategy, spec.trials) == ("grid", 2)
-
-
 def test_the_next_free_name_unless_one_is_assigned(here):
     make_folder(here / "results" / "mine")
     assert resolve("mine.json")[0].name == "mine-2"
@@ -69,12 +64,6 @@ def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
         resolve("mine.json", strategy="optuna")
     with pytest.raises(SpecError, match="the command line has 1 fault:\n  scheduler"):
         resolve("mine.json", scheduler="optuna")
-
-
-def test_what_the_machine_does_not_have_is_refused():
-    with pytest.raises(SpecError, match=r"the command line has 1 fault:\n  resources\.cpus"):
-        resolve("mine.json", ["resources.cpus=3"], machine=Machine(cpus=2, gpus=0))
-    assert resolve("mine.json", ["resources.cpus=3"])[0].resources.cpus == 3
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SHIPPED.glob("*.py")))
@@ -163,14 +152,6 @@ def test_what_a_search_has_written_runs_again_under_the_next_free_name(tmp_path,
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")
     assert source == str(folder / "experiment.json")
-
-
-def test_a_trainable_in_place_of_an_experiment_is_told_where_it_belongs(tmp_path):
-    (tmp_path / "mine_trained.py").write_text("def train(config, *rest, more=1):\n    return 1\n")
-    with pytest.raises(
-        UsageError, match=r"ExperimentSpec \(missing .*'config'\); a trainable is named"
-    ):
-        load_experiment("mine_trained:train", tmp_path)
 
 
 def test_a_function_of_a_file_is_an_experiment_and_finds_no_arguments(tmp_path, monkeypatch):

@@ -47,12 +47,6 @@ def test_only_experiments_are_listed(tmp_path):
     assert list(experiment_folders(tmp_path / "none")) == []
 
 
-def test_a_folder_that_is_being_made_is_not_listed(tmp_path):
-    make_folder(tmp_path / ".digits.0123")
-    make_folder(tmp_path / "digits")
-    assert [folder.name for folder in experiment_folders(tmp_path)] == ["digits"]
-
-
 def test_the_next_free_name(tmp_path):
     assert free_name("digits", tmp_path / "none") == "digits"
     make_folder(tmp_path / "digits")

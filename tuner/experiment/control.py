@@ -125,10 +125,10 @@ def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Req
     What is no request, or cannot be read now, is passed over, too. Raises OSError if the store
     fails for a minute.
     """
-    found = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
-    ids = (match[1] for match in found if match)
-    read = (_read(folder, request_id) for request_id in ids if request_id not in but)
-    return [request for request in read if request is not None]
+    matches = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
+    ids = (match[1] for match in matches if match)
+    requests = (_read(folder, request_id) for request_id in ids if request_id not in but)
+    return [request for request in requests if request is not None]
 
 
 def _read(folder: ExperimentFolder, request_id: str) -> Request | None:

@@ -10,7 +10,14 @@ from functools import cache
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
 from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS
@@ -114,15 +121,15 @@ _Plain = Annotated[dict[str, Any], AfterValidator(_check_plain)]
 _Metrics = dict[str, float]
 
 
+@with_config(_STRICT)
 class _Owner(TypedDict):
-    __pydantic_config__ = _STRICT
     host: str
     pid: int
     started: Time
 
 
+@with_config(_STRICT)
 class _Timed(TypedDict):
-    __pydantic_config__ = _STRICT
     time: Time
 
 
@@ -153,8 +160,8 @@ class _Checkpoint(_OfTrial):  # it may follow later results
     metrics: NotRequired[_Metrics | None]  # of an epoch that was run again
 
 
+@with_config(_STRICT)
 class _Failure(TypedDict):
-    __pydantic_config__ = _STRICT
     kind: str
     message: str
 
@@ -175,8 +182,8 @@ class _Control(_Timed):  # journaled before it is done
     refused: NotRequired[str | None]  # why it is not done
 
 
+@with_config(_STRICT)
 class _Best(TypedDict):
-    __pydantic_config__ = _STRICT
     trial_id: _TrialId
     config: _Plain
     epoch: _Count

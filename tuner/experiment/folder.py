@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from reprlib import repr as shown  # short, and safe on what is nested deep
+from reprlib import repr as brief  # short, and safe on what is nested deep
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +28,7 @@ from tuner.experiment.remote.mirror import Mirror
 from tuner.experiment.remote.objects import patiently
 from tuner.experiment.remote.sync import RemoteSync
 from tuner.experiment.trials import CheckpointRecord
-from tuner.places import storage_of, url_of
+from tuner.places import shown, storage_of, url_of
 from tuner.spec.plain_values import parse_json
 from tuner.wording import program
 
@@ -65,12 +65,11 @@ class ExperimentFolder:
     @property
     def location(self) -> str:
         """Where it lies, to show to a user: a path, or a URL."""
-        return url_of(self.path) or str(self.path)
+        return shown(self.path)
 
     def locate(self, name: str) -> str:
         """Where its file `name` lies, to show to a user."""
-        path = self.path / name
-        return url_of(path) or str(path)
+        return shown(self.path / name)
 
     @property
     def is_taken(self) -> bool:
@@ -156,7 +155,7 @@ class ExperimentFolder:
             reason = f"cannot read {path}: {error.strerror}"
             raise UsageError(f"{path.parent} is no experiment: {reason}") from error
         if document.get("format") != FORMAT:
-            has = shown(document.get("format"))
+            has = brief(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
         match document.get("spec"):
             case {"objective": {"metric": str(metric), "mode": "min" | "max"}} if metric:

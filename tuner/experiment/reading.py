@@ -119,8 +119,8 @@ class Lines:
 
     def _is_torn_at(self, end: int) -> bool:
         """Whether what comes after `end` is a line without its newline, or nothing."""
-        rest = self._file.readline(max(0, min(LONGEST, self._size - end)))
-        return len(rest) < LONGEST and not rest.endswith(b"\n")
+        line = self._file.readline(max(0, min(LONGEST, self._size - end)))
+        return len(line) < LONGEST and not line.endswith(b"\n")
 
 
 def _refuse_constant(name: str) -> NoReturn:

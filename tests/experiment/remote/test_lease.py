@@ -116,15 +116,6 @@ def test_a_damaged_lock_is_one_all_the_same(store, damage):
     assert acquired(store).generation == 2
 
 
-def test_an_old_beat_is_no_life(store, monkeypatch):
-    acquired(store)
-    far(store)
-    assert is_held(store)
-    now = lease.time.time()
-    monkeypatch.setattr(lease.time, "time", lambda: now + 3600)
-    assert not is_held(store)
-
-
 def test_who_watches_waits_for_nothing_and_takes_over_what_was_silent(store):
     holder, now = acquired(store), [0.0]
     far(store)

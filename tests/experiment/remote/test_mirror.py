@@ -142,20 +142,6 @@ def test_event_files_are_fetched_once_and_again_when_they_have_changed(experimen
         assert (experiment / "trials/00000/events.a").read_bytes() == b"22"
 
 
-def test_folders_go_and_come_whole(experiment, elsewhere, url):
-    made = experiment / "trials" / "00003" / "checkpoints" / "4"
-    (made / "a").mkdir(parents=True)
-    (made / "a" / "b").write_text("b")
-    (made / "c").write_text("c")
-    ExperimentFolder(experiment).upload(made)
-    ExperimentFolder(experiment).drop_copy(made)
-    assert not made.exists()
-    elsewhere()
-    again = ExperimentFolder(local(url) / "digits").fetch("trials/00003/checkpoints/4")
-    assert (again / "a" / "b").read_text() == "b"
-    assert (again / "c").read_text() == "c"
-
-
 def test_an_object_that_would_leave_the_copy_is_not_fetched(experiment, monkeypatch):
     monkeypatch.setattr(
         Objects, "names", lambda self, prefix="": [f"{prefix}/../../out", f"{prefix}/in"]
@@ -217,17 +203,6 @@ def test_a_removed_experiment_leaves_nothing_in_the_store(stored, url):
     assert Objects(url).names() == []
     assert not stored.path.exists()
     assert list(experiment_folders(url)) == []
-
-
-def test_labels_and_pruned_files_are_those_of_the_store(stored, url, elsewhere):
-    Results(stored.path)
-    Labels(("good",)).write(stored)
-    assert stored.sizes()["trials/00000/checkpoints/2/state.pt"] == len(b"weights")
-    stored.remove_file("trials/00000/checkpoints")
-    elsewhere()
-    found = load_results("digits", url)
-    assert found.labels.tags == ("good",)
-    assert "trials/00000/checkpoints/2/state.pt" not in found.files.sizes()
 
 
 def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeypatch):

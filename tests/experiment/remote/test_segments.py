@@ -47,16 +47,6 @@ def test_what_is_appended_follows(store, journal):
     assert [s[1:] for s in chain(segments.listed(store))] == [(0, 4), (4, 14)]
 
 
-def test_a_line_that_is_not_whole_waits(store, journal):
-    append(journal, b"one\n", b"tw")
-    up = Uploader(store, journal, 1)
-    assert up.upload() == 4
-    assert up.upload() == 0
-    append(journal, b"o\n")
-    assert up.upload() == 4
-    assert fetch(store).data == b"one\ntwo\n"
-
-
 def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
     append(journal, b"one\n")
     Uploader(store, journal, 1).upload()
@@ -112,14 +102,6 @@ def test_a_reader_that_has_the_most_is_given_the_rest(store, journal):
     assert fetch(store, known=(3, 8)) == (3, 8, b"")
     assert fetch(store, known=(2, 4)) == (3, 0, b"one\ntwo\n")
     assert fetch(store, known=(3, 99)) == (3, 0, b"one\ntwo\n")
-
-
-def test_foreign_objects_are_passed_over(store, journal):
-    append(journal, b"one\n")
-    Uploader(store, journal, 1).upload()
-    for name in ("journal/x", "journal/1-2-3.jsonl", "journal/../x", "journal/000001-0-4.jsonl"):
-        store.write(name, b"?")
-    assert fetch(store).data == b"one\n"
 
 
 def test_a_segment_of_another_length_is_named(store, journal):

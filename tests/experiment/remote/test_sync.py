@@ -134,6 +134,7 @@ def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, stor
 
 def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
     errors = []
+    monkeypatch.setattr(syncing, "PATIENCE_S", 0.05)
     with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
 
         def drive():

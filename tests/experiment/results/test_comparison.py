@@ -118,15 +118,6 @@ def test_what_else_differs_is_named(tmp_path):
     ]
 
 
-def test_a_strategys_own_settings_are_compared_among_its_seeds(tmp_path):
-    grids = [
-        experiment(tmp_path / f"g{n}", [0.5], strategy="grid", seed=n, settings={"points": n})
-        for n in (2, 3)
-    ]
-    others = [experiment(tmp_path / "r", [0.5])]
-    assert Comparison([*grids, *others]).notes == ("search.points differs: 2 in g2; 3 in g3",)
-
-
 def test_what_has_no_value_or_still_runs_is_named(tmp_path):
     failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
     found = Comparison([failed, running])

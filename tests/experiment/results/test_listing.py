@@ -56,21 +56,6 @@ def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
         find(listed, sort="x")
 
 
-def test_find_metric_that_no_trial_reported_is_an_unknown_name(tmp_path):
-    writer = Writer(make_folder(tmp_path / "typo", objective={"metric": "val_los", "mode": "min"}))
-    writer.trial(0, [], error=("bad_report", "did not report 'val_los'"))
-    writer.end()
-    writer = Writer(
-        make_folder(tmp_path / "right", objective={"metric": "val_loss", "mode": "min"})
-    )
-    writer.trial(0, [{"val_loss": 0.3}])
-    writer.end()
-    listed = list_experiments(tmp_path)
-    with pytest.raises(UsageError, match=r"no name 'val_los' here \(did you mean 'val_loss'\?\)"):
-        find(listed, where="val_los < 0.5")
-    assert [one.name for one in find(listed, where="val_loss < 0.5")] == ["right"]
-
-
 @pytest.mark.parametrize("config", [{"lr": 0.1}, {"text": "x" * 100_000}])
 def test_listed_with_a_summary_reads_only_the_last_line(tmp_path, config):
     folder = make_folder(tmp_path / "digits")

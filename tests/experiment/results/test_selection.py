@@ -47,15 +47,6 @@ def test_a_score_is_finite_and_within_the_finite_values(values, mode, scope):
         assert min(finite) - slack <= found <= max(finite) + slack
 
 
-@given(values=st.lists(st.lists(NUMBERS, max_size=4), max_size=6), mode=st.sampled_from(MODES))
-def test_min_of_the_values_ranks_as_max_of_the_negated(values, mode):
-    other = "max" if mode == "min" else "min"
-    ids = [t.trial_id for _, t in ranked(map(trial, range(9), values), loss(mode))]
-    negated = [[-value for value in each] for each in values]
-    again = ranked(map(trial, range(9), negated), loss(other))
-    assert ids == [t.trial_id for _, t in again]
-
-
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
 def test_the_best_epoch_is_the_first_of_the_best_score(values, mode):
     found = best_epoch(values, loss(mode))

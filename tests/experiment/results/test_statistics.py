@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tuner.experiment.results.statistics import (
-    Mean,
     differences_from_best,
     mean_of,
     paired_difference,
@@ -45,18 +44,6 @@ def test_a_paired_difference_is_that_of_scipy(values: list[tuple[float, float]])
     )
     if abs(test.pvalue - 0.05) > 1e-6:
         assert found.is_settled == (test.pvalue < 0.05)
-
-
-def test_one_value_says_nothing_of_its_spread() -> None:
-    assert mean_of([0.5]) == Mean(1, 0.5)
-    assert not mean_of([0.5]).is_settled
-    assert Mean(1, 0.5).as_dict()["standard_error"] is None
-
-
-def test_only_the_keys_of_both_are_paired() -> None:
-    found = paired_difference({1: 3.0, 2: 5.0, 3: 9.0}, {1: 1.0, 2: 1.0, 4: 0.0})
-    assert (found.n, found.mean) == (2, 3.0)
-    assert paired_difference({1: 3.0}, {2: 1.0}) is None
 
 
 def apart(values: Sequence[Sequence[float]]) -> list[bool]:

@@ -20,12 +20,6 @@ def trial(config, *reports):
     return TrialRecord("00001", 0.0, config, "completed", results)
 
 
-def test_lists_and_none_in_a_config_keep_their_place():
-    frame = trials_frame([trial({"sizes": [1, 2], "norm": None})], LOSS)
-    assert frame.loc[0, "config/sizes"] == [1, 2]
-    assert "config/norm" in frame
-
-
 def test_metrics_that_come_and_go_are_all_columns():
     bent = trial({}, {"loss": 1.0}, {"loss": 0.5, "acc": 0.1}, {"loss": 0.75})
     frame = trials_frame([bent], LOSS)
@@ -59,16 +53,6 @@ def test_lists_and_values_of_several_types_are_text(tmp_path, ending):
     assert set(lists["config/b"]) == {True, False}
     mixed = read(write_table(odd(tmp_path / "y", "foreign").dataframe(), tmp_path / f"y.{ending}"))
     assert [json.loads(text) for text in mixed["config/lr"][:3]] == [100, True, "q"]
-
-
-@pytest.mark.parametrize("kind", ["no_trial", "no_report", "conditional", "running"])
-def test_odd_experiments_have_a_table_too(tmp_path, kind):
-    results = odd(tmp_path / "x", kind)
-    for ending in ("csv", "parquet"):
-        path = write_table(results.dataframe(), tmp_path / f"trials.{ending}")
-        assert len({"csv": pd.read_csv, "parquet": pd.read_parquet}[ending](path)) == len(
-            results.trials
-        )
 
 
 def test_another_ending_or_place_is_refused(tmp_path):

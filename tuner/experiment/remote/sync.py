@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING
 
 from tuner import process
@@ -24,7 +24,7 @@ from tuner.errors import JournalError, StorageError, TunerError
 from tuner.experiment.files import JOURNAL, LABELS
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError
-from tuner.experiment.remote.objects import patiently
+from tuner.experiment.remote.objects import PATIENCE_S, patiently
 from tuner.experiment.remote.segments import Uploader
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class RemoteSync:
         self._uploaded: dict[Path, tuple[int, int]] = {}  # size and mtime of other files
         self._swept_at = time.monotonic()
         self._sweeping: Future[None] | None = None
-        self._notifying, self._notified = Lock(), False
-        self.is_lost = False
+        self._notified = self.is_lost = False
 
     @contextmanager
     def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
@@ -98,22 +97,24 @@ class RemoteSync:
         self, do: Callable[[], object], every_s: float, notify: OnError, over: Event
     ) -> None:
         """Do it again and again until `over`; notify and end if it fails for good."""
+        worked_at = time.monotonic()
         while not over.wait(every_s):
             try:
-                patiently(do)
+                do()
+                worked_at = time.monotonic()
             except (LeaseLostError, JournalError) as error:
-                self.is_lost = isinstance(error, LeaseLostError)
+                self.is_lost = self.is_lost or isinstance(error, LeaseLostError)
                 notify(error)
                 return
             except OSError as error:
-                notify(self._failure(error))
-                return
+                if time.monotonic() - worked_at >= PATIENCE_S:
+                    notify(self._failure(error))
+                    return
 
     def _notify(self, on_error: OnError, error: TunerError) -> None:
-        with self._notifying:
-            if not self._notified:
-                self._notified = True
-                on_error(error)
+        if not self._notified:
+            self._notified = True
+            on_error(error)
 
     def _follow(self) -> None:
         older = self._removed.qsize()  # than what is uploaded now

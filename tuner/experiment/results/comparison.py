@@ -44,8 +44,8 @@ class Curve:
 
     def at(self, spent: float) -> float | None:
         """The best value after so much; None where there was none yet."""
-        place = bisect_right(self.spent, spent)
-        return self.best[place - 1] if place else None
+        steps = bisect_right(self.spent, spent)
+        return self.best[steps - 1] if steps else None
 
 
 @dataclass(frozen=True, slots=True)

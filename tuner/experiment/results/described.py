@@ -115,6 +115,6 @@ class Described:
         """The seed of the trials that have none of their own."""
         spec = self.document["spec"]
         training = spec.get("training")
-        own = training.get("seed") if isinstance(training, dict) else None
-        seed: int | None = spec.get("seed") if own is None else own
+        constant = training.get("seed") if isinstance(training, dict) else None
+        seed: int | None = spec.get("seed") if constant is None else constant
         return seed
