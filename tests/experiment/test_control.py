@@ -1,6 +1,5 @@
 """What is asked of a search that runs: files that are created once, and refused where none acts."""
 
-import json
 import os
 from uuid import uuid4
 
@@ -9,23 +8,12 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment import control as controls
-from tuner.experiment.control import Request, control_of, request, requested
+from tuner.experiment.control import control_of, request, requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.objects import Objects
 from tuner.places import ROOT, local
 
 SPACE = {"lr": "loguniform(0.0001, 1)", "batch_size": "choice([32, 64])", "depth": 3}
-ALL = [
-    control_of("stop-trial", "00003"),
-    control_of("pause"),
-    control_of("go-on"),
-    control_of("max-concurrent", 4),
-    control_of("max-concurrent", None),
-    control_of("time-budget", 7200),
-    control_of("num-samples", 50),
-    control_of("try", {"lr": 0.01, "batch_size": 64}),
-    control_of("finish"),
-]
 
 
 @pytest.fixture
@@ -37,12 +25,6 @@ def driven(tmp_path):
     writer.trial(1, [0.5], end=None)
     yield ExperimentFolder(writer.folder)
     writer.journal.close()
-
-
-@pytest.mark.parametrize("control", ALL, ids=lambda control: control.verb)
-def test_a_control_is_plain_values_and_back(control):
-    plain = {"id": "1", "control": json.loads(control.model_dump_json())}
-    assert Request.model_validate(plain).control == control
 
 
 def test_requests_are_read_in_the_order_in_which_they_were_made(driven):

@@ -8,8 +8,6 @@ from synthetic import Writer, make_folder
 from tuner.errors import NameTakenError, UsageError
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.journal import Journal
-from tuner.experiment.local_sync import LocalSync
 
 
 def test_a_name_is_taken_once(tmp_path):
@@ -101,28 +99,6 @@ def test_it_lies_where_its_path_says(tmp_path, monkeypatch):
         str(path.parent),
     )
     assert folder.fetch("trials/00000/log.txt") == path / "trials/00000/log.txt"
-
-
-def test_it_is_driven_as_long_as_its_journal_is_open(tmp_path):
-    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
-    assert not folder.is_driven
-    with Journal.open(folder.path):
-        assert folder.is_driven
-    assert not folder.is_driven
-
-
-def test_a_folder_that_is_its_own_storage_has_nothing_to_fetch_or_to_drop(tmp_path):
-    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
-    Writer(folder.path).end()
-    before = sorted(path.name for path in folder.path.rglob("*"))
-    with folder.held(lambda text: pytest.fail(text)) as sync, folder.event_files_synced():
-        assert isinstance(sync, LocalSync)
-    folder.refresh()
-    folder.fetch("missing")
-    folder.upload(folder.path / JOURNAL)
-    folder.drop_copy(folder.path / JOURNAL)
-    assert not folder.is_driven
-    assert sorted(path.name for path in folder.path.rglob("*")) == before
 
 
 def test_a_link_is_neither_removed_nor_renamed(tmp_path):

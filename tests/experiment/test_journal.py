@@ -25,7 +25,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.journal import Journal, is_locked, steady_clock
+from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.owner import this_owner
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
@@ -230,15 +230,6 @@ def wall(monkeypatch):
         now["passed"] += seconds
 
     return passes
-
-
-def test_it_starts_with_the_machines_time_and_goes_on_evenly(wall):
-    clock = steady_clock()
-    assert clock() == 1_700_000_000.0
-    wall(10, set_by=-HOUR)
-    assert clock() == 1_700_000_010.0
-    wall(10, set_by=HOUR * 24)
-    assert clock() == 1_700_000_020.0
 
 
 def run(folder, wall, trial_id, *, resumed):

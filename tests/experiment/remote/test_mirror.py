@@ -228,12 +228,3 @@ def test_what_changes_in_the_store_is_told_without_fetching_it(stored, url):
     labelled = stored.mark()
     Objects(f"{url}/digits").write("journal/000001-000000000000-000000000001.jsonl", b"x")
     assert len({repr(mark) for mark in (first, labelled, stored.mark())}) == 3
-
-
-def test_a_copy_of_a_store_lies_where_its_url_says(tmp_path, monkeypatch):
-    monkeypatch.setenv(ROOT, str(tmp_path))
-    folder = ExperimentFolder(local("s3://bucket/runs") / "digits")
-    assert (folder.name, folder.storage, folder.is_remote) == ("digits", "s3://bucket/runs", True)
-    assert folder.location == "s3://bucket/runs/digits"
-    assert folder.locate("report.html") == "s3://bucket/runs/digits/report.html"
-    assert "tuner resume s3://bucket/runs/digits" in str(folder.name_taken())

@@ -29,11 +29,6 @@ def test_accuracy_within_chance_of_its_baseline_says_so() -> None:
     ]
 
 
-def test_accuracy_on_images_of_one_class_is_not_compared() -> None:
-    accuracy = Accuracy("test_accuracy", 0.4, 50, 1.0)
-    assert (accuracy.beats_baseline, accuracy.warning) == (None, "")
-
-
 def test_accuracy_of_the_best_of_many_trials_counts_the_choice() -> None:
     once, chosen = (Accuracy("val_accuracy", 0.66, 50, 0.5, among) for among in (1, 24))
     assert (once.beats_baseline, chosen.beats_baseline) == (True, False)

@@ -139,14 +139,6 @@ def test_differing_objectives_are_refused(tmp_path):
         Comparison(results)
 
 
-def test_it_takes_two_different_experiments(tmp_path):
-    results = search(tmp_path / "a", 3)
-    with pytest.raises(UsageError, match="two experiments or more, got 1"):
-        Comparison([results])
-    with pytest.raises(UsageError, match="different experiments, got a twice"):
-        Comparison([results, results])
-
-
 def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
     cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
     found = Comparison(

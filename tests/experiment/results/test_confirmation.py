@@ -16,8 +16,6 @@ from tuner.experiment.results.confirmation import (
     Confirmation,
     confirmation_of,
     leaders,
-    link,
-    linked,
 )
 from tuner.experiment.results.results import Results
 
@@ -123,11 +121,3 @@ def test_leaders_are_different_configs(tmp_path: Path) -> None:
     writer.trial(7, [0.95], config={"seed": 3, "lr": 0.1})
     writer.end()
     assert [t.trial_id for t in leaders(Results(search.folder), 3)] == ["00007", "00001"]
-
-
-def test_a_search_names_its_confirmations_oldest_first_and_each_once(search: Results) -> None:
-    assert linked(search) == []
-    for name in ("digits-confirm", "digits-confirm-2", "digits-confirm"):
-        link(search, name)
-    beside = search.folder.parent
-    assert linked(search) == [beside / "digits-confirm-2", beside / "digits-confirm"]

@@ -3,7 +3,6 @@ from synthetic import START, Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.results import Results
-from tuner.spec.sections import Objective
 
 
 @pytest.fixture
@@ -20,24 +19,6 @@ def folder(tmp_path):
     writer.checkpoint("00002", 3, b"three")
     writer.end()
     return folder
-
-
-def test_status_counts_and_names(folder):
-    results = Results(folder)
-    assert (results.name, results.status) == ("digits", "completed")
-    assert results.objective == Objective(metric="val_accuracy", mode="max")
-    assert (results.metric, results.mode, results.metrics) == (
-        "val_accuracy",
-        "max",
-        ["val_accuracy"],
-    )
-    assert results.counts == {
-        "completed": 2,
-        "stopped": 1,
-        "failed": 1,
-        "running": 0,
-        "interrupted": 1,
-    }
 
 
 @pytest.mark.parametrize(
@@ -78,13 +59,6 @@ def test_no_usable_trial_says_why(tmp_path):
     with pytest.raises(NoUsableTrialError):
         results.best_checkpoint()
     assert results.show()["best"] is None
-
-
-def test_the_best_checkpoint_is_of_the_best_epoch(folder):
-    results = Results(folder)
-    assert results.best_epoch() == 2
-    checkpoint = results.best_checkpoint()
-    assert (checkpoint.epoch, checkpoint.path.read_bytes()) == (2, b"two")
 
 
 def test_without_one_at_the_best_epoch_the_best_that_has_one_is_taken(tmp_path):

@@ -127,7 +127,9 @@ def _listed(
     search = experiment.document["spec"].get("search")
     is_known = isinstance(search, Mapping)  # this version may not be able to read the spec
     best, started = summary.get("best"), summary.get("started")
-    is_dated = started is not None and until is not None
+    searched_s = None
+    if started is not None and until is not None:
+        searched_s = until - started - summary.get("idle_s", 0)
     return Listed(
         name=experiment.folder.name,
         folder=experiment.folder,
@@ -139,7 +141,7 @@ def _listed(
         ended_by=summary.get("reason"),
         strategy=str(search.get("strategy", "random")) if is_known else "",
         seed=experiment.seed,
-        searched_s=until - started - summary.get("idle_s", 0) if is_dated else None,
+        searched_s=searched_s,
         tags=experiment.labels.tags,
         note=experiment.labels.note,
         total=summary.get("total"),
