@@ -72,7 +72,8 @@ def fault_of(event: object) -> str | None:
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             field = fault["loc"][0]
-            return f"`{field}` of {kind}: {fault['msg']}, got {shown(event.get(field))}"
+            rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            return f"`{field}` of {kind}: {rule}, got {shown(event.get(field))}"
     if kind == TRIAL_ENDED and event["status"] == FAILED and event.get("error") is None:
         return "`error` of a failed trial is missing"
     return None
