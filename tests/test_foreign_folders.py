@@ -283,7 +283,7 @@ def test_no_experiment_breaks_the_list_of_the_others(folder):
     assert ("x-confirm" in second) != ("x-confirm" in first)
     damaged = second if "x-confirm" in second else first
     assert "damaged" in damaged
-    assert "journal.jsonl, line 7: `trial_id` of trial_started must be a trial's" in damaged
+    assert "journal.jsonl, line 7: `trial_id` of trial_started" in damaged
 
 
 MEASURING = ["evaluate", "x", "--trial", "3"]

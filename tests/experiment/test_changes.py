@@ -24,15 +24,10 @@ def test_changes_are_read_as_they_were_written():
 @pytest.mark.parametrize(
     "damaged",
     [
-        3,
         {},
-        [3],
         [{}],
         [{**EARLIER, "epochs": "10"}],
-        [{"was": {}, "is": {}}],
         [{**EARLIER, "was": {}}],
-        [{**EARLIER, "is": []}],
-        [{**EARLIER, "time": "now"}],
         [{**EARLIER, "time": 1e300}],
     ],
 )

@@ -1,10 +1,8 @@
 """Only plain files are opened: links, pipes and devices are neither followed nor waited for."""
 
-import json
 import os
 import shutil
 import socket
-import stat
 import tracemalloc
 from contextlib import chdir
 
@@ -18,7 +16,6 @@ from tuner.experiment.files import (
     LARGEST,
     check_folder,
     create_file,
-    encode,
     open_plain,
     read_json,
     read_object,
@@ -29,7 +26,6 @@ from tuner.experiment.files import (
 from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
 from tuner.experiment.results.best import record_test
-from tuner.experiment.results.confirmation import linked
 from tuner.experiment.results.results import Results
 
 
@@ -93,18 +89,6 @@ def test_no_reader_follows_or_waits(folder, make, name):
                 list(read_it(folder) if read_it is read else read_it())
 
 
-@pytest.mark.parametrize("make", ODD[:-1])
-def test_confirmed_json_that_is_no_plain_file_is_passed_over(folder, make):
-    make(folder / "confirmed.json")
-    assert linked(Results(folder)) == []
-
-
-def test_a_journal_that_is_said_to_be_huge_is_not_taken_in(folder):
-    os.truncate(folder / JOURNAL, 1 << 40)
-    with pytest.raises(JournalError, match="line 5: not a line of JSON"):
-        Results(folder)
-
-
 def snapshot(folder):
     """Every name below `folder` with its content, links as they are."""
     return {
@@ -119,13 +103,8 @@ def snapshot(folder):
     [
         JOURNAL,
         f".{EXPERIMENT}.1.partial",
-        "report.html",
         "trials",
-        "trials/00001",
-        "trials/00001/log.txt",
-        "trials/00001/checkpoints",
         "trials/00001/checkpoints/1/state.pt",
-        "trials/00002",
         "anything",
     ],
 )
@@ -161,23 +140,8 @@ def test_a_trials_own_files_may_link_to_each_other_and_nowhere_else(tmp_path):
         check_folder(tmp_path)
 
 
-def test_a_folder_that_may_not_be_looked_through_is_reported(folder):
-    with pytest.raises(UsageError, match=r"cannot look through .*json: Not a directory"):
-        check_folder(folder / EXPERIMENT)
-
-
 def write_text(text):
     return lambda partial: partial.write_text(text)
-
-
-def test_a_file_is_written_over_no_link(tmp_path):
-    (tmp_path / "other").write_text("other")
-    for name in ("a.json", f".a.json.{os.getpid()}.partial"):
-        (tmp_path / name).symlink_to("other")
-    replace_file(tmp_path / "a.json", lambda partial: partial.write_bytes(encode({"a": 1})))
-    assert not (tmp_path / "a.json").is_symlink()
-    assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}\n'
-    assert (tmp_path / "other").read_text() == "other"
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
@@ -193,22 +157,6 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
             write(path, break_off)
         assert path.read_text() == "whole"
         assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_path_of_the_users_that_cannot_be_written_is_the_users_fault(tmp_path):
-    path = tmp_path / "none" / "a"
-    with pytest.raises(UsageError, match=f"cannot write {path}: No such file"):
-        write_file(path, write_text("a"))
-    with pytest.raises(FileNotFoundError):
-        replace_file(path, write_text("a"))
-
-
-def test_a_document_is_read_as_it_was_encoded(tmp_path):
-    document = {"a": [1, 2.5, None, True], "b": {"c": "ß"}}
-    (tmp_path / "a.json").write_bytes(encode(document))
-    assert read_json(tmp_path / "a.json") == read_object(tmp_path / "a.json") == document
-    with pytest.raises(FileNotFoundError):
-        read_object(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"{", b"", b"9" * 10_000])
@@ -234,22 +182,6 @@ def test_brackets_are_not_built(tmp_path, content):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ([], "it must hold one object"),
-        ("a", "it must hold one object"),
-        ({"a": 10**400}, "a number beyond"),
-        ({"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}, "nested deeper"),
-    ],
-)
-def test_an_object_holds_plain_values(tmp_path, content, fault):
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(content))
-    with pytest.raises(UsageError, match=f"{path} is damaged: .*{fault}"):
-        read_object(path)
-
-
 @pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
 def test_a_file_is_put_in_place_of_no_other_thing(tmp_path, kind):
     path, target = tmp_path / "x.html", tmp_path / "target"
@@ -267,20 +199,6 @@ def test_a_file_is_put_in_place_of_no_other_thing(tmp_path, kind):
     assert path.lstat() == before
     assert kind != "link" or target.read_text() == "kept"
     assert set(tmp_path.iterdir()) <= {path, target}
-
-
-@pytest.mark.parametrize(("lasting", "forced"), [(True, ["file", "folder"]), (False, [])])
-def test_only_what_is_to_last_is_forced_to_the_disk(tmp_path, monkeypatch, lasting, forced):
-    kinds, fsync = [], os.fsync
-
-    def note(fd):
-        kinds.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
-        fsync(fd)
-
-    monkeypatch.setattr(os, "fsync", note)
-    replace_file(tmp_path / "x", lambda new: new.write_text("1"), lasting=lasting)
-    assert kinds == forced
-    assert (tmp_path / "x").read_text() == "1"
 
 
 def test_a_file_is_created_once(tmp_path):

@@ -104,22 +104,6 @@ def test_a_resume_goes_on_with_its_trials():
     assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 
-def test_a_resume_takes_back_an_end():
-    error = {"kind": "crash", "message": "gone"}
-    ended = ("experiment_ended", None, {"status": "interrupted"})
-    history = fold(events(BEGIN, start(1), end(1, "failed", error=error), ended, RESUME, start(1)))
-    trial = history.trials["00001"]
-    assert (history.status, history.ended) == ("running", None)
-    assert (trial.status, trial.error, trial.ended) == ("running", None, None)
-
-
-def test_unknown_events_and_a_report_without_a_start_do_no_harm():
-    history = fold(events(BEGIN, ("later_version", 1, {}), report(3, 1, loss=1.0)))
-    assert list(history.trials) == ["00003"]
-    assert history.trials["00003"].config == {}
-    assert history.trials["00003"].duration_s == 0
-
-
 def test_trials_come_in_order_of_their_ids_whichever_started_first():
     history = fold(events(BEGIN, start(3), start(1), start(20), start(2)))
     assert list(history.trials) == ["00001", "00002", "00003", "00020"]
@@ -131,48 +115,6 @@ def applied(*stories, objective=ACC, metrics=None):
     for event in events(*stories):
         history.apply(event)
     return history
-
-
-def test_trials_are_counted_by_status():
-    history = History()
-    stories = [BEGIN]
-    for number, status in enumerate(("completed", "stopped", "failed", "interrupted"), start=1):
-        error = {"error": OOM} if status == "failed" else {}
-        stories += [start(number), end(number, status, **error)]
-    running = []
-    for event in events(*stories):
-        history.apply(event)
-        running.append(history.counts["running"])
-    assert running == [0, *[1, 0] * 4]
-    assert +history.counts == {"completed": 1, "stopped": 1, "failed": 1, "interrupted": 1}
-
-
-def test_the_best_is_the_first_of_the_best_value():
-    reports = (report(1, 1, acc=0.5), report(1, 2, acc=0.5), start(2), report(2, 1, acc=0.5))
-    history = applied(start(1, n=1), *reports)
-    assert history.best == Best(0.5, "00001", 1)
-    assert history.trials["00001"].best == history.best
-    assert history.trials["00002"].best == Best(0.5, "00002", 1)
-
-
-def test_lower_is_better_if_the_mode_says_so():
-    values = enumerate((0.5, 0.7, 0.3), start=1)
-    history = applied(*(report(1, epoch, loss=value) for epoch, value in values), objective=LOSS)
-    assert history.best == Best(0.3, "00001", 3)
-
-
-def test_a_report_without_the_objective_is_not_the_best():
-    history = applied(report(1, 1, loss=0.5))
-    assert (history.best, history.trials["00001"].best) == (None, None)
-
-
-def test_a_trial_that_fails_is_no_longer_the_best():
-    stories = [report(n, 1, acc=value) for n, value in ((1, 0.5), (2, 0.9), (3, 0.7))]
-    stories.append(end(2, "failed", error=OOM))
-    assert applied(*stories).best == Best(0.7, "00003", 1)
-    stories += [end(number, "failed", error=OOM) for number in (3, 1)]
-    assert applied(*stories).best is None
-    assert applied(*stories, report(1, 2, acc=0.8)).best is None
 
 
 def test_an_epoch_that_was_run_again_has_the_metrics_of_the_weights_that_are_there():
@@ -197,12 +139,6 @@ def test_an_epoch_that_was_run_again_has_the_metrics_of_the_weights_that_are_the
     assert history.best == Best(0.7, "00002", 1)
 
 
-def test_a_failed_trial_that_goes_on_may_be_the_best_again():
-    stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM), RESUME]
-    assert applied(*stories).best == Best(0.5, "00001", 1)
-    assert applied(*stories, start(2)).best == Best(0.9, "00002", 1)
-
-
 def test_of_two_ends_of_a_trial_the_last_one_counts():
     stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
     history = applied(*stories, end(2, "completed"))
@@ -219,16 +155,6 @@ def test_a_trial_that_said_so_or_returned_early_is_done():
     stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
     stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
     assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
-
-
-def test_trials_are_found_by_status():
-    stories = [start(1), start(2), report(2, 2, acc=0.5), end(2, "failed", error=OOM), start(3)]
-    history = applied(*stories)
-    assert [t.trial_id for t in history.of_status("running")] == ["00001", "00003"]
-    assert [(t.trial_id, t.error) for t in history.of_status("failed")] == [
-        ("00002", TrialError("oom", "out of memory"))
-    ]
-    assert len(history.of_status("running", "failed")) == 3
 
 
 def test_a_driver_that_is_gone_interrupts_what_ran():
@@ -254,13 +180,6 @@ def test_only_the_metrics_that_are_asked_for_are_remembered():
     history = applied(report(1, 1, acc=0.5, loss=1.0), report(1, 2, loss=0.9), metrics=["acc"])
     assert [r.metrics for r in history.trials["00001"].results] == [{"acc": 0.5}, {}]
     assert history.best == Best(0.5, "00001", 1)
-
-
-def test_a_removed_checkpoint_is_forgotten():
-    made = {"path": "trials/00001/checkpoints/x/state.pt", "sha256": "0" * 64}
-    history = applied(*(("checkpoint", 1, {"epoch": epoch} | made) for epoch in (1, 2, 3)))
-    history.drop_checkpoint("00001", 2)
-    assert [record.epoch for record in history.trials["00001"].checkpoints] == [1, 3]
 
 
 STORIES = st.lists(

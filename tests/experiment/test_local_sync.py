@@ -63,25 +63,6 @@ def test_what_replaces_a_checkpoint_is_on_the_disk_before_it_goes(folder, forced
     assert forced.index(str(journal.path)) > forced.index(str(trial))
 
 
-def test_a_folder_is_forced_with_all_that_is_in_it(folder, forced):
-    sync, path = LocalSync(folder), checkpoint(folder, 1).parent
-    (path / "sub").mkdir()
-    (path / "sub" / "more").touch()
-    with Journal.open(folder) as journal:
-        sync.saved(path)
-        sync.flush(journal)
-    assert {str(path / "sub" / "more"), str(path / "sub"), str(path)} <= set(forced)
-
-
-def test_what_is_replaced_already_is_not_forced(folder, forced):
-    sync, path = LocalSync(folder), checkpoint(folder, 1)
-    with Journal.open(folder) as journal:
-        sync.saved(path)
-        sync.remove(path.parent)
-        sync.flush(journal)
-    assert str(path) not in forced
-
-
 def test_a_disk_that_refuses_takes_nothing_away(folder, monkeypatch):
     def refuse(fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -130,11 +111,3 @@ def test_a_folder_that_vanishes_is_noticed_between_two_lines(folder, monkeypatch
     assert isinstance(errors[0], JournalLostError)
     assert "digits was moved or removed while the search ran" in str(errors[0])
     assert not folder.exists()
-
-
-def test_the_end_leaves_nothing_to_do(folder):
-    sync, old = LocalSync(folder), checkpoint(folder, 1)
-    with Journal.open(folder) as journal:
-        with sync.running(journal, print):
-            sync.remove(old.parent)
-        assert not old.exists()

@@ -18,11 +18,6 @@ def test_a_dead_one_cannot_be_who_holds_the_lock():
         assert told == owner_in_words(None) == "another driver that has just started"
 
 
-def test_of_another_host_its_name_is_taken_but_not_its_escapes():
-    told = owner_in_words({"host": "a\x1b[2Jb", "pid": 1, "started": 0})
-    assert told.startswith("another driver: pid 1 on a [2Jb, since 19")
-
-
 def test_a_user_whom_the_system_does_not_know_has_no_name(monkeypatch):
     monkeypatch.setenv("LOGNAME", "ada")
     assert this_user() == "ada"

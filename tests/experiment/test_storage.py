@@ -1,5 +1,4 @@
 import os
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -10,16 +9,13 @@ from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import (
     MISSING,
-    NOT_WRITABLE,
     check_store,
     experiment_folders,
     find_experiment,
     free_name,
     marker_in,
-    storage_folder,
     why_not_shared,
 )
-from tuner.places import ROOT
 
 
 def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monkeypatch):
@@ -30,23 +26,6 @@ def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monk
     assert find_experiment("digits") == folder
     monkeypatch.chdir(folder)
     assert find_experiment(".").resolve() == folder
-
-
-def test_the_default_storage_is_results_where_you_stand(tmp_path, monkeypatch):
-    monkeypatch.delenv("TUNER_STORAGE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    make_folder(tmp_path / "results" / "digits")
-    assert find_experiment("digits").resolve() == tmp_path / "results" / "digits"
-    assert storage_folder(None).resolve() == tmp_path / "results"
-
-
-def test_the_folder_of_a_storage(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "store"))
-    monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
-    assert storage_folder("~/runs") == tmp_path / "runs"
-    assert storage_folder(None) == tmp_path / "store"
-    assert storage_folder("s3://bucket/runs").parent == tmp_path / "copies"
 
 
 def test_a_wrong_name_is_reported_with_the_nearest(tmp_path):
@@ -68,20 +47,6 @@ def test_only_experiments_are_listed(tmp_path):
     assert list(experiment_folders(tmp_path / "none")) == []
 
 
-def test_known_ones_are_not_looked_into_again(tmp_path, monkeypatch):
-    folders = {make_folder(tmp_path / name) for name in ("a", "b")}
-    asked = []
-    monkeypatch.setattr("os.path.isfile", lambda path: asked.append(path) or True)
-    assert set(experiment_folders(tmp_path, known={"a", "gone"})) == folders
-    assert asked == [tmp_path / "b" / EXPERIMENT]
-
-
-def test_a_folder_that_is_being_made_is_not_listed(tmp_path):
-    make_folder(tmp_path / ".digits.0123")
-    make_folder(tmp_path / "digits")
-    assert [folder.name for folder in experiment_folders(tmp_path)] == ["digits"]
-
-
 def test_the_next_free_name(tmp_path):
     assert free_name("digits", tmp_path / "none") == "digits"
     make_folder(tmp_path / "digits")
@@ -97,23 +62,6 @@ def test_a_machine_that_sees_the_marker_answers_beside_it(tmp_path):
     assert why_not_shared(token) == MISSING
 
 
-def test_a_storage_that_cannot_be_written_there_is_told(tmp_path, monkeypatch):
-    def refuse(path, data):
-        raise OSError(30, "Read-only file system")
-
-    with marker_in(tmp_path) as token:
-        monkeypatch.setattr(Path, "write_bytes", refuse)
-        assert why_not_shared(token) == f"{NOT_WRITABLE}: Read-only file system"
-
-
-def test_a_storage_that_cannot_be_written_here_is_told(tmp_path):
-    (tmp_path / "file").touch()
-    token = marker_in(tmp_path / "file")
-    with pytest.raises(UsageError, match=f"cannot write to {tmp_path / 'file'}: Not a dir"), token:
-        pass
-    assert os.listdir(tmp_path) == ["file"]
-
-
 def test_a_node_answers_in_an_object_store():
     url = f"memory://{uuid4().hex}/runs"
     with marker_in(url) as token:
@@ -124,21 +72,6 @@ def test_a_node_answers_in_an_object_store():
         assert why_not_shared(token) == MISSING
     assert Objects(url).names() == []
     assert why_not_shared(token).startswith(f"{MISSING}: ")
-
-
-def test_a_store_that_a_node_cannot_use_is_told(monkeypatch):
-    url = f"memory://{uuid4().hex}/runs"
-    with marker_in(url) as token:
-        monkeypatch.setattr(Objects, "write", refuse)
-        assert why_not_shared(token) == f"{NOT_WRITABLE}: Access Denied"
-        with pytest.raises(UsageError, match=f"cannot write to {url}: Access Denied"):
-            marker_in(url).__enter__()
-
-    assert why_not_shared("zz://b/x").startswith("no storage 'zz://b/x':")
-
-
-def refuse(self, name, data):
-    raise PermissionError(0, "Access Denied")
 
 
 def test_check_store_leaves_nothing_behind():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.experiment.trials import Report, Run, TrialError, TrialRecord, failures_by_cause
+from tuner.experiment.trials import Run, TrialError, TrialRecord, failures_by_cause
 
 
 @pytest.mark.parametrize(
@@ -16,14 +16,6 @@ def test_a_trial_trained_with_its_own_seed_or_that_of_the_experiment(config, own
 def test_the_time_between_a_kill_and_a_resume_is_not_its_own():
     runs = [Run(0.0, 2.0), Run(10.0, 13.0), Run(20.0, 19.0)]  # a clock was set back
     assert TrialRecord("00001", 0.0, runs=runs).duration_s == 5.0
-
-
-def test_its_values_are_those_of_the_reports_that_have_them():
-    trial = TrialRecord("00001", 0.0)
-    assert (trial.last_epoch, trial.values("loss"), trial.report_at(1)) == (0, [], None)
-    trial.results = [Report(1, 1.0, {"loss": 0.5}), Report(3, 2.0, {"acc": 0.9})]
-    assert (trial.last_epoch, trial.values("loss")) == (3, [(1, 0.5)])
-    assert trial.report_at(3) == trial.results[1]
 
 
 def test_failures_by_cause_puts_the_most_frequent_first():

@@ -160,5 +160,5 @@ def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
     assert results.standing == "ended as asked"
     assert results.counts["completed"] == len(results.trials) < SPEC["num_samples"]
     assert results.history.never_started == SPEC["num_samples"] - len(results.trials)
-    with pytest.raises(UsageError, match="has no driver to be asked"):
+    with pytest.raises(UsageError, match="has no driver"):
         request(steered.files, control_of("finish"))

@@ -137,7 +137,7 @@ def test_what_is_no_json_is_refused(tmp_path, running, body):
 def test_nothing_is_asked_of_a_search_that_is_over(storage):
     answer = Served(storage).post("digits", "control", verb="pause")
     assert answer.status_code == 400
-    assert "digits is completed, so nothing of it can be steered" in answer.json()["error"]
+    assert "digits is completed; go on" in answer.json()["error"]
 
 
 def test_names_that_utf8_cannot_write_are_answered(tmp_path):

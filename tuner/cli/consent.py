@@ -112,11 +112,11 @@ def _models_of(experiment: Described) -> list[dict[str, Any]]:
     if isinstance(experiment, Results) and (confirmation := confirmation_of(experiment)):
         journals.append(confirmation.results.files)
     models: dict[str, Any] = {}
-    for files in journals:
-        for event in files.events_naming("model"):
-            config = event.get("config") if event.get("event") == TRIAL_STARTED else None
-            if isinstance(config, dict) and "model" in config:
-                models[json.dumps(config["model"])] = config["model"]
+    for journal in journals:
+        for event in journal.events():
+            if event["event"] == TRIAL_STARTED and "model" in event["config"]:
+                model = event["config"]["model"]
+                models[json.dumps(model)] = model
     return [{"model": model} for model in models.values()]
 
 

@@ -125,13 +125,17 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:
     """What the driver has journaled of the request; None: nothing within `wait_s`."""
-    from tuner.experiment.control import answers
+    from tuner.experiment.reading import Tail
+    from tuner.experiment.steered import answers_of
 
     deadline = time.monotonic() + wait_s
+    journal = Tail(files.path)
     while True:
         is_driven = files.is_driven  # read first: a driver that ends has then answered
         files.refresh()
-        ours = [answer for answer in answers(files) if answer.id == request_id]
-        if ours or not is_driven or time.monotonic() > deadline:
-            return ours[-1] if ours else None
+        for answer in answers_of(journal.read()):
+            if answer.id == request_id:
+                return answer
+        if not is_driven or time.monotonic() > deadline:
+            return None
         time.sleep(_POLL_S)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from operator import attrgetter
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, NotRequired
+
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
 
 from tuner.errors import UsageError
-from tuner.experiment.events import is_time
+from tuner.experiment.events import Time
 from tuner.experiment.trials import TrialRecord
 
 CHANGES = "changes"  # in experiment.json, oldest first: each as `Change.as_dict` has it
+_Recorded = TypedDict(
+    "_Recorded",
+    {"was": dict[str, Any], "is": dict[str, Any], "epochs": int | None, "time": NotRequired[Time]},
+)
 
 
 class Change(NamedTuple):
     """What one resume changed, each from what it `was` to what it is `now`, by dotted path.
 
-    epochs: how many a whole trial had before; None: trials had no such bound. time: in seconds
+    epochs: how many a complete trial had before; None: trials had no such bound. time: in seconds
     since the epoch; None: it was not kept.
     """
 
@@ -38,24 +43,15 @@ def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
     Raises UsageError if they are damaged.
     """
     changes = document.get(CHANGES, [])
-    if isinstance(changes, list) and all(map(_is_change, changes)):
-        return [Change(raw["was"], raw["is"], raw["epochs"], raw.get("time")) for raw in changes]
-    raise UsageError(f"experiment.json of {name} is damaged: `{CHANGES}`")
-
-
-def _is_change(raw: Any) -> bool:
-    return (
-        isinstance(raw, dict)
-        and isinstance(was := raw.get("was"), dict)
-        and isinstance(now := raw.get("is"), dict)
-        and was.keys() == now.keys()
-        and type(raw.get("epochs", "")) in (int, type(None))
-        and ("time" not in raw or is_time(raw["time"]))
-    )
+    recorded = TypeAdapter(list[_Recorded], config=ConfigDict(strict=True))
+    is_valid = recorded.validator.isinstance_python(changes)
+    if not is_valid or any(raw["was"].keys() != raw["is"].keys() for raw in changes):
+        raise UsageError(f"experiment.json of {name} is damaged: `{CHANGES}`")
+    return [Change(raw["was"], raw["is"], raw["epochs"], raw.get("time")) for raw in changes]
 
 
 def changes_json(
-    document: Mapping[str, Any], trials: Iterable[TrialRecord], name: str
+    document: Mapping[str, Any], trials: Collection[TrialRecord], name: str
 ) -> list[dict[str, Any]]:
     """The changes in the experiment.json `document` of the experiment `name`, oldest first.
 
@@ -63,17 +59,16 @@ def changes_json(
     by then, and what it was and is, both {dotted path: value}. The first two are None where the
     time was not kept. Raises UsageError if the changes are damaged.
     """
-    changes, trials = changes_of(document, name), list(trials)
+
+    def reported(until: float) -> int:
+        return sum(report.time < until for trial in trials for report in trial.results)
+
     return [
         {
             "time": change.time,
-            "after_epochs": None if change.time is None else _reported(trials, change.time),
-            "was": dict(change.was),
-            "is": dict(change.now),
+            "after_epochs": None if change.time is None else reported(change.time),
+            "was": change.was,
+            "is": change.now,
         }
-        for change in changes
+        for change in changes_of(document, name)
     ]
-
-
-def _reported(trials: Iterable[TrialRecord], until: float) -> int:
-    return sum(bisect_left(trial.results, until, key=attrgetter("time")) for trial in trials)

@@ -22,17 +22,15 @@ from pydantic import BeforeValidator, Field, JsonValue, create_model
 from tuner.errors import SpecError, UsageError, translate_error
 from tuner.experiment.events import (
     COMPLETED,
-    CONTROL,
     EXPERIMENT_ENDED,
-    RESULT,
+    INTERRUPTED,
+    RUNNING,
     TARGET,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    fault_of,
 )
 from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.history import fold
 from tuner.experiment.reading import last_event
-from tuner.experiment.steered import Answer, answers_of, present
+from tuner.experiment.steered import answers_of, present
 from tuner.experiment.verbs import VERBS, Verb
 from tuner.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.code import ELSEWHERE
@@ -127,10 +125,10 @@ def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Req
     What is no request, or cannot be read now, is passed over, too. Raises OSError if the store
     fails for a minute.
     """
-    found = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
-    ids = (match[1] for match in found if match)
-    read = (_read(folder, request_id) for request_id in ids if request_id not in but)
-    return [request for request in read if request is not None]
+    matches = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
+    ids = (match[1] for match in matches if match)
+    requests = (_read(folder, request_id) for request_id in ids if request_id not in but)
+    return [request for request in requests if request is not None]
 
 
 def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
@@ -143,14 +141,9 @@ def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
         return None
 
 
-def answers(folder: ExperimentFolder) -> list[Answer]:
-    """The controls in the journal of the experiment, as it lies here."""
-    return answers_of(event for event in folder.events_naming(CONTROL) if fault_of(event) is None)
-
-
 def present_document(folder: ExperimentFolder) -> dict[str, Any]:
     """Its experiment.json, with what the journaled controls have made of its spec."""
-    return present(folder.document(), answers(folder))
+    return present(folder.document(), answers_of(folder.events()))
 
 
 def admitted(control: Control, spec: ExperimentSpec) -> Control:
@@ -174,30 +167,19 @@ def admitted(control: Control, spec: ExperimentSpec) -> Control:
 
 
 def _why_not_driven(folder: ExperimentFolder) -> str:
-    """Why nobody can be asked, and what helps."""
     end = last_event(folder.path) or {}
-    is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
-    resume = f"{program()} resume {shlex.quote(folder.name)}"
+    go_on = f"{program()} resume {shlex.quote(folder.name)}"
     if folder.document()["spec"].get("trainable") == ELSEWHERE:
-        helps = f"those who run its trials have one, by `{program()} serve` or tuner.AskTell"
-        more = "tuner.AskTell(FOLDER, add_samples=N) adds trials"
-    else:
-        helps, more = f"go on with it by: {resume}", f"`{resume}` shows how to add to it"
-    if is_done and end.get("reason") in (None, TARGET):  # of others a resume has trials left
-        return f"{folder.name} is completed, so nothing of it can be steered; {more}"
-    return f"{folder.name} has no driver to be asked; {helps}"
+        go_on = f"`{program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
+    is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
+    # After other reasons a resume has trials left
+    has = "is completed" if is_done and end.get("reason") in (None, TARGET) else "has no driver"
+    return f"{folder.name} {has}; go on with it by: {go_on}"
 
 
 def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:
-    has_started, status = False, None
-    for event in folder.events_naming(trial_id):
-        if event.get("trial_id") == trial_id:
-            has_started = True
-            if event["event"] in (TRIAL_STARTED, RESULT):
-                status = None
-            elif event["event"] == TRIAL_ENDED:
-                status = event["status"]
-    if not has_started:
+    trial = fold(folder.events()).trials.get(trial_id)
+    if trial is None:
         raise UsageError(f"{folder.name} has no trial {trial_id!r} that has started")
-    if status is not None and status != "interrupted":
-        raise UsageError(f"trial {trial_id} of {folder.name} has ended: it is {status}")
+    if trial.status not in (RUNNING, INTERRUPTED):
+        raise UsageError(f"trial {trial_id} of {folder.name} has ended: it is {trial.status}")

@@ -1,40 +1,24 @@
 """The events of an experiment, as they are journaled and as observers receive them.
 
-An event is a dict with `event`, `time` (seconds since the epoch) and, if it is about a trial,
-`trial_id`. Each kind of event also has:
-
-    experiment_started   resumed: bool, owner: {host, pid, started}
-    trial_started        config: {name: value}; if known also origin: why it was chosen, seed: the
-                         trial's own, and client: who runs it elsewhere, by its own word
-    result               epoch: int, metrics: {name: finite number}; if the trial says with it
-                         that it has come to its end also done: true
-    checkpoint           epoch: int, path: POSIX, relative to the experiment's folder, sha256;
-                         it may follow later results, and if its epoch was run again it has the
-                         metrics that belong to it
-    trial_ended          status; if that is "failed" also error: {kind, message}; if the
-                         scheduler tells also forecasts: {epoch: {name: number}}; if a control
-                         has ended it also control: that one's id; if it does not go on where
-                         trials become longer, as it came to its own end, also done: true
-    control              what was asked of the search that runs, journaled before it is done:
-                         id: the request's, control: {verb, ...} as `tuner.experiment.control` has
-                         it; if known also by: who asked; refused: why it is not done, if so
-    experiment_ended     status, "failed" also if no trial is usable; if its trials did not end it
-                         also reason: TIME_BUDGET, TARGET, PATIENCE, FINISH or SAME_FAILURE, and
-                         never_started: how many more trials there were to be, if known;
-                         counts: {status: trials}, best: the best trial as `best --json` gives
-                         it, with the objective alone, or null, total: of trials that it was to
-                         run, or null, started: when its first driver began, idle_s: seconds
-                         since then in which no driver ran. Older journals lack these five
+Each kind is a class at the end of this module. Readers accept further fields and unknown kinds.
 """
 
 from __future__ import annotations
 
-import math
-import re
 import sys
-from collections.abc import Callable
+from functools import cache
 from reprlib import repr as shown  # short, and safe on what is nested deep
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
+from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS
 
@@ -54,7 +38,6 @@ RUNNING = "running"  # never journaled: it has started and not ended
 
 TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
 COUNTED = (COMPLETED, STOPPED, FAILED, RUNNING, INTERRUPTED)
-EXPERIMENT_STATUSES = (COMPLETED, INTERRUPTED, FAILED)
 
 # Why an experiment ended before its trials did
 TIME_BUDGET = "time_budget"
@@ -77,63 +60,45 @@ def standing_of(status: str, ended_by: str | None) -> str:
     return _EARLY.get(ended_by or "", status) if status == COMPLETED else status
 
 
-_HEX_64 = re.compile(r"[0-9a-f]{64}")
-_LATEST = 1e11  # the year 5138: every calendar can show an earlier time
-_LARGEST = int(sys.float_info.max)
-_NUMBERS = {float, int}  # and not bool
-_MOST_DIGITS = 100  # of a trial's number: it names a folder, and is read as an int
-
-
 def fault_of(event: object) -> str | None:
     """What is wrong with the shape of an event, in words, or None. Unknown events pass."""
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         return "not an event: it has no `event`"
     kind = event["event"]
-    for field, check, rule in _REQUIRED.get(kind, _TIMED):
-        if not check(event.get(field)):
-            return f"`{field}` of {kind} must be {rule}, got {shown(event.get(field))}"
-    for field, check, rule in _OPTIONAL.get(kind, ()):
-        if event.get(field) is not None and not check(event[field]):
-            return f"`{field}` of {kind} must be {rule}, got {shown(event[field])}"
-    if kind == TRIAL_ENDED and event["status"] == FAILED and not _is_error(event.get("error")):
-        error = shown(event.get("error"))
-        return f"`error` of a failed trial must be {{kind, message}}, got {error}"
+    adapter = _adapter(_KINDS.get(kind, _Timed))
+    if not adapter.validator.isinstance_python(event):  # fast, but gives no reason
+        try:
+            adapter.validate_python(event)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            field = fault["loc"][0]
+            rule = fault["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            return f"`{field}` of {kind}: {rule}, got {shown(event.get(field))}"
+    if kind == TRIAL_ENDED and event["status"] == FAILED and event.get("error") is None:
+        return "`error` of a failed trial is missing"
     return None
 
 
-def _is_number(value: object) -> bool:
-    if type(value) is float:
-        return math.isfinite(value)
-    return type(value) is int and abs(value) <= _LARGEST
+@cache
+def _adapter(shape: type) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
 
 
-def is_time(value: object) -> bool:
-    """Whether it is a time in seconds since the epoch that every calendar can show."""
-    return (type(value) is float or type(value) is int) and 0 <= value < _LATEST
+def is_owner(value: object) -> bool:
+    """Whether `value` is an `owner` as `tuner.experiment.owner.this_owner` gives it."""
+    return _adapter(_Owner).validator.isinstance_python(value)
 
 
-def _is_whole_number(value: object) -> bool:
-    return type(value) is int and 0 <= value < 10**15
+def _check_plain(values: dict[str, Any]) -> dict[str, Any]:
+    if not _is_plain(values):
+        raise ValueError("must hold finite plain values")
+    return values
 
 
-def _is_trial_id(value: object) -> bool:
-    return (
-        type(value) is str and value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
-    )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_metrics(value: object) -> bool:
-    if not isinstance(value, dict) or {*map(type, value.values())} - _NUMBERS:
-        return False
-    try:  # in bulk: a journal may have a million reports
-        "".join(value)
-        return all(map(math.isfinite, value.values()))
-    except (TypeError, OverflowError):  # a name that is no text; a number beyond a float's range
-        return False
+def _check_verb(control: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(control.get("verb"), str):
+        raise ValueError("must have a `verb`")
+    return control
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:
@@ -143,117 +108,106 @@ def _is_plain(value: object, depth: int = 0) -> bool:
         return all(isinstance(k, str) and _is_plain(v, depth + 1) for k, v in value.items())
     if isinstance(value, list | tuple):
         return all(_is_plain(inner, depth + 1) for inner in value)
-    return value is None or isinstance(value, bool | str) or _is_number(value)
+    if isinstance(value, int | float):
+        return abs(value) <= sys.float_info.max
+    return value is None or isinstance(value, str)
 
 
-def _is_config(value: object) -> bool:
-    return isinstance(value, dict) and _is_plain(value)
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+Time = Annotated[float, Field(ge=0, lt=1e11)]  # before the year 5138, for every calendar
+_Count = Annotated[int, Field(ge=0, lt=10**15)]
+# The number names a folder, and is read as an int
+_TrialId = Annotated[str, Field(pattern="^[0-9]{1,100}$")]
+_Plain = Annotated[dict[str, Any], AfterValidator(_check_plain)]
+_Metrics = dict[str, float]
 
 
-def _is_forecasts(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(epoch, str) and epoch.isdecimal() and _is_metrics(metrics)
-        for epoch, metrics in value.items()
-    )
+@with_config(_STRICT)
+class _Owner(TypedDict):
+    host: str
+    pid: int
+    started: Time
 
 
-def _is_error(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_text(value.get(key)) for key in ("kind", "message"))
+@with_config(_STRICT)
+class _Timed(TypedDict):
+    time: Time
 
 
-def _is_control(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("verb"), str) and _is_plain(value)
+class _OfTrial(_Timed):
+    trial_id: _TrialId
 
 
-def _is_counts(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and _is_whole_number(count) for name, count in value.items()
-    )
+class _ExperimentStarted(_Timed):
+    resumed: bool
+    owner: _Owner
 
 
-def _is_best(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        check(value.get(field)) for field, check, _ in (_TRIAL_ID, _CONFIG, _EPOCH, _METRICS)
-    )
+class _TrialStarted(_OfTrial):  # and, unchecked: `origin`, why its config was chosen, and `client`
+    config: _Plain
+    seed: NotRequired[_Count | None]  # the trial's own
 
 
-def is_owner(value: object) -> bool:
-    """Whether `value` is an `owner` as `tuner.experiment.owner.this_owner` gives it."""
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("host"), str)
-        and type(value.get("pid")) is int
-        and is_time(value.get("started"))
-    )
+class _Result(_OfTrial):
+    epoch: _Count
+    metrics: _Metrics
+    done: NotRequired[Literal[True] | None]  # the trial says that it has come to its end
 
 
-_WHOLE_NUMBER = "a whole number from 0 on"
-_FieldRule = tuple[str, Callable[[object], bool], str]
-_TIME: _FieldRule = ("time", is_time, "in seconds since the epoch")
-_TRIAL_ID: _FieldRule = (
-    "trial_id",
-    _is_trial_id,
-    f"a trial's number, of at most {_MOST_DIGITS} digits",
-)
-_CONFIG: _FieldRule = ("config", _is_config, "an object of finite plain values")
-_EPOCH: _FieldRule = ("epoch", _is_whole_number, _WHOLE_NUMBER)
-_METRICS: _FieldRule = ("metrics", _is_metrics, "an object of finite numbers")
-_DONE: _FieldRule = ("done", lambda value: value is True, "true")
-_TIMED = (_TIME,)
-_OF_TRIAL = (_TIME, _TRIAL_ID)
-_REQUIRED: dict[str, tuple[_FieldRule, ...]] = {
-    EXPERIMENT_STARTED: (
-        _TIME,
-        ("resumed", lambda value: isinstance(value, bool), "true or false"),
-        ("owner", is_owner, "{host, pid, started}"),
-    ),
-    TRIAL_STARTED: (*_OF_TRIAL, _CONFIG),
-    RESULT: (*_OF_TRIAL, _EPOCH, _METRICS),
-    CHECKPOINT: (
-        *_OF_TRIAL,
-        _EPOCH,
-        ("path", lambda value: isinstance(value, str) and value != "", "a relative path"),
-        (
-            "sha256",
-            lambda value: isinstance(value, str) and _HEX_64.fullmatch(value) is not None,
-            "64 lower-case hexadecimal digits",
-        ),
-    ),
-    TRIAL_ENDED: (
-        *_OF_TRIAL,
-        ("status", lambda value: value in TRIAL_STATUSES, f"one of {', '.join(TRIAL_STATUSES)}"),
-    ),
-    CONTROL: (
-        _TIME,
-        ("id", _is_text, "text"),
-        ("control", _is_control, "an object of plain values with a `verb`"),
-    ),
-    EXPERIMENT_ENDED: (
-        _TIME,
-        (
-            "status",
-            lambda value: value in EXPERIMENT_STATUSES,
-            f"one of {', '.join(EXPERIMENT_STATUSES)}",
-        ),
-    ),
-}
-_OPTIONAL: dict[str, tuple[_FieldRule, ...]] = {
-    TRIAL_STARTED: (("seed", _is_whole_number, _WHOLE_NUMBER),),
-    RESULT: (_DONE,),
-    CHECKPOINT: (_METRICS,),  # of an epoch that was run again, whose report is journaled already
-    TRIAL_ENDED: (
-        ("forecasts", _is_forecasts, "an object of finite numbers for each epoch"),
-        ("control", _is_text, "text"),
-        _DONE,
-    ),
-    CONTROL: (("by", _is_text, "text"), ("refused", _is_text, "text")),
-    EXPERIMENT_ENDED: (
-        ("reason", _is_text, "text"),
-        ("never_started", _is_whole_number, _WHOLE_NUMBER),
-        ("counts", _is_counts, "a number for each status"),
-        ("best", _is_best, "a trial, its epoch and metrics"),
-        ("total", _is_whole_number, _WHOLE_NUMBER),
-        ("started", is_time, "in seconds since the epoch"),
-        ("idle_s", is_time, "in seconds"),
-    ),
+class _Checkpoint(_OfTrial):  # it may follow later results
+    epoch: _Count
+    path: Annotated[str, Field(min_length=1)]  # POSIX, relative to the experiment's folder
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    metrics: NotRequired[_Metrics | None]  # of an epoch that was run again
+
+
+@with_config(_STRICT)
+class _Failure(TypedDict):
+    kind: str
+    message: str
+
+
+class _TrialEnded(_OfTrial):
+    status: Literal["completed", "stopped", "failed", "interrupted"]
+    error: NotRequired[_Failure | None]  # required of a failed trial
+    # The scheduler's, by epoch
+    forecasts: NotRequired[dict[Annotated[str, Field(pattern="^[0-9]+$")], _Metrics] | None]
+    control: NotRequired[str | None]  # the id of the control that ended it
+    done: NotRequired[Literal[True] | None]  # it does not go on where trials become longer
+
+
+class _Control(_Timed):  # journaled before it is done
+    id: str
+    control: Annotated[_Plain, AfterValidator(_check_verb)]
+    by: NotRequired[str | None]  # who asked
+    refused: NotRequired[str | None]  # why it is not done
+
+
+@with_config(_STRICT)
+class _Best(TypedDict):
+    trial_id: _TrialId
+    config: _Plain
+    epoch: _Count
+    metrics: _Metrics  # the objective alone
+
+
+class _ExperimentEnded(_Timed):  # older journals have the first three fields alone
+    status: Literal["completed", "interrupted", "failed"]  # failed also without a usable trial
+    reason: NotRequired[str | None]  # why it ended before its trials did
+    never_started: NotRequired[_Count | None]  # trials
+    counts: NotRequired[dict[str, _Count] | None]
+    best: NotRequired[_Best | None]
+    total: NotRequired[_Count | None]  # trials that it was to run
+    started: NotRequired[Time | None]  # when its first driver began
+    idle_s: NotRequired[Time | None]  # seconds since then in which no driver ran
+
+
+_KINDS: dict[str, type] = {
+    EXPERIMENT_STARTED: _ExperimentStarted,
+    TRIAL_STARTED: _TrialStarted,
+    RESULT: _Result,
+    CHECKPOINT: _Checkpoint,
+    TRIAL_ENDED: _TrialEnded,
+    CONTROL: _Control,
+    EXPERIMENT_ENDED: _ExperimentEnded,
 }

@@ -84,8 +84,8 @@ def _stays_with_trial(path: Path, folder: Path) -> bool:
     parts = path.relative_to(folder).parts
     if parts[0] != "trials" or parts[2:3] != ("files",) or not path.is_symlink():
         return False
-    own = os.path.realpath(folder.joinpath(*parts[:3]))
-    return os.path.realpath(path).startswith(own + os.sep)
+    trial_files = os.path.realpath(folder.joinpath(*parts[:3]))
+    return os.path.realpath(path).startswith(trial_files + os.sep)
 
 
 def read_json(path: Path, *, most: int = MOST) -> Any:

@@ -134,7 +134,7 @@ class History:
             self.resumed += event["resumed"]
             self.status, self.ended = RUNNING, None
             self.ended_by = self.never_started = None
-            self.steered.begin()
+            self.steered.changes, self.steered.paused = {}, None
         elif kind == CONTROL:
             self.steered.apply(event)
         elif kind == EXPERIMENT_ENDED:
@@ -142,7 +142,7 @@ class History:
             self.ended_by, self.never_started = event.get("reason"), event.get("never_started")
             unfinished = self.of_status(RUNNING, INTERRUPTED)
             if self.status == COMPLETED or (self.status == FAILED and not unfinished):
-                self.steered.end()
+                self.steered.finishing = False
         else:
             return
         if self.runs:
@@ -253,8 +253,8 @@ class History:
         value = metrics[self._objective.metric]
         if self._is_better(value, trial.best):
             trial.best = Best(value, trial.trial_id, epoch)
-            if trial.status != FAILED and self._is_better(value, self.best):
-                self.best = trial.best
+            if trial.status != FAILED:
+                self.best = self._better(self.best, trial.best)
 
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -32,22 +31,6 @@ def read(folder: Path) -> Iterator[Event]:
     """
     path = folder / JOURNAL
     return iter(Lines(open_journal(path), path))
-
-
-def read_naming(folder: Path, word: str) -> Iterator[Event]:
-    """The events in `folder` whose line has the JSON string `word`, which is ASCII.
-
-    Nothing is checked, and other lines and damaged ones are skipped: a million lines take a fifth
-    of a second. Raises JournalError if there is no readable file.
-    """
-    named, escape = json.dumps(word).encode(), rb"\u"  # by which letters can be written, too
-    with open_journal(folder / JOURNAL) as file:
-        for line in iter(partial(file.readline, LONGEST), b""):
-            if named in line or escape in line:
-                with suppress(ValueError):
-                    event = decode(line)
-                    if isinstance(event, dict):
-                        yield event
 
 
 def last_event(folder: Path) -> Event | None:
@@ -136,8 +119,8 @@ class Lines:
 
     def _is_torn_at(self, end: int) -> bool:
         """Whether what comes after `end` is a line without its newline, or nothing."""
-        rest = self._file.readline(max(0, min(LONGEST, self._size - end)))
-        return len(rest) < LONGEST and not rest.endswith(b"\n")
+        line = self._file.readline(max(0, min(LONGEST, self._size - end)))
+        return len(line) < LONGEST and not line.endswith(b"\n")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -7,15 +7,11 @@ them; or images of the user's own, `folder:PATH`.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import inspect
-import os
 import pkgutil
-import shlex
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,12 +22,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean, hint, nearest
+from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
 from tuner.settings import FaultsError, faults_of, parse
-from tuner.spec.code import NamedCode, code_named, file_of
+from tuner.spec.code import NamedCode, code_named
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
@@ -125,17 +121,14 @@ def load_experiment(
     path = directory / text
     search_modules_in(directory)
     if path.suffix in (".yaml", ".yml", ".json", ".py") and not path.exists():
-        beside = {file.stem: file.name for file in path.parent.glob("*.*")}
-        near = [beside[stem] for stem in nearest(path.stem, beside)]
-        raise UsageError(f"no file {path}{hint(near)}")
+        raise UsageError(f"no file {path}")
     if path.suffix in (".yaml", ".yml", ".json"):
         search_modules_in(path.parent)
         return _from_text(path)
     if path.suffix == ".py":
         search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), path.stem)
-    schemes = default_declaration().schemes
-    if text.partition(":")[0] in schemes:
+    if text.partition(":")[0] in default_declaration().schemes:
         training = {p.removeprefix("training."): v for p, v in set_to if p.startswith("training.")}
         raw = default_declaration().default_experiment(text, directory, training)
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
@@ -145,12 +138,10 @@ def load_experiment(
         if file.suffix == ".py" and file.is_file():
             search_modules_in(file.parent)
             return _from_module(_import_file(file.stem, file), file.stem, function)
-        if (near := nearest(module, schemes)) and file_of(module) is None:
-            raise UsageError(f"no module {module!r} and no images{hint(near)}, got {text!r}")
         return _from_module(_import(module, text), module.rpartition(".")[2], function)
-    own = directory / "experiments" / f"{text}.py"
-    if text.isidentifier() and own.is_file():
-        return _from_module(_import_file(f"experiments.{text}", own), text)
+    in_directory = directory / "experiments" / f"{text}.py"
+    if text.isidentifier() and in_directory.is_file():
+        return _from_module(_import_file(f"experiments.{text}", in_directory), text)
     if text in _shipped():
         return _from_module(_import(f"{_SHIPPED}.{text}", text), text)
     if path.is_dir():
@@ -164,8 +155,8 @@ def load_experiment(
 
 def names(directory: Path) -> list[str]:
     """The experiments that can be called by name from `directory`, sorted."""
-    own = (file.stem for file in (directory / "experiments").glob("[!_]*.py"))
-    return sorted({*own, *_shipped()})
+    files = (directory / "experiments").glob("[!_]*.py")
+    return sorted({*(file.stem for file in files), *_shipped()})
 
 
 def search_modules_in(directory: Path) -> None:
@@ -248,16 +239,14 @@ def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _as_asked(spec: dict[str, Any]) -> dict[str, Any]:
-    """A recorded spec without what `validate` had decided: for another number of trials, or other
-    epochs, it decides anew.
-    """
+    """A recorded spec without the values that `validate` set, which depend on its size."""
     for section, name in (("search", "order"), ("scheduler", "grace_period")):
-        given = spec.get(section)
-        if isinstance(given, dict) and name in given:
-            rest = {key: value for key, value in given.items() if key not in (name, "dealt_at")}
-            shorter = {**spec, section: rest}
+        settings = spec.get(section)
+        if isinstance(settings, dict) and name in settings:
+            others = {k: v for k, v in settings.items() if k not in (name, "dealt_at")}
+            shorter = {**spec, section: others}
             parsed, _ = parse(ExperimentSpec, shorter)
-            if parsed and getattr(getattr(settled(parsed), section), name, None) == given[name]:
+            if parsed and getattr(getattr(settled(parsed), section), name, None) == settings[name]:
                 spec = shorter
     return spec
 
@@ -272,29 +261,14 @@ def _from_command(command: str) -> Experiment:
     return Experiment({}, name, COMMAND_LINE)
 
 
-def _returns_nothing(function: Callable[..., object]) -> bool:
-    """Whether its source has no `return` of a value; False where there is no source to read."""
-    try:
-        source = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    returned = (node.value for node in ast.walk(source) if isinstance(node, ast.Return))
-    return isinstance(source.body[0], ast.FunctionDef) and not any(returned)
-
-
-def _as_script(source: str) -> str:
-    script = shlex.quote(os.path.relpath(source))
-    return (
-        f"; as a script it is searched by: {program()} run --command 'python {script} --lr {{lr}}'"
-    )
-
-
 def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Experiment:
     source = str(module.__file__ or module.__name__)
     make = getattr(module, function, None)
     if not callable(make):
-        rule = f"{source} has no function {function}() that returns an ExperimentSpec"
-        raise UsageError(rule + _as_script(source))
+        raise UsageError(
+            f"{source} has no function {function}() that returns an ExperimentSpec; "
+            f"a script is searched by: {program()} run --command 'python SCRIPT --lr {{lr}}'"
+        )
     try:
         inspect.signature(make).bind()
     except TypeError as error:
@@ -304,11 +278,6 @@ def _from_module(module: ModuleType, name: str, function: str = _FUNCTION) -> Ex
         ) from error
     except ValueError:  # a function that is implemented in C
         pass
-    if _returns_nothing(make):
-        raise UsageError(
-            f"{source}: {function}() must return an ExperimentSpec, and it returns nothing"
-            f"{_as_script(source)}"
-        )
     with _translate_errors(source):
         spec = make()
     if isinstance(spec, ExperimentSpec):

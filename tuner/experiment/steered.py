@@ -36,11 +36,10 @@ class Answer(NamedTuple):
 class Steered:
     """Every control in order, and what follows from those that were not refused.
 
-    changes: of the spec, since the driver's last start. samples: their number as last asked for of
-    any driver. stops: trial_id -> the control that asked
-    for its end. tries: the configs that were asked for, in order. paused: the control by which no
-    trial is to run, None where they may; a resume goes on. finishing: whether no more trials begin,
-    until the search has ended.
+    changes: of the spec, since the driver's last start. samples: the last requested number of
+    trials. stops: trial_id -> the control that ends it. tries: the requested configs, in order.
+    paused: the id of the control that pauses the trials, or None; a resume goes on. finishing:
+    whether no more trials begin, until the search has ended.
     """
 
     answers: list[Answer] = field(default_factory=list)
@@ -59,14 +58,6 @@ class Steered:
     def answer(self, control_id: str | None) -> Answer | None:
         """The control of this id, if there is one."""
         return next((answer for answer in self.answers if answer.id == control_id), None)
-
-    def begin(self) -> None:
-        """A driver starts."""
-        self.changes, self.paused = {}, None
-
-    def end(self) -> None:
-        """The search has ended by itself, or as it was asked to."""
-        self.finishing = False
 
     def apply(self, event: Event) -> None:
         """Take a `control` event into account. A verb that is not known changes nothing."""

@@ -21,11 +21,10 @@ from tuner.experiment.events import (
     STOPPED,
     TARGET,
     TRIAL_ENDED,
-    TRIAL_STARTED,
     Event,
 )
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import History
+from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.results import Results
 from tuner.experiment.steered import ASKED
@@ -70,10 +69,8 @@ class Extension:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
             if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
-            events = files.events_naming(TRIAL_STARTED)
-            started = [event for event in events if event.get("event") == TRIAL_STARTED]
-            requested = {str(e.get("trial_id")) for e in started if e.get("origin") == ASKED}
-            begun = len({str(event.get("trial_id")) for event in started} - requested)
+            trials = fold(files.events()).trials.values()
+            begun = sum(trial.origin != ASKED for trial in trials)
             # A control may have lowered the number of samples below those that have begun
             changes["num_samples"] = max(samples, begun) + self.add_samples
         if self.time_budget_s:

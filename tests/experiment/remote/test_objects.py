@@ -50,11 +50,6 @@ def test_an_object_is_created_once(store):
     assert store.read("lock/1") == b"1"
 
 
-def test_a_store_that_keeps_what_is_there_passes(store):
-    store.check_create()
-    assert not store.names()
-
-
 def test_a_store_that_writes_over_it_is_refused(url, monkeypatch):
     store, system = Objects(f"{url}/careless"), system_of(url)
     careless = system.pipe_file
@@ -92,19 +87,6 @@ def test_names_are_those_below_a_folder(store):
     assert store.folders() == ["a"]
 
 
-def test_a_store_without_objects_is_empty(store):
-    store.write("x/y", b"")
-    assert objects_in(f"{store.url}/yet").names() == []
-    assert objects_in(f"{store.url}/yet").folders() == []
-
-
-def test_files_go_there_and_back(store, tmp_path):
-    (tmp_path / "here").write_bytes(b"1" * 100_000)
-    store.upload(tmp_path / "here", "a/there")
-    store.download("a/there", tmp_path / "new" / "back")
-    assert (tmp_path / "new" / "back").read_bytes() == b"1" * 100_000
-
-
 def test_what_is_missing_is_told_and_leaves_nothing(store, tmp_path):
     store.write("x", b"")
     with pytest.raises(FileNotFoundError):
@@ -124,25 +106,6 @@ def test_an_object_or_a_folder_is_removed(store):
     store.remove("b")
     store.remove("b")
     assert store.names() == ["ab"]
-
-
-def test_an_unknown_scheme_is_refused_with_those_that_are_known():
-    with pytest.raises(UsageError, match=r"no storage 'zz://x'.*known: a folder, s3://"):
-        Objects("zz://x")
-
-
-def test_a_folder_is_given_as_one(tmp_path):
-    with pytest.raises(UsageError, match="a folder is given by its path, got 'file:///"):
-        Objects(f"file://{tmp_path}")
-
-
-def test_a_scheme_whose_package_is_missing_is_refused_with_what_to_install(monkeypatch):
-    def missing(url, **settings):
-        raise ImportError("Please install gcsfs to access Google Storage")
-
-    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
-    with pytest.raises(UsageError, match=r"gs:// needs a package: pip install 'gcsfs'"):
-        Objects(f"gs://{uuid4().hex}")
 
 
 def test_any_error_of_a_store_is_an_os_error_with_words(url, monkeypatch):
@@ -168,18 +131,9 @@ def test_a_store_that_fails_does_not_pass_for_an_empty_one(url, monkeypatch):
 
     for ask in ("info", "ls", "find"):
         monkeypatch.setattr(system_of(url), ask, fail)
-    for ask in (lambda: store.has("x"), store.names, store.folders, store.check_bucket):
+    for ask in (lambda: store.has("x"), store.names, store.folders):
         with pytest.raises(OSError, match="no route"):
             ask()
-
-
-@needs_s3
-def test_a_missing_bucket_is_named(s3):
-    missing = Objects("s3://no-such-bucket/x")
-    for ask in (missing.folders, missing.check_bucket):
-        with pytest.raises(FileNotFoundError, match="there is no bucket 'no-such-bucket'"):
-            ask()
-    Objects(f"{s3}/x").check_bucket()
 
 
 class Failing:

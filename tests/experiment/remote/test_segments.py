@@ -47,16 +47,6 @@ def test_what_is_appended_follows(store, journal):
     assert [s[1:] for s in chain(segments.listed(store))] == [(0, 4), (4, 14)]
 
 
-def test_a_line_that_is_not_whole_waits(store, journal):
-    append(journal, b"one\n", b"tw")
-    up = Uploader(store, journal, 1)
-    assert up.upload() == 4
-    assert up.upload() == 0
-    append(journal, b"o\n")
-    assert up.upload() == 4
-    assert fetch(store).data == b"one\ntwo\n"
-
-
 def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
     append(journal, b"one\n")
     Uploader(store, journal, 1).upload()
@@ -80,17 +70,6 @@ def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monk
         assert fetch(store).data == journal.read_bytes()
     assert len(segments.listed(store)) <= 1 + 3 * 3
     assert sum(sent) <= 3 * len(journal.read_bytes())
-
-
-def test_what_a_resume_finds_is_sent_once(store, journal, monkeypatch):
-    monkeypatch.setattr(segments, "MOST", 4)
-    append(journal, b"x" * 1000 + b"\n")
-    up = Uploader(store, journal, 2)
-    for number in range(20):
-        up.upload()
-        append(journal, b"%05d\n" % number)
-    assert Segment(2, 0, 1001) in segments.listed(store)
-    assert len(fetch(store).data) == 1001 + 19 * 6
 
 
 def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal, monkeypatch):
@@ -125,49 +104,12 @@ def test_a_reader_that_has_the_most_is_given_the_rest(store, journal):
     assert fetch(store, known=(3, 99)) == (3, 0, b"one\ntwo\n")
 
 
-def test_what_a_driver_writes_that_was_followed_counts_for_nothing(store, journal, tmp_path):
-    hold(store, 1)
-    old = Uploader(store, journal, 1)
-    append(journal, b"one\n")
-    old.upload()
-    hold(store, 2, at=fetch(store).end)
-    append(journal, b"late\n")
-    old.upload()
-    assert fetch(store).data == b"one\n"  # the next one has only just begun
-
-    newer = tmp_path / "newer.jsonl"
-    append(newer, fetch(store).data, b"two\n")
-    new = Uploader(store, newer, 2)
-    new.upload()
-    assert fetch(store).data == b"one\ntwo\n"
-    append(journal, b"later\n")
-    old.upload()
-    assert fetch(store).data == b"one\ntwo\n"
-    new.remove_older()
-    assert {s.generation for s in segments.listed(store)} == {2}
-    old.remove_older()
-    assert fetch(store).data == b"one\ntwo\n"
-
-
-def test_foreign_objects_are_passed_over(store, journal):
-    append(journal, b"one\n")
-    Uploader(store, journal, 1).upload()
-    for name in ("journal/x", "journal/1-2-3.jsonl", "journal/../x", "journal/000001-0-4.jsonl"):
-        store.write(name, b"?")
-    assert fetch(store).data == b"one\n"
-
-
 def test_a_segment_of_another_length_is_named(store, journal):
     append(journal, b"one\n")
     Uploader(store, journal, 1).upload()
     store.write(Segment(1, 0, 4).name, b"on")
     with pytest.raises(JournalError, match=r"journal/000001-.*jsonl has 2 bytes"):
         fetch(store)
-
-
-def test_a_gap_ends_what_counts():
-    assert chain([Segment(1, 0, 4), Segment(1, 6, 9)]) == [Segment(1, 0, 4)]
-    assert chain([Segment(1, 4, 9)]) == []
 
 
 @given(st.data())

@@ -8,11 +8,12 @@ from uuid import uuid4
 import pytest
 from synthetic import make_folder
 
-from tuner.errors import StorageError, UsageError
-from tuner.experiment.folder import ExperimentFolder, RemoteFolder
+from tuner.errors import StorageError
+from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote import sync as syncing
 from tuner.experiment.remote.lease import LeaseLostError, newest
+from tuner.experiment.remote.mirror import Mirror
 from tuner.experiment.remote.segments import fetch
 from tuner.places import ROOT, local
 
@@ -30,13 +31,13 @@ def quick(tmp_path, monkeypatch):
 def folder():
     """The copy of a new experiment in a store."""
     made = make_folder(local(f"memory://{uuid4().hex}/runs") / "digits")
-    ExperimentFolder(made).objects.upload(made / "experiment.json", "experiment.json")
+    ExperimentFolder(made).mirror.objects.upload(made / "experiment.json", "experiment.json")
     return made
 
 
 @pytest.fixture
 def store(folder):
-    return ExperimentFolder(folder).objects
+    return ExperimentFolder(folder).mirror.objects
 
 
 def begin(journal):
@@ -147,32 +148,6 @@ def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
         assert [type(error) for error in errors] == [StorageError]
 
 
-def test_a_store_that_fails_at_the_end_does_not_hide_why_it_ended(folder, monkeypatch, caplog):
-    with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
-
-        def drive():
-            with sync.running(journal, print):
-                begin(journal)
-                break_down(monkeypatch)
-                raise KeyError
-
-        with pytest.raises(KeyError):
-            drive()
-    assert "out of order" in caplog.text
-
-
-def test_a_second_driver_is_refused(folder, monkeypatch):
-    with driving(folder) as (_, journal):
-        begin(journal)
-        warnings = []
-        with (
-            pytest.raises(UsageError, match="is held by another driver"),
-            ExperimentFolder(folder).held(warnings.append),
-        ):
-            pytest.fail("two drivers")
-        assert warnings
-
-
 def test_the_next_driver_begins_with_what_is_there(folder, store):
     for number in (1, 2):
         with driving(folder) as (_, journal):
@@ -202,7 +177,7 @@ def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
         began.set()
         go_on.wait(PATIENCE_S)
 
-    monkeypatch.setattr(RemoteFolder, "upload", slow)
+    monkeypatch.setattr(Mirror, "upload", slow)
     with driving(folder) as (_, journal):
         begin(journal)
         assert began.wait(PATIENCE_S)

@@ -10,14 +10,12 @@ import pytest
 from confirmed import FOUND, retrained, searched
 from synthetic import Writer
 
-from tuner.errors import NoUsableTrialError, UsageError
+from tuner.errors import NoUsableTrialError
 from tuner.experiment.results.best import best_json, best_model
 from tuner.experiment.results.confirmation import (
     Confirmation,
     confirmation_of,
     leaders,
-    link,
-    linked,
 )
 from tuner.experiment.results.results import Results
 
@@ -73,13 +71,6 @@ def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: R
     assert len(best_json(search, top=3)) == 3
 
 
-def test_one_seed_settles_nothing(search: Results) -> None:
-    retrained(search, [[0.9], [0.5]])
-    found = confirmation_of(search)
-    assert not found.told_apart
-    assert found.chosen.mean.standard_error is None
-
-
 def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
     results = retrained(search, [[None, None]])
     with pytest.raises(
@@ -130,26 +121,3 @@ def test_leaders_are_different_configs(tmp_path: Path) -> None:
     writer.trial(7, [0.95], config={"seed": 3, "lr": 0.1})
     writer.end()
     assert [t.trial_id for t in leaders(Results(search.folder), 3)] == ["00007", "00001"]
-
-
-def test_a_search_names_its_confirmations_oldest_first_and_each_once(search: Results) -> None:
-    assert linked(search) == []
-    for name in ("digits-confirm", "digits-confirm-2", "digits-confirm"):
-        link(search, name)
-    beside = search.folder.parent
-    assert linked(search) == [beside / "digits-confirm-2", beside / "digits-confirm"]
-
-
-def test_nothing_is_linked_where_links_lie(search: Results) -> None:
-    (search.folder / "anything").symlink_to(search.folder)
-    with pytest.raises(UsageError, match="anything is a symbolic link"):
-        link(search, "digits-confirm")
-    assert linked(search) == []
-
-
-def test_only_a_confirmation_is_one(search: Results) -> None:
-    assert not search.is_confirmation
-    results = retrained(search, [[0.9, 0.8]])
-    assert results.is_confirmation
-    found = confirmation_of(results)
-    assert found.results is results

@@ -17,24 +17,11 @@ def folder(tmp_path):
     return make_folder(tmp_path / "digits")
 
 
-def test_it_says_what_results_say(folder):
-    Writer(folder).end()
-    results, described = Results(folder), Described(folder)
-    for name in ("name", "folder", "metric", "mode", "objective", "seed", "spec"):
-        assert getattr(described, name) == getattr(results, name), name
-    assert not described.is_confirmation
-
-
 def test_the_journal_is_not_read(folder):
     (folder / JOURNAL).write_text("damaged\n" * 3)
     assert Described(folder).spec.name == "digits"
     with pytest.raises(JournalError):
         Results(folder)
-
-
-def test_a_folder_without_an_experiment_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="is no experiment"):
-        Described(tmp_path)
 
 
 @pytest.fixture
@@ -57,8 +44,6 @@ def test_what_is_no_tag_or_note_is_refused():
     for tag in ("", "two words", "-x", "a" * 51, "\x1b[31m"):
         with pytest.raises(UsageError, match="a tag must be letters"):
             Labels().tagged([tag])
-    with pytest.raises(UsageError, match="there is no tag 'x' to remove; it has a"):
-        Labels(("a",)).untagged(["x"])
     with pytest.raises(UsageError, match="at most 1000 characters"):
         Labels().noted("x" * 1001)
 

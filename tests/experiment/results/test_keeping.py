@@ -26,16 +26,6 @@ def test_everything_shows_the_new_name(tmp_path):
     assert json.loads((tmp_path / "mine" / "experiment.json").read_text())["spec"]["name"] == "mine"
 
 
-@pytest.mark.parametrize("renamed", ["digits", "digits-confirm"])
-def test_a_confirmation_still_confirms(tmp_path, renamed):
-    search = searched(tmp_path / "digits", {0.1: 0.9, 0.2: 0.8})
-    retrained(search, [[0.9, 0.8], [0.7, 0.6]])
-    before = confirmation_of(search).chosen.mean.mean
-    rename(Described(tmp_path / renamed), "other")
-    found = Results(tmp_path / ("other" if renamed == "digits" else "digits"))
-    assert confirmation_of(found).chosen.mean.mean == before
-
-
 def test_what_cannot_be_renamed_stays(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.end()
@@ -48,6 +38,15 @@ def test_what_cannot_be_renamed_stays(tmp_path):
     with Journal.open(writer.folder), pytest.raises(UsageError, match="is held by"):
         rename(experiment, "free")
     assert Results(writer.folder).name == "digits"
+
+
+@pytest.mark.parametrize("name", ["digits", "digits-confirm"])
+def test_rename_confirmed_or_confirming_experiment_is_refused(tmp_path, name):
+    search = searched(tmp_path / "digits", {0.1: 0.9, 0.2: 0.8})
+    retrained(search, [[0.9, 0.8], [0.7, 0.6]])
+    with pytest.raises(UsageError, match="has a confirmation or is one"):
+        rename(Described(tmp_path / name), "other")
+    assert confirmation_of(Results(search.folder))
 
 
 def test_leaders_and_what_a_resume_needs_keep_theirs(tmp_path):

@@ -1,13 +1,11 @@
 import json
-from dataclasses import replace
 
 import pytest
 from synthetic import START, Clock, Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.results.described import Described
-from tuner.experiment.results.listing import find, list_experiments, listed, strategy_of, trials_of
+from tuner.experiment.results.listing import find, list_experiments, listed
 from tuner.experiment.results.results import Results
 
 
@@ -58,28 +56,6 @@ def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
         find(listed, sort="x")
 
 
-def test_find_metric_that_no_trial_reported_is_an_unknown_name(tmp_path):
-    writer = Writer(make_folder(tmp_path / "typo", objective={"metric": "val_los", "mode": "min"}))
-    writer.trial(0, [], error=("bad_report", "did not report 'val_los'"))
-    writer.end()
-    writer = Writer(
-        make_folder(tmp_path / "right", objective={"metric": "val_loss", "mode": "min"})
-    )
-    writer.trial(0, [{"val_loss": 0.3}])
-    writer.end()
-    listed = list_experiments(tmp_path)
-    with pytest.raises(UsageError, match=r"no name 'val_los' here \(did you mean 'val_loss'\?\)"):
-        find(listed, where="val_los < 0.5")
-    assert [one.name for one in find(listed, where="val_loss < 0.5")] == ["right"]
-
-
-def test_find_metric_of_a_search_that_runs_is_a_name_before_its_first_report(tmp_path):
-    folder = make_folder(tmp_path / "early", objective={"metric": "val_loss", "mode": "min"})
-    Writer(folder).trial(0, [], end=None)
-    [early] = list_experiments(tmp_path)
-    assert find([replace(early, status="running")], where="val_loss < 0.5") == []
-
-
 @pytest.mark.parametrize("config", [{"lr": 0.1}, {"text": "x" * 100_000}])
 def test_listed_with_a_summary_reads_only_the_last_line(tmp_path, config):
     folder = make_folder(tmp_path / "digits")
@@ -112,23 +88,3 @@ def test_listed_total_counts_the_trials_that_users_tried(tmp_path):
         with_others.add("control", id=f"{number}", control=asked)
     with_others.end()
     assert listed(folder).total == 4
-
-
-@pytest.mark.parametrize(
-    ("search", "strategy"),
-    [(None, ""), ([], ""), ({"strategy": "of.mine"}, "of.mine"), ({}, "random")],
-)
-def test_strategy_of_unreadable_spec_is_the_text_of_the_spec(tmp_path, search, strategy):
-    folder = make_folder(tmp_path / "digits", search=search, num_samples="many")
-    assert strategy_of(Described(folder)) == strategy
-    assert trials_of(Described(folder)) is None
-
-
-@pytest.mark.parametrize(("samples", "total"), [(None, 108), (100_000, 108), (50, 50)])
-def test_listed_grid_counts_no_more_trials_than_it_has(tmp_path, samples, total):
-    sizes = {"a": range(6), "b": range(6), "c": range(3)}
-    space = {name: f"choice({list(size)})" for name, size in sizes.items()}
-    search = {"strategy": "grid", "space": space}
-    folder = make_folder(tmp_path / "digits", search=search, num_samples=samples)
-    Writer(folder).kill()
-    assert listed(folder).total == total

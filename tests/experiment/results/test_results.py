@@ -1,13 +1,8 @@
 import pytest
-from fresh import ran
-from stories import search
 from synthetic import START, Writer, make_folder
 
-from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
-from tuner.experiment.results.listing import list_experiments
+from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import ranked
-from tuner.spec.sections import Objective
 
 
 @pytest.fixture
@@ -26,50 +21,11 @@ def folder(tmp_path):
     return folder
 
 
-def test_status_counts_and_names(folder):
-    results = Results(folder)
-    assert (results.name, results.status) == ("digits", "completed")
-    assert results.objective == Objective(metric="val_accuracy", mode="max")
-    assert (results.metric, results.mode, results.metrics) == (
-        "val_accuracy",
-        "max",
-        ["val_accuracy"],
-    )
-    assert results.counts == {
-        "completed": 2,
-        "stopped": 1,
-        "failed": 1,
-        "running": 0,
-        "interrupted": 1,
-    }
-
-
 @pytest.mark.parametrize(
     ("scope", "best"), [("best", 2), ("all", 2), ("last", 4), ("avg", 2), ("last-5-avg", 2)]
 )
 def test_the_best_trial_by_scope_is_never_a_failed_one(folder, scope, best):
     assert Results(folder).get_best_trial(scope=scope).trial_id == f"{best:05}"
-
-
-def test_another_mode_and_metric(folder):
-    results = Results(folder)
-    assert results.get_best_trial(mode="min").trial_id == "00001"
-    assert [trial.trial_id for trial in results.top(2)] == ["00002", "00004"]
-    assert [trial.trial_id for trial in results.top()] == ["00002", "00004", "00001"]
-
-
-def test_another_metric_is_judged_by_what_its_name_says(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    writer.trial(1, [{"val_accuracy": 0.9, "val_loss": 0.5, "epoch_s": 1.0}])
-    writer.trial(2, [{"val_accuracy": 0.8, "val_loss": 0.4, "epoch_s": 2.0}])
-    writer.end()
-    results = Results(writer.folder)
-    assert results.get_best_trial().trial_id == "00001"
-    assert results.get_best_trial("val_loss").trial_id == "00002"
-    assert results.best_json(metric="val_loss")["trial_id"] == "00002"
-    assert results.get_best_trial("val_loss", "max").trial_id == "00001"
-    with pytest.raises(UsageError, match="say min or max for 'epoch_s'"):
-        results.get_best_trial("epoch_s")
 
 
 @pytest.mark.parametrize(
@@ -105,21 +61,6 @@ def test_no_usable_trial_says_why(tmp_path):
     assert results.show()["best"] is None
 
 
-def test_a_metric_that_nobody_reported_lists_those_there_are(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits", metric="val_f1"))
-    writer.trial(1, [{"loss": 0.5, "acc": 0.5}])
-    writer.end()
-    with pytest.raises(NoUsableTrialError, match="metrics reported: acc, loss"):
-        Results(writer.folder).get_best_trial()
-
-
-def test_the_best_checkpoint_is_of_the_best_epoch(folder):
-    results = Results(folder)
-    assert results.best_epoch() == 2
-    checkpoint = results.best_checkpoint()
-    assert (checkpoint.epoch, checkpoint.path.read_bytes()) == (2, b"two")
-
-
 def test_without_one_at_the_best_epoch_the_best_that_has_one_is_taken(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     trial_id = writer.trial(1, [0.5, 0.6, 0.9, 0.7])
@@ -129,42 +70,6 @@ def test_without_one_at_the_best_epoch_the_best_that_has_one_is_taken(tmp_path):
     results = Results(writer.folder)
     assert results.best_checkpoint().epoch == 4
     assert results.best_json()["epoch"] == 3
-    assert results.best_json()["checkpoint"] is None
-
-
-def test_a_checkpoint_without_its_report_serves_where_there_is_no_other(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    trial_id = writer.trial(1, [0.5])
-    writer.checkpoint(trial_id, 2)
-    writer.end()
-    assert Results(writer.folder).best_checkpoint().epoch == 2
-
-
-def test_a_missing_or_changed_checkpoint_is_told(folder):
-    path = Results(folder).best_checkpoint().path
-    path.write_bytes(b"changed")
-    with pytest.raises(CheckpointError, match="is not what was written"):
-        Results(folder).best_checkpoint()
-    path.unlink()
-    with pytest.raises(CheckpointError, match="trial 00002, epoch 2 is missing"):
-        Results(folder).best_checkpoint()
-    assert Results(folder).best_json()["checkpoint"] is None
-
-
-def test_a_trial_without_checkpoints_is_told(folder):
-    results = Results(folder)
-    with pytest.raises(NoUsableTrialError, match="trial 00004 of digits kept no checkpoint"):
-        results.best_checkpoint(results.trial("4"))
-
-
-def test_a_path_out_of_the_folder_is_refused(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    trial_id = writer.trial(1, [0.5])
-    writer.add("checkpoint", trial_id=trial_id, epoch=1, path="../../secret", sha256="0" * 64)
-    writer.end()
-    results = Results(writer.folder)
-    with pytest.raises(CheckpointError, match="outside of the experiment"):
-        results.best_checkpoint()
     assert results.best_json()["checkpoint"] is None
 
 
@@ -243,19 +148,10 @@ def test_the_data_frame_has_a_row_a_trial(folder):
     assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]
 
 
-def test_a_constant_seed_comes_before_the_experiments(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits", training={"seed": 8}, seed=3))
-    writer.trial(1, [0.5])
-    writer.end()
-    assert Results(writer.folder).seed == 8
-    assert Results(writer.folder).dataframe()["seed"].tolist() == [8]
-
-
 def test_the_data_frame_of_reports_has_a_row_a_report(folder):
     frame = Results(folder).dataframe(reports=True)
     assert list(frame.columns) == ["trial_id", "epoch", "time", "val_accuracy"]
     assert len(frame) == 9
-    assert frame.equals(Results(folder).reports())
 
 
 def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp_path):
@@ -277,14 +173,3 @@ def test_a_spec_of_another_version_is_still_shown(tmp_path):
     assert results.show()["best"]["trial_id"] == "00001"
     with pytest.raises(SpecError, match="of_a_later_version"):
         _ = results.spec
-
-
-def test_reading_results_imports_neither_ray_nor_torch_nor_pandas(folder):
-    done = ran("import sys, tuner; tuner.load_results(sys.argv[1]).show()", folder)
-    assert not done.modules & {"ray", "torch", "pandas", "numpy"}
-
-
-def test_its_ranking_is_that_of_the_selection(tmp_path):
-    results = search(tmp_path / "x", 30)
-    assert results.ranked == ranked(results.trials.values(), results.objective)
-    assert list_experiments(tmp_path)[0].best == results.ranked[0][0]

@@ -7,7 +7,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import arranged, check_names, trial_json, trial_rows, value_at
+from tuner.experiment.results.rows import arranged, trial_json, trial_rows
 
 ROWS = [
     {"name": "a", "loss": 0.5, "tags": ["x"], "config": {"lr": 0.1, "o": {"m": 2}}},
@@ -59,20 +59,6 @@ def test_arranged_sort_name_must_be_of_a_row_but_not_of_a_chosen_row() -> None:
     assert arranged(ROWS, where="name == 'c'", sort="config") == [2]
     with pytest.raises(UsageError, match="no name 'lr'"):
         arranged(ROWS, where="name == 'c'", sort="lr")
-
-
-def test_names():
-    check_names(["name", "config.lr"], ROWS)
-    assert value_at(ROWS[0], "config.o.m") == 2
-    assert value_at(ROWS[0], "name.x") is None
-
-
-def test_rows_are_chosen_and_arranged_at_once() -> None:
-    rows = [{"a": 2, "b": 1}, {"a": None, "b": 1}, {"a": 1, "b": 1}, {"a": 0, "b": 2}]
-    assert arranged(rows, where="b == 1", sort="a") == [2, 0, 1]
-    assert arranged(rows, where="b == 1", sort="a", reverse=True) == [0, 2, 1]
-    assert arranged(rows, where="b == 1", reverse=True) == [2, 1, 0]
-    assert arranged(rows, sort=None) == [0, 1, 2, 3]
 
 
 def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):

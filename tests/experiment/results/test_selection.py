@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.experiment.results.selection import MODES, SCOPES, best_epoch, ranked, score, score_of
+from tuner.experiment.results.selection import MODES, SCOPES, best_epoch, ranked, score
 from tuner.experiment.trials import Report, TrialRecord
 from tuner.spec.sections import Objective
 
@@ -47,15 +47,6 @@ def test_a_score_is_finite_and_within_the_finite_values(values, mode, scope):
         assert min(finite) - slack <= found <= max(finite) + slack
 
 
-@given(values=st.lists(st.lists(NUMBERS, max_size=4), max_size=6), mode=st.sampled_from(MODES))
-def test_min_of_the_values_ranks_as_max_of_the_negated(values, mode):
-    other = "max" if mode == "min" else "min"
-    ids = [t.trial_id for _, t in ranked(map(trial, range(9), values), loss(mode))]
-    negated = [[-value for value in each] for each in values]
-    again = ranked(map(trial, range(9), negated), loss(other))
-    assert ids == [t.trial_id for _, t in again]
-
-
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
 def test_the_best_epoch_is_the_first_of_the_best_score(values, mode):
     found = best_epoch(values, loss(mode))
@@ -80,9 +71,3 @@ def test_failed_silent_and_nan_trials_are_not_ranked():
         *(trial(5 + i, [0.5], status=status) for i, status in enumerate(("running", "stopped"))),
     ]
     assert [t.trial_id for _, t in ranked(trials, loss("max"), scope="last")] == ["00005", "00006"]
-
-
-def test_the_score_of_a_trial_is_that_of_its_values():
-    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min")) == 0.25
-    assert score_of(trial(1, [0.5, 0.25, 0.75]), loss("min"), scope="last") == 0.75
-    assert score_of(trial(1, [0.5], metric="accuracy"), loss("min")) is None

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tuner.experiment.results.statistics import (
-    Mean,
     differences_from_best,
     mean_of,
-    mean_of_best,
     paired_difference,
     wilson,
 )
@@ -48,23 +46,6 @@ def test_a_paired_difference_is_that_of_scipy(values: list[tuple[float, float]])
         assert found.is_settled == (test.pvalue < 0.05)
 
 
-def test_one_value_says_nothing_of_its_spread() -> None:
-    assert mean_of([0.5]) == Mean(1, 0.5)
-    assert not mean_of([0.5]).is_settled
-    assert Mean(1, 0.5).as_dict()["standard_error"] is None
-
-
-def test_only_the_keys_of_both_are_paired() -> None:
-    found = paired_difference({1: 3.0, 2: 5.0, 3: 9.0}, {1: 1.0, 2: 1.0, 4: 0.0})
-    assert (found.n, found.mean) == (2, 3.0)
-    assert paired_difference({1: 3.0}, {2: 1.0}) is None
-
-
-def test_the_same_difference_every_time_is_settled() -> None:
-    assert mean_of([0.5, 0.5]).is_settled
-    assert not mean_of([0.0, 0.0]).is_settled
-
-
 def apart(values: Sequence[Sequence[float]]) -> list[bool]:
     """Which of the others is told apart from the best of the groups of values."""
     best, *others = (dict(enumerate(group)) for group in sorted(values, key=fmean))
@@ -88,13 +69,6 @@ def test_differences_from_best_of_equal_groups_are_apart_at_most_at_the_level(
     assert share_apart(drawn) <= 0.05
 
 
-def test_differences_from_best_of_equal_pairs_are_apart_at_the_level() -> None:
-    # Pairs that share what a key does to both; the standard error of the share is 0.005
-    rng = np.random.default_rng(0)
-    drawn = rng.normal(size=(2000, 2, 2)) + 10 * rng.normal(size=(2000, 1, 2))
-    assert 0.035 <= share_apart(drawn) <= 0.065
-
-
 @pytest.mark.parametrize(("groups", "keys"), [(2, 2), (5, 2), (5, 3)])
 def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(
     groups: int, keys: int
@@ -106,27 +80,6 @@ def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(
 
 def test_differences_from_best_of_constant_groups_are_apart() -> None:
     assert apart([[0.1, 0.1], [0.2, 0.2]]) == [True]
-
-
-def test_one_that_is_bad_and_unstable_hides_no_difference_of_the_others() -> None:
-    drawn = np.random.default_rng(1).normal(size=(100, 3, 5))
-    drawn[:, 1] += 5.0
-    drawn[:, 2] = 20 + 10 * drawn[:, 2]
-    assert sum(apart(values)[0] for values in drawn.tolist()) > 60
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 10])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_the_interval_of_the_chosen_one_holds_what_it_estimates(count: int, sign: int) -> None:
-    # Student's of the best of 3, 5 and 10 holds it in 94, 92 and 88 of 100 cases
-    held = 0
-    for groups in np.random.default_rng(2).normal(size=(1000, count, 3)):
-        best = min(groups, key=lambda values: sign * float(values.mean()))
-        found = mean_of_best(list(map(float, best)), among=count, sign=sign)
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 0 <= found.high
-    assert 0.935 <= held / 1000 <= 0.985
 
 
 @settings(max_examples=25)

@@ -112,21 +112,9 @@ class Objects:
             try:
                 entries = self._system.ls(self._path(""), detail=True)
             except FileNotFoundError:
-                self.check_bucket()
                 return []
         kinds = [entry for entry in entries if entry["type"] == "directory"]
         return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
-
-    def check_bucket(self) -> None:
-        """Raise FileNotFoundError if the bucket that the URL begins with does not exist."""
-        bucket = self._base.partition("/")[0]
-        with _os_errors():
-            try:
-                self._system.ls(bucket)
-            except PermissionError:  # a user may be allowed to list a folder of it only
-                return
-            except FileNotFoundError:
-                raise FileNotFoundError(0, f"there is no bucket {bucket!r}") from None
 
     def upload(self, path: Path, name: str) -> None:
         """Write the file at `path` as an object, in place of an older one."""
@@ -138,11 +126,6 @@ class Objects:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _os_errors():
             replace_file(path, lambda new: self._system.get_file(self._path(name), str(new)))
-
-    def copy(self, name: str, to: Objects) -> None:
-        """Copy an object, within the store, to where `to` has one of this name."""
-        with _os_errors():
-            self._system.cp_file(self._path(name), to._path(name))
 
     def remove(self, name: str) -> None:
         """Remove an object, or all below a folder of that name; it may be missing."""

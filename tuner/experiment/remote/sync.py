@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING
 
 from tuner import process
@@ -55,8 +55,7 @@ class RemoteSync:
         self._uploaded: dict[Path, tuple[int, int]] = {}  # size and mtime of other files
         self._swept_at = time.monotonic()
         self._sweeping: Future[None] | None = None
-        self._notifying, self._notified = Lock(), False
-        self.is_lost = False
+        self._notified = self.is_lost = False
 
     @contextmanager
     def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
@@ -98,30 +97,24 @@ class RemoteSync:
         self, do: Callable[[], object], every_s: float, notify: OnError, over: Event
     ) -> None:
         """Do it again and again until `over`; notify and end if it fails for good."""
-        failing_since: float | None = None
+        worked_at = time.monotonic()
         while not over.wait(every_s):
             try:
                 do()
-                failing_since = None
-            except LeaseLostError as error:
-                self.is_lost = True
-                notify(error)
-                return
-            except JournalError as error:
+                worked_at = time.monotonic()
+            except (LeaseLostError, JournalError) as error:
+                self.is_lost = self.is_lost or isinstance(error, LeaseLostError)
                 notify(error)
                 return
             except OSError as error:
-                now = time.monotonic()
-                failing_since = now if failing_since is None else failing_since
-                if now - failing_since >= PATIENCE_S:
+                if time.monotonic() - worked_at >= PATIENCE_S:
                     notify(self._failure(error))
                     return
 
     def _notify(self, on_error: OnError, error: TunerError) -> None:
-        with self._notifying:
-            if not self._notified:
-                self._notified = True
-                on_error(error)
+        if not self._notified:
+            self._notified = True
+            on_error(error)
 
     def _follow(self) -> None:
         older = self._removed.qsize()  # than what is uploaded now

@@ -8,11 +8,9 @@ after equal epochs, which depends neither on the machine nor on early stopping.
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import fsum
 from operator import itemgetter
 from pathlib import Path
@@ -22,17 +20,18 @@ from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
-from tuner.experiment.results.selection import score_of
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import flat
 from tuner.spec.sections import Objective
 from tuner.wording import joined, some_of
 
 AXES = ("trials", "epochs", "seconds")
 RANKED_BY = "epochs"
 
-_NOTED_IF_MISSING = ("training.", "search.space.")  # other settings: where two have them
+_COMPARED = {"trainable", "training", "search", "scheduler", "resources"}
+_NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")  # others: where two have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,8 @@ class Curve:
 
     def at(self, spent: float) -> float | None:
         """The best value after so much; None where there was none yet."""
-        place = bisect_right(self.spent, spent)
-        return self.best[place - 1] if place else None
+        steps = bisect_right(self.spent, spent)
+        return self.best[steps - 1] if steps else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +88,11 @@ class Side:
     @property
     def best(self) -> Mean | None:
         """The mean over the seeds of each one's best value; None where none has one."""
-        return _mean([entrant.best for entrant in self.entrants])
+        return _mean(entrant.best for entrant in self.entrants)
 
     def at(self, axis: str, spent: float) -> Mean | None:
         """The mean over the seeds of the best value after so much of `axis`."""
-        return _mean(self.values(axis, spent))
-
-    def values(self, axis: str, spent: float) -> list[float | None]:
-        """The best value of each experiment after so much of `axis`."""
-        return [entrant.curves[axis].at(spent) for entrant in self.entrants]
+        return _mean(entrant.curves[axis].at(spent) for entrant in self.entrants)
 
     def spent(self, axis: str) -> float:
         """What its experiments spent, on average."""
@@ -135,25 +130,9 @@ class Comparison:
         """A side's values less the first side's, at equal epochs and seeds; None without a shared
         seed. The interval accounts for the choice of the first side as the best.
         """
-        return self._differences[self.sides.index(side) - 1]
-
-    @cached_property
-    def _differences(self) -> list[Mean | None]:
-        """Of each side but the first."""
         spent = self.budgets[RANKED_BY]
         first, *others = (side.by_seed(RANKED_BY, spent) for side in self.sides)
-        return differences_from_best(others, first)
-
-    def mean(self, side: Side, axis: str) -> Mean | None:
-        """The mean over the seeds of a side's best value at the most that all have spent of `axis`.
-
-        The interval of the first side accounts for its choice, on the axis that ranks the sides.
-        """
-        values = [v for v in side.values(axis, self.budgets[axis]) if v is not None]
-        if side is not self.sides[0] or axis != RANKED_BY or not values:
-            return _mean(values)
-        among = sum(other.at(axis, self.budgets[axis]) is not None for other in self.sides)
-        return mean_of_best(values, among=among, sign=self.objective.sign)
+        return differences_from_best(others, first)[self.sides.index(side) - 1]
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values: what `compare --json` says."""
@@ -167,7 +146,7 @@ class Comparison:
 
     def _side(self, side: Side) -> dict[str, Any]:
         best, less = side.best, self.difference(side) if side is not self.sides[0] else None
-        means = {axis: self.mean(side, axis) for axis in self.budgets}
+        means = {axis: side.at(axis, budget) for axis, budget in self.budgets.items()}
         return {
             "strategy": side.strategy,
             "label": side.label,
@@ -185,19 +164,18 @@ class Comparison:
 
 def _sides(entrants: Sequence[Entrant]) -> Iterator[Side]:
     """Those whose specs agree but for the seed are one side: of others no mean says anything."""
-    kin: dict[tuple[object, ...], list[Entrant]] = {}
+    groups: dict[tuple[object, ...], list[Entrant]] = {}
     for entrant in entrants:
-        spec = entrant.spec
-        key = spec.search.strategy, spec.warm_start, *_facts(spec)
-        kin.setdefault(key, []).append(entrant)
-    strategies = [own[0].spec.search.strategy for own in kin.values()]
-    for strategy, own in zip(strategies, kin.values(), strict=True):
-        alone = strategies.count(strategy) == 1
-        names = some_of([entrant.name for entrant in own], 1)
-        yield Side(strategy, tuple(own), strategy if alone else f"{strategy} ({names})")
+        key = entrant.spec.warm_start, *_facts(entrant.spec).items()
+        groups.setdefault(key, []).append(entrant)
+    strategies = [group[0].spec.search.strategy for group in groups.values()]
+    for strategy, group in zip(strategies, groups.values(), strict=True):
+        names = some_of([entrant.name for entrant in group], 1)
+        label = strategy if strategies.count(strategy) == 1 else f"{strategy} ({names})"
+        yield Side(strategy, tuple(group), label)
 
 
-def _mean(values: Sequence[float | None]) -> Mean | None:
+def _mean(values: Iterable[float | None]) -> Mean | None:
     present = [value for value in values if value is not None]
     return mean_of(present) if present else None
 
@@ -212,14 +190,11 @@ def _check(experiments: Sequence[Results]) -> None:
     if len(experiments) < 2:
         raise UsageError(f"compare needs two experiments or more, got {len(experiments)}")
     folders = [results.folder.resolve() for results in experiments]
-    if len(set(folders)) < len(folders):
-        twice = next(folder for folder in folders if folders.count(folder) > 1)
-        raise UsageError(f"compare needs different experiments, got {twice.name} twice")
-    objectives = [f"{results.metric} ({results.mode})" for results in experiments]
-    if len(set(objectives)) > 1:
-        pairs = zip(experiments, objectives, strict=True)
-        names = ", ".join(f"{results.name} by {objective}" for results, objective in pairs)
-        raise UsageError(f"experiments can be compared by one objective only, got {names}")
+    if twice := [folder.name for folder in set(folders) if folders.count(folder) > 1]:
+        raise UsageError(f"compare needs different experiments, got {twice[0]} twice")
+    if len({results.objective for results in experiments}) > 1:
+        got = ", ".join(f"{each.name} by {each.metric} ({each.mode})" for each in experiments)
+        raise UsageError(f"experiments can be compared by one objective only, got {got}")
 
 
 def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Iterator[str]:
@@ -237,47 +212,29 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
             yield f"{entrant.name} is tagged {' '.join(results.labels.tags)}"
         if results.labels.note:
             yield f"{entrant.name}: {results.labels.note}"
-    seen: dict[tuple[str, int], str] = {}
+    by_seed: dict[tuple[str, int], list[str]] = {}
     for entrant in entrants:
         key = entrant.spec.search.strategy, entrant.spec.seed
-        if key in seen:
-            yield f"{seen[key]} and {entrant.name} have the same strategy and seed, {key[1]}"
-        seen.setdefault(key, entrant.name)
-    facts = {entrant.name: dict(_facts(entrant.spec)) for entrant in entrants}
-    for path in dict.fromkeys(path for own in facts.values() for path in own):
+        by_seed.setdefault(key, []).append(entrant.name)
+    for (_, seed), names in by_seed.items():
+        if len(names) > 1:
+            yield f"{joined(names)} have the same strategy and seed, {seed}"
+    facts = {entrant.name: _facts(entrant.spec) for entrant in entrants}
+    for path in dict.fromkeys(path for known in facts.values() for path in known):
         holders: dict[str, list[str]] = {}
-        for name, own in facts.items():
-            if path in own or path.startswith(_NOTED_IF_MISSING):
-                holders.setdefault(own.get(path, "not there"), []).append(name)
-        if len(holders) > 1:
-            told = (f"{value} in {joined(names)}" for value, names in holders.items())
-            yield f"{path} differs: {'; '.join(told)}"
+        for name, known in facts.items():
+            if path in known or path.startswith(_NOTED_IF_MISSING):
+                holders.setdefault(known.get(path, "not there"), []).append(name)
+        if len(holders) > 1 and path != "search.strategy":
+            differing = (f"{value} in {joined(names)}" for value, names in holders.items())
+            yield f"{path} differs: {'; '.join(differing)}"
 
 
-def _facts(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
-    """(dotted path, text) of what should be equal, a strategy's own settings among its seeds."""
-    document = spec.model_dump(mode="json")
-    search, scheduler = document["search"], document["scheduler"]
-    shared = {
-        "trainable": document["trainable"],
-        "search.forbid": search.pop("forbid"),
-        "scheduler": scheduler["name"] if scheduler else "none",
-    }
-    nested = {
-        "training": {k: v for k, v in document["training"].items() if k != "seed"},
-        "search.space": search.pop("space"),
-        "scheduler": scheduler or {},
-        "resources": document["resources"],
-        search.pop("strategy"): search,
-    }
-    yield from ((path, _text(value)) for path, value in shared.items())
-    for path, values in nested.items():
-        yield from ((f"{path}.{name}", _text(value)) for name, value in values.items())
-
-
-def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return re.sub(r"(\d)\.0(?=[,)\]]|$)", r"\1", text)  # 1 and 1.0 do not differ
+def _facts(spec: ExperimentSpec) -> dict[str, str]:
+    """dotted path -> text of what should be equal."""
+    document = spec.model_dump(mode="json", include=_COMPARED, exclude={"training": {"seed"}})
+    values = flat(document, ".").items()
+    return {path: v if isinstance(v, str) else json.dumps(v) for path, v in values}
 
 
 def curves_of(history: History, objective: Objective) -> dict[str, Curve]:
@@ -288,16 +245,17 @@ def curves_of(history: History, objective: Objective) -> dict[str, Curve]:
     failed trial costs what it took and brings nothing.
     """
     trials = sorted(history.trials.values(), key=_end)
-    ends = [(float(n), _value(t, objective)) for n, t in enumerate(trials, start=1)]
+    ends = [(float(n), _best_of(trial)) for n, trial in enumerate(trials, start=1)]
     epochs, seconds, spent = [], [], 0
     for time, trained, value in sorted(_reports(trials, objective.metric), key=itemgetter(0)):
         spent += trained
         epochs.append((float(spent), value))
-        seconds.append((_elapsed(history, time), value))
+        elapsed = fsum(max(0.0, min(run.ended, time) - run.started) for run in history.runs)
+        seconds.append((elapsed, value))
     return {
         "trials": _curve(ends, len(trials), objective),
         "epochs": _curve(epochs, spent, objective),
-        "seconds": _curve(seconds, fsum(run.duration_s for run in history.runs), objective),
+        "seconds": _curve(seconds, history.duration_s, objective),
     }
 
 
@@ -325,18 +283,12 @@ def _reports(
             before = report.epoch
 
 
-def _value(trial: TrialRecord, objective: Objective) -> float | None:
-    return None if trial.status == FAILED else score_of(trial, objective)
+def _best_of(trial: TrialRecord) -> float | None:
+    return trial.best.value if trial.best and trial.status != FAILED else None
 
 
 def _end(trial: TrialRecord) -> tuple[float, int]:
-    last = trial.runs[-1].ended if trial.runs else trial.started
-    return trial.ended if trial.ended is not None else last, int(trial.trial_id)
-
-
-def _elapsed(history: History, time: float) -> float:
-    """Seconds that a driver had run at `time`."""
-    return fsum(max(0.0, min(run.ended, time) - run.started) for run in history.runs)
+    return trial.runs[-1].ended if trial.runs else trial.started, int(trial.trial_id)
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:

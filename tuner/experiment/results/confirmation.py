@@ -21,8 +21,8 @@ from tuner.experiment.events import COMPLETED
 from tuner.experiment.files import CONFIRMED
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import ranked, score_of
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, mean_of_best
+from tuner.experiment.results.selection import ranked
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import GridSettings
@@ -32,20 +32,27 @@ from tuner.spec.strategies import GridSettings
 class Leader:
     """A leader of the search, and how its config did when it was retrained.
 
-    trial_id, searched: the trial in the search, and its value there. values: seed -> value of the
-    retrained trial, for those that completed. mean: of these values, None if there are none.
-    difference: of its values from the confirmed leader's at the same seeds; None for that leader.
-    The intervals of the confirmed leader's mean, and of the differences from it, count in that it
-    was chosen among all leaders.
+    trial_id, searched: the trial in the search, and its value there. trials: the retrained ones
+    that completed. difference: of their values from the confirmed leader's at the same seeds; None
+    for that leader. Its interval counts in that the first was chosen among all leaders.
     """
 
     trial_id: str
     config: Mapping[str, Any]
     searched: float
     trials: tuple[TrialRecord, ...]
-    values: Mapping[int, float]
-    mean: Mean | None
     difference: Mean | None = None
+
+    @property
+    def values(self) -> dict[int, float]:
+        """seed -> value of the retrained trial."""
+        return {t.seed: t.best.value for t in self.trials if t.best and t.seed is not None}
+
+    @property
+    def mean(self) -> Mean | None:
+        """The mean of the values, or None."""
+        values = list(self.values.values())
+        return mean_of(values) if values else None
 
     @property
     def optimism(self) -> float | None:
@@ -87,14 +94,15 @@ class Confirmation:
         assert spec.confirms is not None
         self.confirms = spec.confirms
         self.seeds = spec.search.seeds
-        by_leader: dict[int, list[TrialRecord]] = {}
+        completed: dict[int, list[TrialRecord]] = {}
         for trial in results.trials.values():
-            by_leader.setdefault(int(trial.trial_id) // len(self.seeds), []).append(trial)
+            if trial.status == COMPLETED and trial.best:
+                number = int(trial.trial_id) // len(self.seeds)
+                completed.setdefault(number, []).append(trial)
+        searched = zip(self.confirms.trials, self.confirms.values, spec.search.configs, strict=True)
         leaders = [
-            _leader(results, trial_id, searched, config, by_leader.get(number, []))
-            for number, (trial_id, searched, config) in enumerate(
-                zip(self.confirms.trials, self.confirms.values, spec.search.configs, strict=True)
-            )
+            Leader(trial_id, config, value, tuple(completed.get(number, ())))
+            for number, (trial_id, value, config) in enumerate(searched)
         ]
         self.leaders = _compared(leaders, results.objective)
         if self.chosen.mean is None:
@@ -114,7 +122,8 @@ class Confirmation:
     @property
     def first_searched(self) -> Leader:
         """The leader whose value was the best of the search."""
-        return next(one for one in self.leaders if one.trial_id == self.confirms.trials[0])
+        first = self.confirms.trials[0]
+        return next(leader for leader in self.leaders if leader.trial_id == first)
 
     def best_json(self, leader: Leader | None = None) -> dict[str, Any]:
         """What `best --json` shows of a leader (None: the chosen one) that has a mean.
@@ -162,25 +171,7 @@ class Confirmation:
         return all(leader.difference and leader.difference.is_settled for leader in others)
 
     def _model(self, leader: Leader) -> TrialRecord:
-        done = [trial for trial in leader.trials if trial.status == COMPLETED]
-        best = ranked(done, self.results.objective)
-        return best[0][1]
-
-
-def _leader(
-    results: Results,
-    trial_id: str,
-    searched: float,
-    config: Mapping[str, Any],
-    trials: Sequence[TrialRecord],
-) -> Leader:
-    values: dict[int, float] = {}
-    for trial in trials:
-        value = score_of(trial, results.objective)
-        if trial.status == COMPLETED and value is not None and trial.seed is not None:
-            values[trial.seed] = value
-    mean = mean_of(list(values.values())) if values else None
-    return Leader(trial_id, config, searched, tuple(trials), values, mean)
+        return ranked(leader.trials, self.results.objective)[0][1]
 
 
 def _compared(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, ...]:
@@ -190,13 +181,9 @@ def _compared(leaders: Sequence[Leader], objective: Objective) -> tuple[Leader, 
         return -len(leader.values), objective.key(leader.mean.mean) if leader.mean else 0
 
     first, *others = sorted(leaders, key=rank)
-    if first.mean:
-        among = sum(1 for leader in leaders if leader.mean)
-        values = list(first.values.values())
-        first = replace(first, mean=mean_of_best(values, among=among, sign=objective.sign))
-    differences = differences_from_best([one.values for one in others], first.values)
+    differences = differences_from_best([leader.values for leader in others], first.values)
     pairs = zip(others, differences, strict=True)
-    return first, *(replace(one, difference=difference) for one, difference in pairs)
+    return first, *(replace(leader, difference=difference) for leader, difference in pairs)
 
 
 def _interval(mean: Mean | None) -> list[float] | None:

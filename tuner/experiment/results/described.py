@@ -35,12 +35,8 @@ class Labels:
         return replace(self, tags=new)
 
     def untagged(self, tags: Iterable[str]) -> Labels:
-        """These without some tags. Raises UsageError for one that is not there."""
-        gone = set(tags)
-        if strangers := sorted(gone - set(self.tags)):
-            has = ", ".join(self.tags) or "none"
-            raise UsageError(f"there is no tag {strangers[0]!r} to remove; it has {has}")
-        return replace(self, tags=tuple(tag for tag in self.tags if tag not in gone))
+        """These without some tags."""
+        return replace(self, tags=tuple(tag for tag in self.tags if tag not in set(tags)))
 
     def noted(self, note: str) -> Labels:
         """These with another note. Raises UsageError for one that is too long."""
@@ -119,6 +115,6 @@ class Described:
         """The seed of the trials that have none of their own."""
         spec = self.document["spec"]
         training = spec.get("training")
-        own = training.get("seed") if isinstance(training, dict) else None
-        seed: int | None = spec.get("seed") if own is None else own
+        constant = training.get("seed") if isinstance(training, dict) else None
+        seed: int | None = spec.get("seed") if constant is None else constant
         return seed

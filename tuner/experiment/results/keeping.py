@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from typing import Any
 
-from tuner.errors import TunerError
+from tuner.errors import UsageError
 from tuner.experiment.events import COMPLETED, STOPPED
-from tuner.experiment.files import CONFIRMED, EXPERIMENT
+from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.results.confirmation import confirmation_of, linked
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.spec.experiment import build_spec
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +51,15 @@ def prunable(results: Results, *, keep: int) -> Pruned:
 
 
 def rename(experiment: Described, name: str) -> Described:
-    """Rename an experiment that no driver has: its folder, its experiment.json, and the link
-    between a search and what confirms it.
+    """Rename an experiment that no driver has: its folder, and the spec in its experiment.json.
 
-    Raises SpecError for an invalid name, and as `ExperimentFolder.rename` does.
+    Raises SpecError for an invalid name, UsageError for an experiment that confirms another or is
+    confirmed, since these know each other by name, and as `ExperimentFolder.rename` does.
     """
-    old = experiment.files.name
-    build_spec({**experiment.document["spec"], "name": name}, "the new name")
-    confirming = linked(experiment)
-    renamed = Described(experiment.files.rename(name, warn=_log.warning).path)
-    _write(renamed, name=name)
-    for folder in confirming:
-        try:
-            other = Described(folder)
-        except TunerError:  # it is gone, and confirms nothing
-            continue
-        confirms = other.document["spec"].get("confirms")
-        if isinstance(confirms, dict) and confirms.get("name") == old:
-            _write(other, confirms={**confirms, "name": name})
-    if renamed.is_confirmation:
-        _follow(renamed, old, name)
-    return Described(renamed.folder)
-
-
-def _write(experiment: Described, **changes: Any) -> None:
-    """Write experiment.json anew with some fields of its spec changed."""
-    document = experiment.document
-    changed = {**document, "spec": {**document["spec"], **changes}}
-    experiment.files.write(EXPERIMENT, changed)
-
-
-def _follow(confirmation: Described, old: str, name: str) -> None:
-    """Let the search that a renamed experiment confirms name it."""
-    searched = str(confirmation.document["spec"]["confirms"].get("name", ""))
-    try:
-        search = Described(confirmation.folder.with_name(searched))
-    except (TunerError, ValueError):
-        return
-    names = [folder.name for folder in linked(search)]
-    if old in names:
-        new = [name if one == old else one for one in names]
-        search.files.write(CONFIRMED, {"experiments": new})
+    spec = {**experiment.document["spec"], "name": name}
+    build_spec(spec, "the new name")
+    if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
+        raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
+    files = experiment.files.rename(name)
+    files.write(EXPERIMENT, {**experiment.document, "spec": spec})
+    return Described(files.path)

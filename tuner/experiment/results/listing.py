@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -89,12 +87,11 @@ def find(
     reverse: bool = False,
 ) -> list[Listed]:
     """Those that `tuner ls` shows when asked so; raises UsageError as `rows.arranged` does."""
-    order = arranged([one.row() for one in listed], where=where, sort=sort, reverse=reverse)
+    order = arranged([entry.row() for entry in listed], where=where, sort=sort, reverse=reverse)
     return [
-        listed[number]
-        for number in order
-        if (tag is None or tag in listed[number].tags)
-        and (strategy is None or listed[number].strategy == strategy)
+        entry
+        for entry in (listed[number] for number in order)
+        if (tag is None or tag in entry.tags) and (strategy in (None, entry.strategy))
     ]
 
 
@@ -109,74 +106,52 @@ def listed(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
     read: gives its results where the journal's last line does not sum them up.
     """
     try:
-        return _ended(Described(folder)) or _listed(read(folder))
+        experiment, end = Described(folder), last_event(folder) or {}
+        if end.get("event") == EXPERIMENT_ENDED and end.get("counts"):
+            return _listed(experiment, end["status"], end, until=end["time"])
+        results = read(folder)
+        history = results.history
+        summary = {**history.summary(trials_of(results)), "reason": results.ended_by}
+        until = history.runs[-1].ended if history.runs else None
+        return _listed(results, results.status, summary, until=until)
     except Exception as error:  # the others are listed all the same
         problem = str(error) if isinstance(error, TunerError) else repr(error)
         counts = dict.fromkeys(COUNTED, 0)
         return Listed(folder.name, folder, "damaged", counts, problem=problem)
 
 
-def _ended(experiment: Described) -> Listed | None:
-    """An experiment whose journal ends with a summary, by that line alone; else None."""
-    end = last_event(experiment.folder) or {}
-    if end.get("event") != EXPERIMENT_ENDED or not (counts := end.get("counts")):
-        return None
-    best, started = end.get("best"), end.get("started")
-    return replace(
-        _described(experiment, end["status"]),
-        counts={status: counts.get(status, 0) for status in COUNTED},
-        best=best and best["metrics"].get(experiment.metric),
-        started=started,
-        searched_s=None if started is None else end["time"] - started - end.get("idle_s", 0),
-        ended_by=end.get("reason"),
-        total=end.get("total"),
-    )
-
-
-def _listed(results: Results) -> Listed:
-    history = results.history
-    return replace(
-        _described(results, results.status),
-        counts=results.counts,
-        best=history.best and history.best.value,
-        started=history.started,
-        searched_s=history.duration_s,
-        ended_by=results.ended_by,
-        total=history.total(trials_of(results)),
-    )
-
-
-def _described(experiment: Described, status: str) -> Listed:
+def _listed(
+    experiment: Described, status: str, summary: Mapping[str, Any], *, until: float | None
+) -> Listed:
+    """An experiment by a `History.summary`; until: when its last event came."""
+    search = experiment.document["spec"].get("search")
+    is_known = isinstance(search, Mapping)  # this version may not be able to read the spec
+    best, started = summary.get("best"), summary.get("started")
+    searched_s = None
+    if started is not None and until is not None:
+        searched_s = until - started - summary.get("idle_s", 0)
     return Listed(
         name=experiment.folder.name,
         folder=experiment.folder,
         status=status,
-        counts={},
+        counts={status: summary["counts"].get(status, 0) for status in COUNTED},
         metric=experiment.metric,
-        strategy=strategy_of(experiment),
+        best=best and best["metrics"].get(experiment.metric),
+        started=started,
+        ended_by=summary.get("reason"),
+        strategy=str(search.get("strategy", "random")) if is_known else "",
         seed=experiment.seed,
+        searched_s=searched_s,
         tags=experiment.labels.tags,
         note=experiment.labels.note,
+        total=summary.get("total"),
     )
 
 
-def trials_of(described: Described) -> int | None:
+def trials_of(experiment: Described) -> int | None:
     """How many trials the spec gives; None if that is not known."""
-    spec = described.document["spec"]
-    fields = {name: spec[name] for name in ("search", "num_samples") if name in spec}
-    return _trials(json.dumps(fields))
-
-
-@lru_cache(maxsize=1024)  # to check a spec takes milliseconds
-def _trials(fields: str) -> int | None:
-    raw = json.loads(fields)
+    spec = experiment.document["spec"]
     try:
-        return build_spec(raw).trials
+        return build_spec({k: spec[k] for k in ("search", "num_samples") if k in spec}).trials
     except SpecError:  # of another version, or without a number
-        return raw["num_samples"] if type(raw.get("num_samples")) is int else None
-
-
-def strategy_of(described: Described) -> str:
-    """The strategy of an experiment whose spec this version may not be able to read."""
-    search = described.document["spec"].get("search")
-    return str(search.get("strategy", "random")) if isinstance(search, Mapping) else ""
+        return spec["num_samples"] if type(spec.get("num_samples")) is int else None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 
 import yaml
 
 from tuner.errors import UsageError
+from tuner.experiment.files import create_file
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import score_of
 from tuner.experiment.trials import TrialRecord
@@ -25,7 +27,7 @@ from tuner.spec.space.spaces import Place, names_of, space_text, transform
 _SHARE = 5  # one trial in so many leads
 _FEWEST, _MOST = 3, 10  # leading trials
 _LEAST_REACH = 0.1  # of a domain's width, to each side of the best trial
-_DIGITS = (3, 6, 9)  # of a bound: as few as do not widen the region much
+_DIGITS = 6  # of a bound
 _NOISE = 1e-9  # of a quotient
 _NORMAL_WIDTH = 4  # standard deviations that count as a normal domain's width
 
@@ -70,15 +72,17 @@ def refine(results: Results, *, points: int) -> Refinement:
             f"{results.name}: a leader's config is not of its space: {error}"
         ) from error
     storage = results.files.storage
-    usual = local(default_storage()).resolve() == local(storage)
+    is_default = local(default_storage()).resolve() == local(storage)
+    known = names_of(space)  # a constraint over options that are gone goes as well
+    forbid = [t for t in search.search.forbid if not Constraints([t]).check_names(known)]
     values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
-        storage=default_storage() if usual else storage,
+        storage=default_storage() if is_default else storage,
         search={
             "strategy": "grid",
             "space": space_text(space),
-            "forbid": _still_known(search.search.forbid, space),
+            "forbid": forbid,
             "points": points,
             "through": best.config,
         },
@@ -103,8 +107,7 @@ def write_refined(refinement: Refinement, to: Path | None) -> Path:
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"--to must end in .yaml, by which `tuner run` knows it, got {path}")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(refinement.to_yaml())
+        create_file(path, refinement.to_yaml().encode())
     except FileExistsError:
         raise UsageError(f"{path} exists: give another with --to FILE") from None
     except OSError as error:
@@ -119,11 +122,8 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
 
     def narrow(place: Place, domain: Domain) -> Domain:
         d = encoding.column_at(place)
-        active = [
-            (config, float(u_D[d]))
-            for config, u_D in zip(configs, points, strict=True)
-            if not math.isnan(u_D[d])
-        ]
+        pairs = zip(configs, points, strict=True)
+        active = [(config, float(u_D[d])) for config, u_D in pairs if not math.isnan(u_D[d])]
         if not isinstance(domain, Choice):
             return _region(domain, [flat(config, ".")[place.path] for config, _ in active])
         chosen = {domain.number_at(u) for _, u in active}
@@ -162,28 +162,11 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
-    """Bounds of few digits around `low` and `high`, further apart by a twentieth at most."""
-    for digits in _DIGITS:
-        lower, upper = (_outward(x, digits, way) for x, way in ((low, -1), (high, 1)))
-        if max(low - lower, upper - high) <= (high - low) / 20:
-            return lower, upper
-    return low, high
-
-
-def _outward(x: float, digits: int, way: int) -> float:
-    """`x` rounded to so many digits, down (`way` -1) or up (1)."""
-    rounded = float(f"{x:.{digits}g}")
-    if (rounded - x) * way >= 0:
-        return rounded
-    unit = 10.0 ** (math.floor(math.log10(abs(x))) + 1 - digits)
-    return _tidy(rounded + way * unit)
+    """Bounds of few digits around `low` and `high`."""
+    lower = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low)
+    upper = Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(high)
+    return float(lower), float(upper)
 
 
 def _tidy(value: float) -> float:
     return float(f"{value:.12g}")
-
-
-def _still_known(forbid: Sequence[str], space: Space) -> list[str]:
-    """The constraints over what is left of the space."""
-    names = names_of(space)
-    return [text for text in forbid if not Constraints([text]).check_names(names)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.experiment.changes import CHANGES, changes_json
+from tuner.experiment.changes import changes_json
 from tuner.experiment.checkpoints import Checkpoint, inside
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, standing_of
 from tuner.experiment.folder import ExperimentFolder
@@ -33,15 +33,13 @@ from tuner.experiment.results.selection import (
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import Cause, TrialRecord, failures_by_cause
-from tuner.spec.code import ELSEWHERE
-from tuner.spec.command import read_command
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN_IN_NOTEBOOK = 10  # trials
+_DIGITS = 5  # of a trial's id
 
 
 class Results(Described):
@@ -63,17 +61,6 @@ class Results(Described):
     def __repr__(self) -> str:
         trials = amount_of(sum(self.counts.values()), "trial")
         return f"<Results of {self.name}: {self.status}, {trials}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: how it stands, and its best trials as a table."""
-        from tuner.experiment.results.tables import summary_html
-
-        counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
-        trials = amount_of(len(self.trials), "trial")
-        standing = f"{self.standing}, {trials}: {counts or 'none has started'}{self.why_failed}"
-        best = [trial.trial_id for trial in self.top(_SHOWN_IN_NOTEBOOK)]
-        frame = self.dataframe().set_index("trial_id", drop=False).loc[best]
-        return summary_html(self.name, standing, frame, self.metric, trials=len(self.trials))
 
     @cached_property
     def history(self) -> History:
@@ -115,8 +102,7 @@ class Results(Described):
     @property
     def changes(self) -> list[dict[str, Any]]:
         """What resumes have changed of its spec, as `changes.changes_json` gives it."""
-        trials = self.trials.values() if self.document.get(CHANGES) else ()
-        return changes_json(self.document, trials, self.name)
+        return changes_json(self.document, self.trials.values(), self.name)
 
     @property
     def metrics(self) -> list[str]:
@@ -147,15 +133,11 @@ class Results(Described):
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial of this id, leading zeros optional; UsageError if there is none."""
-        trial = self.trials.get(trial_id)
-        if trial is None and trial_id.isascii() and trial_id.isdecimal():
-            same = (t for t in self.trials.values() if int(t.trial_id) == int(trial_id))
-            trial = next(same, None)
-        if trial is None:
-            ids = list(self.trials)
-            has = f"its trials are {ids[0]} to {ids[-1]}" if ids else "it has no trials"
-            raise UsageError(f"{self.name} has no trial {trial_id!r}; {has}")
-        return trial
+        if trial := self.trials.get(trial_id) or self.trials.get(trial_id.zfill(_DIGITS)):
+            return trial
+        ids = list(self.trials)
+        has = f"its trials are {ids[0]} to {ids[-1]}" if ids else "it has no trials"
+        raise UsageError(f"{self.name} has no trial {trial_id!r}; {has}")
 
     def log_path(self, trial: TrialRecord) -> Path:
         """The file with the trial's own output; it may be missing."""
@@ -231,24 +213,12 @@ class Results(Described):
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
         record = best_record(trial, objective)
         if record is None:
-            kept = f"trial {trial.trial_id} of {self.name} kept no checkpoint"
-            files = self.folder / "trials" / trial.trial_id / "files"
-            others = f"; the files that it wrote are in {files}" if files.is_dir() else ""
-            raise NoUsableTrialError(f"{kept}: {self._how_to_keep}{others}")
+            raise NoUsableTrialError(
+                f"trial {trial.trial_id} of {self.name} kept no checkpoint: a function passes one "
+                "to tune.report, a class writes one in save_checkpoint, and a script one to "
+                "$TUNER_CHECKPOINT_DIR before it reports"
+            )
         return self.files.checkpoint(record, trial.trial_id)
-
-    @property
-    def _how_to_keep(self) -> str:
-        """How a trial of this experiment keeps a checkpoint."""
-        trainable = self.document["spec"].get("trainable")
-        if trainable == ELSEWHERE:
-            return "it ran elsewhere, and its model is there"
-        if read_command(trainable):
-            return "a script keeps what it writes to $TUNER_CHECKPOINT_DIR before it reports"
-        return (
-            "a function reports one by tune.report(metrics, checkpoint=tune.Checkpoint."
-            "from_directory(DIR)), a class of Ray Tune's writes one in save_checkpoint()"
-        )
 
     def best_json(
         self,
@@ -287,35 +257,34 @@ class Results(Described):
         """
         leaders = self.top(1)
         best = self.best_json(leaders[0]) if leaders else None
-        early = {"ended_by": self.ended_by} if self.ended_by else {}
-        shown = {"name": self.name, "status": self.status, **early, "counts": self.counts}
-        answers = [answer.as_dict() for answer in self.history.steered.answers]
-        controls = {"controls": answers} if answers else {}
-        paused = {"paused": True} if self._is_paused else {}
-        changes = {"changes": made} if (made := self.changes) else {}
-        accuracy = best and self.accuracy(best)
-        validation = {VALIDATION: accuracy.as_dict()} if accuracy else {}
-        return {**shown, "best": best, **validation, **controls, **paused, **changes}
+        shown: dict[str, Any] = {"name": self.name, "status": self.status}
+        if self.ended_by:
+            shown["ended_by"] = self.ended_by
+        shown |= {"counts": self.counts, "best": best}
+        if best and (accuracy := self.accuracy(best)):
+            shown[VALIDATION] = accuracy.as_dict()
+        if answers := self.history.steered.answers:
+            shown["controls"] = [answer.as_dict() for answer in answers]
+        if self._is_paused:
+            shown["paused"] = True
+        if changes := self.changes:
+            shown["changes"] = changes
+        return shown
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
-        """One row for each trial; with `reports`, one for each report, as `reports()` gives them.
+        """One row for each trial, or with `reports` for each report.
 
-        Columns: trial_id, status, seed (that it trained with), config/NAME (nested names joined by
-        /), last/METRIC (of the last epoch), best_epoch and best/METRIC (of the best epoch by the
-        objective), epochs (the last one), started (UTC), duration_s (seconds that it ran), error
-        (the kind of failure) and message (what the failure says).
+        Columns of trials: trial_id, status, seed (that it trained with), config/NAME (nested names
+        joined by /), last/METRIC (of the last epoch), best_epoch and best/METRIC (of the best epoch
+        by the objective), epochs (the last one), started (UTC), duration_s (seconds that it ran),
+        error (the kind of failure) and message (what the failure says). Columns of reports:
+        trial_id, epoch, time (UTC) and every metric.
         """
+        from tuner.experiment.results.tables import reports_frame, trials_frame
+
         if reports:
-            return self.reports()
-        from tuner.experiment.results.tables import trials_frame
-
+            return reports_frame(self.trials.values())
         return trials_frame(self.trials.values(), self.objective, seed=self.seed)
-
-    def reports(self) -> pd.DataFrame:
-        """One row for each report: trial_id, epoch, time (UTC) and every metric."""
-        from tuner.experiment.results.tables import reports_frame
-
-        return reports_frame(self.trials.values())
 
     def export(
         self, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
@@ -341,24 +310,24 @@ class Results(Described):
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
         if not self.trials:
             return "no trial has started"
-        kinds = Counter(t.error.kind for t in self.trials.values() if t.error)
-        reasons = [f"{count} failed ({kind})" for kind, count in kinds.most_common()]
-        silent = sum(t.status != FAILED and not t.values(metric) for t in self.trials.values())
-        if silent:
-            reasons.append(f"{silent} without a value of {metric!r}")
-        known = "" if metric in self.metrics else f"; metrics reported: {', '.join(self.metrics)}"
-        return ", ".join(reasons) + (known if self.metrics else "")
+        failed = Counter(trial.error.kind for trial in self.trials.values() if trial.error)
+        reasons = [f"{count} failed ({kind})" for kind, count in failed.most_common()]
+        if silent := len(self.trials) - failed.total():
+            names = ", ".join(self.metrics) or "none"
+            reasons.append(f"{silent} without a value of {metric!r}; metrics reported: {names}")
+        return ", ".join(reasons)
 
     def _checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
-        for record in reversed(trial.checkpoints):
-            if record.epoch == epoch:
-                try:
-                    path = inside(self.folder, record.path)
-                except CheckpointError:
-                    return None
-                is_there = self.files.is_remote or os.path.exists(path)
-                return self.files.locate(record.path) if is_there else None
-        return None
+        kept = (record for record in reversed(trial.checkpoints) if record.epoch == epoch)
+        record = next(kept, None)
+        if record is None:
+            return None
+        try:
+            path = inside(self.folder, record.path)
+        except CheckpointError:
+            return None
+        is_there = self.files.is_remote or os.path.exists(path)
+        return self.files.locate(record.path) if is_there else None
 
 
 def load_results(name: str | Path, storage: Path | str | None = None) -> Results:

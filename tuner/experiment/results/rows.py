@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UsageError, hint, nearest
-from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.results.selection import best_report
 from tuner.experiment.trials import TrialRecord
 from tuner.settings import FaultsError
 from tuner.spec.plain_values import is_number
@@ -94,15 +94,14 @@ def trial_rows(results: Results) -> list[dict[str, Any]]:
 
 def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
     """The row of one trial."""
-    epoch = best_epoch(trial.values(results.metric), results.objective)
-    report = None if epoch is None else trial.report_at(epoch)
+    best = best_report(trial, results.objective)
     return {
         **trial.config,
-        **(report.metrics if report else {}),
+        **(best.metrics if best else {}),
         "trial_id": trial.trial_id,
         "status": trial.status,
         "epochs": trial.last_epoch,
-        "epoch": epoch,
+        "epoch": best and best.epoch,
         "time": trial.duration_s,
         "error": trial.error.kind if trial.error else None,
         "config": trial.config,

@@ -20,7 +20,7 @@ from typing import get_args
 
 from tuner.errors import UsageError, unknown
 from tuner.experiment.events import FAILED
-from tuner.experiment.trials import CheckpointRecord, TrialRecord
+from tuner.experiment.trials import CheckpointRecord, Report, TrialRecord
 from tuner.spec.sections import Mode, Objective, usual_mode
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
@@ -50,6 +50,12 @@ def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int
     """The first epoch of the best finite value among (epoch, value); None if there is none."""
     finite = [(objective.key(value), epoch) for epoch, value in values if isfinite(value)]
     return min(finite)[1] if finite else None
+
+
+def best_report(trial: TrialRecord, objective: Objective) -> Report | None:
+    """The report of the trial's best epoch; None if it reported no finite value."""
+    epoch = best_epoch(trial.values(objective.metric), objective)
+    return None if epoch is None else trial.report_at(epoch)
 
 
 def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:

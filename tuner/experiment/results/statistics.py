@@ -1,7 +1,7 @@
 """Means with what they are worth: standard errors, intervals, and comparisons with the best.
 
-Among equal groups the best is ahead by luck, the more so the more groups there are. The interval of
-the best group, and those of the differences from it, count that choice in.
+Among equal groups the best is ahead by luck, the more so the more groups there are. The intervals
+of the differences from it count that choice in.
 """
 
 from __future__ import annotations
@@ -54,22 +54,6 @@ def mean_of(values: Sequence[float]) -> Mean:
     return Mean(n, mean, sd, error, mean - reach, mean + reach)
 
 
-def mean_of_best(values: Sequence[float], *, among: int, sign: int) -> Mean:
-    """The mean of those values, of `among` sets of them, whose mean is the best.
-
-    It likely looks better than it is, so to the worse side the interval covers the most flattered
-    of `among` independent means in 95 % of cases (Sidak, JASA 1967; the projection interval of
-    Andrews, Kitagawa and McCloskey, "Inference on Winners", QJE 2024). To the better side it is
-    Student's. sign: 1 where lower values are better, -1 where higher ones are.
-    """
-    mean = mean_of(values)
-    if mean.standard_error is None:
-        return mean
-    level = max((1 + LEVEL) / 2, LEVEL ** (1 / among))
-    worse = mean.mean + sign * _student(mean.n - 1, level) * mean.standard_error
-    return replace(mean, high=worse) if sign > 0 else replace(mean, low=worse)
-
-
 def differences_from_best(
     others: Sequence[Mapping[int, float]], best: Mapping[int, float]
 ) -> list[Mean | None]:
@@ -110,7 +94,7 @@ def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
     """The interval for the probability of what was seen in a `share` of `n` cases.
 
     Wilson's score interval (JASA 1927), which holds for few cases and for shares near 0 and 1, too.
-    among: of how many independent shares this is the best, by Sidak's level as in `mean_of_best`.
+    among: of how many independent shares this is the best, by Sidak's level (JASA 1967).
 
     >>> [round(bound, 4) for bound in wilson(0.4, 50)]
     [0.2761, 0.5382]

@@ -1,11 +1,9 @@
-"""An experiment's trials and reports as data frames, as files, and as HTML for a notebook."""
+"""An experiment's trials and reports as data frames and as files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from html import escape
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,11 @@ import pandas as pd
 
 from tuner.errors import UsageError
 from tuner.experiment.files import write_file
-from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.results.selection import best_report
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
-from tuner.wording import no_formula, number
+from tuner.wording import no_formula
 
 _WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: _without_formulas(frame).to_csv(path, index=False),
@@ -76,8 +74,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
     last: dict[str, float] = {}
     for report in trial.results:
         last |= report.metrics
-    epoch = best_epoch(trial.values(objective.metric), objective)
-    best = trial.report_at(epoch) if epoch is not None else None
+    best = best_report(trial, objective)
     return {
         "trial_id": trial.trial_id,
         "status": trial.status,
@@ -85,7 +82,7 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
         **{f"config/{name}": value for name, value in flat(trial.config).items()},
         **{f"last/{name}": value for name, value in last.items()},
         **({f"best/{name}": value for name, value in best.metrics.items()} if best else {}),
-        "best_epoch": epoch,
+        "best_epoch": best and best.epoch,
         "epochs": trial.last_epoch,
         "started": trial.started,
         "duration_s": trial.duration_s,
@@ -112,31 +109,3 @@ def _of_one_type(column: pd.Series[Any]) -> pd.Series[Any]:
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
     return frame.assign(**{n: frame[n].map(no_formula) for n in texts}).rename(columns=no_formula)
-
-
-def summary_html(name: str, standing: str, frame: pd.DataFrame, metric: str, *, trials: int) -> str:
-    """How an experiment stands as HTML, with the rows of `frame`, the best of its `trials`.
-
-    All text is escaped, and nothing in it runs.
-    """
-    head = f"<p><b>{escape(name)}</b>: {escape(standing)}</p>"
-    configs = [name for name in frame.columns if name.startswith("config/")]
-    names = {
-        "trial_id": "trial",
-        "status": "status",
-        f"best/{metric}": f"best {metric}",
-        "best_epoch": "epoch",
-        **{name: name.removeprefix("config/") for name in configs},
-    }
-    if frame.empty:
-        return head
-    table = frame[list(names)].rename(columns=names)
-    cells = dict.fromkeys(table.columns, _cell)
-    html = table.to_html(index=False, border=0, na_rep="", formatters=cells, escape=True)
-    more = f"\n<p>The best {len(frame)}; all: <code>dataframe()</code></p>"
-    return f"{head}\n{html}" + more * (trials > len(frame))
-
-
-def _cell(value: Any) -> str:
-    missing = value is None or (isinstance(value, float) and isnan(value))
-    return "" if missing else number(value)

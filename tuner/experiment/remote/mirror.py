@@ -1,0 +1,204 @@
+"""The copy on this machine of an experiment in an object store."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from threading import Event
+from uuid import uuid4
+
+from tuner import process
+from tuner.errors import UsageError
+from tuner.experiment import files
+from tuner.experiment.journal import is_locked
+from tuner.experiment.remote import segments
+from tuner.experiment.remote.lease import Lease, acquire, is_held
+from tuner.experiment.remote.objects import Objects, patiently
+from tuner.experiment.remote.sync import RemoteSync
+
+_log = logging.getLogger(__name__)
+
+_EVENT_FILES_EVERY_S = 30.0
+_FETCHED = ".brought"  # the generation of the journal here, and how many bytes of it were fetched
+
+
+class Mirror:
+    """The copy at `folder` of the experiment below `url`.
+
+    Methods raise UsageError where the store cannot be reached; those that try for a minute raise
+    OSError after it.
+    """
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.url = url
+
+    @property
+    def objects(self) -> Objects:
+        """The store, from the experiment on."""
+        return Objects(self.url)
+
+    def is_taken(self) -> bool:
+        """Whether the store has the experiment."""
+        objects = self.objects
+        with objects.reaching():
+            return objects.has(files.EXPERIMENT)
+
+    def is_driven(self) -> bool:
+        """Whether a live driver holds the experiment, on this machine or elsewhere."""
+        objects = self.objects
+        with objects.reaching():
+            return is_locked(self.folder) or is_held(objects)
+
+    def reserve(self, document: bytes) -> bool:
+        """Create experiment.json in the store; False if there is one."""
+        objects = self.objects
+        with objects.reaching():
+            objects.check_create()
+            if not objects.create(files.EXPERIMENT, document):
+                return False
+        shutil.rmtree(self.folder, ignore_errors=True)  # of an earlier experiment
+        return True
+
+    @contextmanager
+    def held(self, warn: Callable[[str], object]) -> Iterator[RemoteSync]:
+        """As `ExperimentFolder.held`."""
+        with self.objects.reaching():
+            lease = self._acquire(warn)
+        sync = RemoteSync(self.folder, lease, self.upload)
+        try:
+            self._refresh()
+            yield sync
+        finally:
+            if not sync.is_lost:
+                try:
+                    lease.release()
+                except OSError as error:
+                    _log.warning("%s stays held for a while: %s", self.url, error.strerror)
+
+    def _acquire(self, warn: Callable[[str], object]) -> Lease:
+        objects = self.objects
+        return acquire(objects, lambda: segments.fetch(objects).end, warn=warn)
+
+    def refresh(self) -> None:
+        """Fetch the documents and the journal, unless a driver of this machine writes them."""
+        if not is_locked(self.folder):
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Fetch the documents and the journal.
+
+        If the journal here is ahead of the store's it stays: a driver was killed on this machine
+        before it uploaded the rest.
+        """
+        from filelock import FileLock
+
+        objects = self.objects
+        with objects.reaching():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.folder / ".refreshing"):  # one process at a time
+                for name in files.DOCUMENTS:
+                    try:
+                        objects.download(name, self.folder / name)
+                    except FileNotFoundError:
+                        (self.folder / name).unlink(missing_ok=True)
+                if (self.folder / files.EXPERIMENT).exists():
+                    self._refresh_journal(objects)
+
+    def _refresh_journal(self, objects: Objects) -> None:
+        path, note = self.folder / files.JOURNAL, self.folder / _FETCHED
+        local = path.read_bytes() if path.exists() else b""
+        try:
+            generation, size = map(int, note.read_text().split())
+        except (OSError, ValueError):
+            generation, size = 0, 0
+        known = (generation, size) if size == len(local) else (0, 0)
+        remote = segments.fetch(objects, known=known)
+        complete = local[: remote.start] + remote.data
+        if not local.startswith(complete):
+            files.replace_file(path, lambda new: new.write_bytes(complete))
+        elif not path.exists():
+            path.touch()
+        note.write_text(f"{remote.generation} {len(complete)}")
+
+    def mark(self) -> object:
+        """As `ExperimentFolder.mark`."""
+        objects = self.objects
+        with objects.reaching():
+            try:
+                labels = objects.read(files.LABELS)
+            except FileNotFoundError:
+                labels = b""
+            return objects.sizes("journal"), labels
+
+    def create(self, name: str, data: bytes) -> None:
+        """Upload a file that must be new; FileExistsError if there is one."""
+        if not patiently(lambda: self.objects.create(name, data)):
+            raise FileExistsError(0, "there is such an object", name)
+
+    def remove(self, warn: Callable[[str], object]) -> None:
+        """Remove the experiment from the store; UsageError where a driver holds it.
+
+        experiment.json goes last: after a kill the experiment can be removed again.
+        """
+        objects = self.objects
+        with objects.reaching():
+            self._acquire(warn)
+            tops = {name.partition("/")[0] for name in objects.names()}
+            for top in [*sorted(tops - {files.EXPERIMENT}), files.EXPERIMENT]:
+                objects.remove(top)
+
+    def fetch(self, name: str) -> None:
+        """Fetch the file or folder `name` if it is missing here; a folder appears complete."""
+        path, objects = self.folder / name, self.objects
+        if os.path.exists(path):
+            return
+        if patiently(lambda: objects.has(name)):
+            patiently(lambda: objects.download(name, path))
+            return
+        incomplete = path.with_name(f".{path.name}.{uuid4().hex}")
+        try:
+            for file in patiently(lambda: objects.names(name)):
+                inner = PurePosixPath(file).relative_to(name)
+                if not {"..", "/"} & set(inner.parts):
+                    patiently(partial(objects.download, file, incomplete / inner))
+            if incomplete.exists() and not path.exists():  # another process may have been faster
+                incomplete.rename(path)
+        finally:
+            shutil.rmtree(incomplete, ignore_errors=True)
+
+    def upload(self, path: Path) -> None:
+        """Upload the file or folder at `path`."""
+        objects = self.objects
+        paths = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+        for file in paths:
+            patiently(partial(objects.upload, file, file.relative_to(self.folder).as_posix()))
+
+    @contextmanager
+    def event_files_synced(self) -> Iterator[None]:
+        """As `ExperimentFolder.event_files_synced`."""
+        self._fetch_event_files()
+
+        def keep_fetching(over: Event) -> None:
+            while not over.wait(_EVENT_FILES_EVERY_S):
+                try:
+                    self._fetch_event_files()
+                except UsageError as error:
+                    _log.warning("%s", error)
+
+        with process.running(keep_fetching):
+            yield
+
+    def _fetch_event_files(self) -> None:
+        objects = self.objects
+        with objects.reaching():
+            for name, size in objects.sizes("trials").items():
+                path = self.folder / name
+                is_event_file = path.name.startswith("events.") and ".." not in path.parts
+                if is_event_file and not (path.exists() and path.stat().st_size == size):
+                    objects.download(name, path)
