@@ -1,13 +1,11 @@
 """The order of trials, Tune as their client, and the replay of a journal."""
 
-import threading
 from types import SimpleNamespace
 
 import pytest
 from ray.tune.search import Searcher
 
 from tuner.experiment.steered import Steered
-from tuner.search.searchers._background import BackgroundSearch
 from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
 from tuner.search.trial_queue import TrialQueue, replay, trial_id_of
@@ -51,9 +49,8 @@ class Source(TuneSearcher):
         return [trial and trial["trial_id"] for trial in map(self.suggest, names)]
 
 
-def learning(space, search=LearningSearch, **settings):
-    model = BOHB(random_share=0.05, candidates=64)
-    return BackgroundSearch(search(model, space, "loss", "min", seed=1, **settings))
+def learning(space):
+    return LearningSearch(BOHB(random_share=0.05, candidates=64), space, "loss", "min", seed=1)
 
 
 def test_suggest_numbers_trials_up_to_the_total():
@@ -158,33 +155,6 @@ def test_assignments_have_the_origin_and_seed_of_their_strategy():
         assert (assignment["origin"], assignment["seed"]) == expected
 
 
-def test_suggest_waits_for_a_model_while_no_trial_is_live():
-    source = Source(learning({"x": "uniform(0, 1)"}, startup=2), total=6)
-    for number in range(6):
-        assert source.ids([f"{number}"]) == [trial_id_of(number)]
-        source.on_trial_complete(f"{number}", {"loss": number, "training_iteration": 1})
-    assert source.suggest("6") == Searcher.FINISHED
-
-
-def test_suggest_does_not_wait_while_a_trial_is_live():
-    release, slow_for = threading.Event(), []
-
-    class Slow(LearningSearch):
-        def suggest(self, trial_id):
-            if slow_for:
-                release.wait(60)
-            return super().suggest(trial_id)
-
-    strategy = learning({"x": "uniform(0, 1)"}, Slow)
-    source = Source(strategy)
-    assert source.ids("a") == ["00000"]
-    slow_for.append("a reason")
-    assert source.suggest("b") is None  # and has not waited for the release
-    release.set()
-    strategy.settle()
-    assert source.ids("b") == ["00001"]
-
-
 def test_suggest_in_a_used_up_space_finishes():
     source = Source(learning({"x": "choice([1, 2])"}))
     for name in "ab":
@@ -206,8 +176,7 @@ def run(search, numbers, events):
     configs = []
     for number in numbers:
         trial_id = f"{number:05}"
-        while (config := search.suggest(trial_id)) is None:
-            search.settle()
+        config = search.suggest(trial_id)
         configs.append(config)
         events.append({"event": "trial_started", "trial_id": trial_id, "config": config})
         for epoch in (1, 2):
@@ -244,20 +213,19 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
     events[-1] = {**events[-1], "status": status, **error}
     replay(live, events)
-    assert live.search.observations.trials["00011"].status != "running"
+    assert live.observations.trials["00011"].status != "running"
     config = events[-4]["config"]
     source = Source(live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)])
     source.suggest("a")
     source.on_trial_result("a", {"loss": 0.0, "training_iteration": 3})
-    live.settle()
     replayed = searcher("bohb")
     later = [
         {"event": "trial_started", "trial_id": "00011", "config": config},
         {"event": "result", "trial_id": "00011", "epoch": 3, "metrics": {"loss": 0.0}},
     ]
     replay(replayed, [*events, *later])
-    trials = replayed.search.observations.trials
-    assert trials == live.search.observations.trials
+    trials = replayed.observations.trials
+    assert trials == live.observations.trials
     assert (trials["00011"].status, list(trials["00011"].reports)) == ("running", [1, 2, 3])
 
 
@@ -266,7 +234,7 @@ def test_replay_of_an_end_without_another_report_keeps_the_status():
     run(searcher("bohb"), range(2), events)
     start, end = events[0], {**events[3], "status": "completed"}
     replay(search, [*events[:3], end, start, end])
-    assert search.search.observations.trials["00000"].status == "ended"
+    assert search.observations.trials["00000"].status == "ended"
 
 
 @pytest.mark.parametrize("strategy", ["grid", "random"])
@@ -319,6 +287,5 @@ def test_learning_strategy_learns_from_a_requested_config():
     assert source.suggest("a")["config"] == {"x": 0.25}
     source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
     assert source.suggest("b")["config"] != {"x": 0.25}
-    strategy.settle()
-    taken = strategy.search.observations.trials["00000"]
+    taken = strategy.observations.trials["00000"]
     assert (taken.status, taken.reports) == ("ended", {1: 0.5})

@@ -44,7 +44,7 @@ class Trials:
         )
         self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
         driver.observers = [self.seen.append]
-        driver.restore(slots=1)
+        driver.restore()
         driver.begin([], fits=lambda: 1)
         self.stopped, self.history = driver.scheduler.stopped, driver.history
         driver.is_over = lambda: self.is_over

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -41,7 +40,6 @@ from tuner.search.driver import Driver
 from tuner.search.remote_trials import Client, RemoteTrials, noting
 from tuner.search.resuming import Extension, as_begun, finished
 from tuner.search.run import create
-from tuner.search.searchers._background import BackgroundSearch
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate
@@ -50,7 +48,6 @@ from tuner.trial.failures import Failure, check_report, cut
 _log = logging.getLogger(__name__)
 
 LONGEST_CLIENT = 200  # characters of a client's name
-_SUGGESTION_TIMEOUT_S = 60.0
 _TICK_S = 1.0  # between two looks at the clock, for what ends without a call
 
 
@@ -149,21 +146,14 @@ class AskTell:
         if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
             raise UsageError(str(Fault("client", rule, client)))
-        deadline = time.monotonic() + _SUGGESTION_TIMEOUT_S
-        while True:
-            trial: TrialRecord | None = None
-            with self._call(), translate_error(ExperimentError, "the searcher failed"):
-                if not self.is_over:
-                    trial = self._trials.of(client) or self._trials.next(client)
-            left_s = deadline - time.monotonic()
-            if trial is not None:
-                seed = trial.trained_with(self.spec.seed)
-                return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
-            searcher, is_full = self._opened.searcher, self._opened.queue.is_full
-            is_computed = isinstance(searcher, BackgroundSearch)
-            if self.ended or is_full or left_s <= 0 or not is_computed:
-                return None
-            searcher.wait(min(left_s, _TICK_S))  # without the lock: others may report
+        trial: TrialRecord | None = None
+        with self._call(), translate_error(ExperimentError, "the searcher failed"):
+            if not self.is_over:
+                trial = self._trials.of(client) or self._trials.next(client)
+        if trial is None:
+            return None
+        seed = trial.trained_with(self.spec.seed)
+        return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
         """Record the metrics of an epoch; returns whether the trial should stop now.
@@ -284,7 +274,7 @@ class AskTell:
         spec = self._spec
         driver, clients = Driver(spec, self._folder, journal), dict[str, Client]()
         events = noting(journal.earlier(), clients)
-        driver.restore(slots=spec.max_concurrent or 1, events=events)
+        driver.restore(events)
         history = driver.history
         driver.spent_s = history.duration_s
         if history.status == COMPLETED or driver.retry_failed:  # the clients were told to stop

@@ -75,17 +75,17 @@ class Driver:
         self._warm_start = load_warm_start(spec)
         leave_out_tried(spec, self._warm_start)
 
-    def restore(self, *, slots: int, events: Iterable[Event] | None = None) -> None:
+    def restore(self, events: Iterable[Event] | None = None) -> None:
         """Let history, scheduler and searcher take in the events of earlier runs.
 
-        slots: trials that may run at a time. events: by default those of the journal.
+        events: by default those of the journal.
         """
         spec = self.spec
         self.scheduler = scheduler_of(spec)
         events = self.journal.earlier() if events is None else events
         metric = spec.objective.metric
         earlier = restored(events, self.history, self.scheduler, metric, self.lengths)
-        self.searcher = searcher_of(spec, slots=slots, earlier=earlier, warm_start=self._warm_start)
+        self.searcher = searcher_of(spec, earlier, self._warm_start)
         self.retry_failed |= has_failed(self.history)
 
     def journal_start(self, *, resumed: bool) -> None:
@@ -218,19 +218,13 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
 
 
 def searcher_of(
-    spec: ExperimentSpec,
-    *,
-    slots: int,
-    earlier: Iterator[Event],
-    warm_start: WarmStart | None = None,
+    spec: ExperimentSpec, earlier: Iterator[Event], warm_start: WarmStart | None = None
 ) -> Any:
     """The searcher of `spec`, after the warm start and the `earlier` events.
 
-    slots: trials that may run at a time. All of `earlier` is read, even if it does not learn.
+    All of `earlier` is read, even if it does not learn.
     """
-    searcher = spec.search.build(
-        spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
-    )
+    searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)
     if warm_start:
         warm_start.add_to(searcher)
     with collector_paused():

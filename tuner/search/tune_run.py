@@ -138,8 +138,7 @@ class TuneRun:
         """The one call of `tune.run`."""
         driver, spec, is_joined = self.driver, self.driver.spec, cluster.is_joined()
         slots = cluster.slots(spec.resources)
-        concurrent = min(slots, spec.max_concurrent or slots)
-        driver.restore(slots=concurrent)
+        driver.restore()
         if self._resumed:
             sweep(driver.folder, driver.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)

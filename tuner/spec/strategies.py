@@ -86,15 +86,13 @@ class SearchSettings(Settings):
         *,
         objective: Objective | None = None,
         max_t: int | None = None,
-        slots: int = 1,
     ) -> Any:
         """Ray Tune's searcher of these settings; the same seed suggests the same configs.
 
-        objective, max_t (epochs of a whole trial) and slots (trials that run at a time) are for
-        the strategies that learn from results.
+        objective and max_t (epochs of a whole trial) are for the strategies that learn.
         """
         module = SEARCHERS.extension(self.strategy)
-        return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
+        return module.build(self, seed, objective=objective, max_t=max_t)
 
     def gives(self, config: Mapping[str, Any]) -> bool:
         """Whether the search can suggest `config`, one of its space."""
