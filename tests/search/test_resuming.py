@@ -15,13 +15,10 @@ from tuner.experiment.results.results import Results
 from tuner.search.changing import Lengths
 from tuner.search.resuming import (
     Extension,
-    admit_longer,
-    as_begun,
     assignment_of,
     finished,
     in_turn,
     newest_checkpoint,
-    recorded_trainable,
     restored,
     trainable_of,
     unfinished,
@@ -61,7 +58,7 @@ def lengthened(folder, **scheduler):
     path = folder / "experiment.json"
     document = json.loads(path.read_text())
     document["spec"]["scheduler"] |= {"max_t": 2, **scheduler}
-    document = LONGER.applied_to(document, ExperimentFolder(folder))
+    document = LONGER.applied_to(document, folder.name)
     path.write_text(json.dumps(document))
 
 
@@ -196,22 +193,15 @@ def test_newest_checkpoint_ignores_one_without_its_report(writer, files):
 )
 def test_extension_changes_only_its_keys(files, more, changes):
     document = files.document()
-    spec = Extension(**more).applied_to(document, files)["spec"]
+    spec = Extension(**more).applied_to(document, "digits")["spec"]
     assert spec == document["spec"] | changes
 
 
-def test_extension_adds_samples_to_those_that_have_begun(writer, files):
-    for number in range(6):  # of four: more had begun before a control made them fewer
-        writer.trial(number, [0.1])
-    writer.add("trial_started", trial_id="00006", config={}, origin="asked")
-    writer.add("trial_ended", trial_id="00006", status="interrupted")
-    writer.add("trial_started", trial_id="00006", config={})
-    writer.kill()
-    document, extension = files.document(), Extension(add_samples=3)
-    assert extension.applied_to(document, files)["spec"]["num_samples"] == 9
+def test_extension_without_a_number_of_samples_adds_none(files):
+    document = files.document()
     document["spec"]["num_samples"] = None
     with pytest.raises(UsageError, match="a number of samples"):
-        extension.applied_to(document, files)
+        Extension(add_samples=3).applied_to(document, "digits")
 
 
 @pytest.mark.parametrize(
@@ -280,28 +270,6 @@ def test_finished_of_a_search_with_its_target_is_none_only_under_another(writer,
         assert finished(writer.folder, Extension(changes={"stop.target": target})) is None
 
 
-def test_admit_longer_without_a_trial_to_train_further_is_refused(writer):
-    writer.trial(0, [0.1, 0.2])
-    saved(writer, 1, [0.1, 0.2], end="completed", done=True)
-    writer.end()
-    results, lengths = Results(writer.folder), Lengths(4, frozenset({2}))
-    message = "no trial of digits can be trained to 4 epochs: of the 2 that were completed 1 came"
-    with pytest.raises(UsageError, match=message):
-        admit_longer(results, lengths, total=2)
-    admit_longer(results, lengths, total=3)  # there is one to come
-    again = Writer(writer.folder, resumed=True)
-    saved(again, 2, [0.1, 0.2], end="completed")
-    again.end()
-    admit_longer(Results(writer.folder), lengths, total=2)
-
-
-def test_as_begun_keeps_the_rows_of_an_old_grid():
-    old, new = ({"search": {"strategy": "grid", **more}} for more in ({}, {"order": "spread"}))
-    assert as_begun(old)["search"] == {"strategy": "grid", "order": "rows"}
-    assert as_begun(new) == new
-    assert as_begun({"search": {"strategy": "random"}}) == {"search": {"strategy": "random"}}
-
-
 @pytest.mark.parametrize("path", CLASSIFIERS_BEFORE)
 def test_former_paths_of_the_classifier_resolve_and_resume(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -309,6 +277,5 @@ def test_former_paths_of_the_classifier_resolve_and_resume(path, tmp_path, monke
     spec, _ = resolve(str(folder / "experiment.json"))
     Writer(folder)
     assert spec.trainable == Results(folder).spec.trainable == IMAGE_CLASSIFIER
-    recorded = recorded_trainable(ExperimentFolder(folder).document())
     for trainable in (None, ImageClassifier):
-        assert trainable_of(recorded, trainable, folder) == IMAGE_CLASSIFIER
+        assert trainable_of(spec.trainable, trainable, folder) == IMAGE_CLASSIFIER

@@ -38,7 +38,7 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import Driver
 from tuner.search.remote_trials import Client, RemoteTrials, noting
-from tuner.search.resuming import Extension, as_begun, finished
+from tuner.search.resuming import Extension, finished
 from tuner.search.run import create
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
@@ -287,7 +287,7 @@ class AskTell:
                 held.callback(tracker.close)
                 driver.observers.append(tracker)
             document = present_document(self._folder)
-            extended = self._more.applied_to(document, self._folder)
+            extended = self._more.applied_to(document, self._folder.name)
             if extended != document:
                 written = {**extended, "spec": spec.model_dump(mode="json")}
                 self._folder.write(EXPERIMENT, written)
@@ -318,6 +318,6 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         raise UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
-    raw = more.applied_to(present_document(folder), folder)["spec"]
+    raw = more.applied_to(present_document(folder), folder.name)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
-    return validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))
+    return validate({**raw, **moved}, source=folder.locate(EXPERIMENT))

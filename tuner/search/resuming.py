@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
-from tuner.experiment.changes import CHANGES
 from tuner.experiment.checkpoints import Checkpoint
 from tuner.experiment.events import (
     COMPLETED,
@@ -21,19 +20,16 @@ from tuner.experiment.events import (
     STOPPED,
     TARGET,
     TRIAL_ENDED,
-    TRIAL_STARTED,
     Event,
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.results import Results
-from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
 from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
-from tuner.spec.code import CLASSIFIERS_BEFORE, IMAGE_CLASSIFIER, refuse_elsewhere
-from tuner.spec.command import read_command
+from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
 from tuner.trial.context import Assignment
@@ -60,8 +56,8 @@ class Extension:
     changes: Mapping[str, Any] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
 
-    def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """The experiment.json `document` of `files`, extended.
+    def applied_to(self, document: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """The experiment.json `document` of the experiment `name`, extended.
 
         Raises UsageError if it has no number of samples to add to, and as `changing.changed` does.
         """
@@ -70,15 +66,10 @@ class Extension:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
             if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
-            events = files.events_naming(TRIAL_STARTED)
-            started = [event for event in events if event.get("event") == TRIAL_STARTED]
-            requested = {str(e.get("trial_id")) for e in started if e.get("origin") == ASKED}
-            begun = len({str(event.get("trial_id")) for event in started} - requested)
-            # A control may have lowered the number of samples below those that have begun
-            changes["num_samples"] = max(samples, begun) + self.add_samples
+            changes["num_samples"] = samples + self.add_samples
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
-        extended = changed(document, changes, name=files.name) if changes else dict(document)
+        extended = changed(document, changes, name=name)
         if self.notify:
             extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
         return extended
@@ -91,46 +82,22 @@ def finished(folder: Path, more: Extension) -> Results | None:
     """
     files = ExperimentFolder(folder)
     before = files.document()
-    document = replace(more, notify=()).applied_to(before, files)
+    document = replace(more, notify=()).applied_to(before, files.name)
     end = last_event(folder) or {}  # reading the complete journal may take seconds
     if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
         return None
-    if end.get("reason") == TARGET:
+    reason, target = end.get("reason"), (document["spec"].get("stop") or {}).get("target")
+    if reason == TARGET and target is not None:
         results = Results(folder)
-        target, key = (document["spec"].get("stop") or {}).get("target"), results.objective.key
-        reached = target is not None and results.ranked and key(results.ranked[0][0]) <= key(target)
-        return results if reached else None
-    if document != before or end.get("reason") is not None:
+        key, best = results.objective.key, results.history.best
+        return results if best is not None and key(best.value) <= key(target) else None
+    if reason is not None or document != before:
         return None
     results = Results(folder)
+    lengths = lengths_of(document, results.spec)
     left = unfinished(results.history, retry_failed=more.retry_failed)
-    if document.get(CHANGES):
-        lengths = lengths_of(document, results.spec)
-        left += filter(lengths.reopens, results.trials.values())
+    left += filter(lengths.reopens, results.trials.values())
     return None if left or results.status != COMPLETED else results
-
-
-def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> None:
-    """Raise UsageError if no trial can be trained to the longer `lengths`."""
-    trials, total = results.trials.values(), results.history.total(total)
-    is_whole = total is not None and len(trials) >= total
-    if not is_whole or unfinished(results.history) or any(map(lengths.reopens, trials)):
-        return
-    completed = results.history.of_status(COMPLETED)
-    done = sum(trial.done for trial in completed)
-    raise UsageError(
-        f"no trial of {results.name} can be trained to {lengths.now} epochs: of the "
-        f"{len(completed)} that were completed {done} came to their own end, and the others kept "
-        "no checkpoint to go on from"
-    )
-
-
-def recorded_trainable(document: Mapping[str, Any]) -> str:
-    """The trainable in an experiment.json, as a spec has it."""
-    recorded = document["spec"].get("trainable", IMAGE_CLASSIFIER)
-    if recorded in CLASSIFIERS_BEFORE:
-        return IMAGE_CLASSIFIER
-    return read_command(recorded) or str(recorded)
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
@@ -153,14 +120,6 @@ def trainable_of(recorded: str, given: object, folder: Path) -> str:
     if named != recorded and not same:
         raise UsageError(f"{folder.name} trains {recorded}, and was given {named} to go on with")
     return named
-
-
-def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded `spec`; the order of a grid that was begun before it had a setting is rows."""
-    search = spec.get("search")
-    if isinstance(search, Mapping) and search.get("strategy") == "grid":
-        search = {"order": "rows", **search}
-    return {**spec, "search": search}
 
 
 def restored(
