@@ -174,7 +174,7 @@ class AskTell:
                     self._trials.end(trial_id, FAILED, failure)
                 elif self._runs(trial_id):
                     self._trials.report(trial_id, epoch, recorded)
-            return trial_id not in self._trials
+            return trial_id not in self._trials.clients
 
     def should_stop(self, trial_id: str) -> bool:
         """Whether the trial should stop now: it has ended. Raises UsageError for an unknown one."""
@@ -182,7 +182,7 @@ class AskTell:
             with self._call():
                 if self._runs(trial_id):
                     self._trials.leave_if_requested(trial_id)
-            return trial_id not in self._trials
+            return trial_id not in self._trials.clients
 
     def complete(
         self, trial_id: str, *, failure: str | None = None, kind: str = "exception"
@@ -231,7 +231,7 @@ class AskTell:
             self.error = driver.error or driver.stop.error
             if self.error is not None:
                 self._finish(FAILED)
-            elif is_over or (driver.queue.is_empty and not self._trials):
+            elif is_over or (driver.queue.is_empty and not self._trials.clients):
                 self._finish(COMPLETED)
         if self.error is not None:
             raise self.error
@@ -242,7 +242,7 @@ class AskTell:
         """Journal how the search has ended, and release the experiment."""
         self.is_over = True
         self._listening.close()  # refuses late requests, in the journal
-        self._trials.release()
+        self._trials.clients.clear()
         self._opened.finish(status)
         self.error = self.error or self._opened.error
         try:
@@ -253,7 +253,7 @@ class AskTell:
     def _runs(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
-        return self._trials.touch(trial_id) is not None
+        return self._trials.runs(trial_id)
 
     def _watch(self, over: threading.Event) -> None:
         """End what is due while nobody calls."""

@@ -21,7 +21,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.verbs import VERBS
 from tuner.search.schedulers._stopping import InOrder
-from tuner.search.trial_queue import TrialQueue
+from tuner.search.trial_queue import TrialQueue, last_result
 from tuner.spec.validation import ValidatedSpec
 
 _EVERY_S = 1.0
@@ -163,7 +163,5 @@ class Steering:
 
     def _stop_waiting(self, trial_id: str) -> None:
         """End a trial that waits for a slot; one that runs ends with its next report."""
-        last = self._history.trials[trial_id].results[-1:]
-        result = {**last[0].metrics, "training_iteration": last[0].epoch} if last else {}
-        if self._driver.queue.drop(trial_id, result):
+        if self._driver.queue.drop(trial_id, last_result(self._history.trials[trial_id])):
             self._driver.end(trial_id, STOPPED, control=self._history.steered.stops[trial_id].id)

@@ -10,9 +10,16 @@ from ray.tune.search import Searcher
 
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.steered import ASKED, Steered
+from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
 
 _REPORTED = {"done": True}  # in place of a report that a strategy has learned from
+
+
+def last_result(trial: TrialRecord) -> dict[str, Any]:
+    """The last report of a trial as a searcher takes it; empty before the first."""
+    last = trial.results[-1:]
+    return {**last[0].metrics, "training_iteration": last[0].epoch} if last else {}
 
 
 def trial_id_of(number: int) -> str:
