@@ -4,14 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 from ray.tune.search import Searcher
+from searches import search_of
 
 from tuner.experiment.steered import Steered
-from tuner.search.searchers._learning import LearningSearch
-from tuner.search.searchers.bohb import BOHB
 from tuner.search.trial_queue import TrialQueue, replay, trial_id_of
 from tuner.search.tune_callbacks import TuneSearcher
-from tuner.spec.sections import Objective
-from tuner.spec.strategies import SEARCHERS, learning_strategies
+from tuner.spec.strategies import learning_strategies
 from tuner.trial.context import Assignment
 
 
@@ -47,10 +45,6 @@ class Source(TuneSearcher):
     def ids(self, names):
         """The trial ids of suggestions under these ids of Ray's; None where there is none."""
         return [trial and trial["trial_id"] for trial in map(self.suggest, names)]
-
-
-def learning(space):
-    return LearningSearch(BOHB(random_share=0.05, candidates=64), space, "loss", "min", seed=1)
 
 
 def test_suggest_numbers_trials_up_to_the_total():
@@ -156,7 +150,7 @@ def test_assignments_have_the_origin_and_seed_of_their_strategy():
 
 
 def test_suggest_in_a_used_up_space_finishes():
-    source = Source(learning({"x": "choice([1, 2])"}))
+    source = Source(search_of("bohb", {"x": "choice([1, 2])"}, seed=1))
     for name in "ab":
         assert source.suggest(name)
         source.on_trial_complete(name, {"loss": 1.0, "training_iteration": 1})
@@ -167,8 +161,7 @@ SPACE = {"lr": "loguniform(1e-4, 1)", "units": "randint(4, 64)", "kind": "choice
 
 
 def searcher(strategy):
-    settings = SEARCHERS.settings(strategy)(strategy=strategy, space=SPACE)
-    return settings.build(3, objective=Objective(metric="loss", mode="min"), max_t=3)
+    return search_of(strategy, SPACE, seed=3, max_t=3)
 
 
 def run(search, numbers, events):
@@ -282,7 +275,7 @@ def test_strategy_does_not_see_the_end_of_a_held_trial():
 
 
 def test_learning_strategy_learns_from_a_requested_config():
-    strategy = learning({"x": "uniform(0, 1)"})
+    strategy = search_of("bohb", {"x": "uniform(0, 1)"}, seed=1)
     source = Source(strategy, total=2, steered=Steered(tries=[{"x": 0.25}]))
     assert source.suggest("a")["config"] == {"x": 0.25}
     source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})

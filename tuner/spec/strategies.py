@@ -132,6 +132,22 @@ class ModelSettings(SearchSettings):
         10, ge=1, description="how many trials must have reported before the model is asked"
     )
 
+    @model_validator(mode="after")
+    def _points_fit(self) -> Self:
+        if not self.points_to_evaluate:
+            return self
+        from tuner.spec.space.encoding import Encoding  # numpy
+
+        encoding, faults = Encoding(self.space), list[Fault]()
+        for number, point in enumerate(self.points_to_evaluate):
+            try:
+                encoding.check(point)
+            except FaultsError as error:
+                faults += (fault.under(f"points_to_evaluate.{number}") for fault in error.faults)
+        if faults:
+            raise FaultsError(*faults)
+        return self
+
 
 class UncheckedSearch(SearchSettings):
     """The settings of a user's strategy whose module is not imported."""

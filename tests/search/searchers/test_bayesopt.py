@@ -5,23 +5,21 @@ import math
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import search_of
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tuner.search.searchers._bayesopt import (
-    BayesOpt,
     at_most,
     maximise,
     predicted_ends,
     targets,
 )
-from tuner.search.searchers._learning import LearningSearch
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 
 
 class TestBayesOpt(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        options = {"metric": "loss", "mode": "min", "startup": 8, **settings}
-        return LearningSearch(BayesOpt(), space, **options)
+        return search_of("bayesopt", space, **settings)
 
 
 def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):

@@ -1,17 +1,15 @@
 """HyperOpt: the contract, and how widely it searches."""
 
 import numpy as np
+from searches import search_of
 
-from tuner.search.searchers._learning import LearningSearch
-from tuner.search.searchers.hyperopt import TPE
 from tuner.spec.strategies import SEARCHERS
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
 class TestHyperOpt(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        model = TPE(gamma=0.1, candidates=64)
-        return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
+        return search_of("hyperopt", space, **settings)
 
 
 def spread(epochs):

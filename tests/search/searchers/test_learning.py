@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 from ray.tune.search import Searcher
+from searches import ModelSearch
 
 from tuner.errors import SpecError
-from tuner.search.searchers._learning import LearningSearch, draw_untried, sobol_point
+from tuner.search.searchers._learning import draw_untried, sobol_point
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
@@ -16,13 +17,12 @@ from tuner.spec.space.spaces import config_key
 SPACE = {"x": "uniform(0, 1)"}
 
 
-class MiddleSearch(LearningSearch):
+class MiddleSearch(ModelSearch):
     """Its model proposes the middle, then nothing; `seen` is what the model got."""
 
     seen = None
 
     def __init__(self, space=SPACE, *, startup=2, **settings):
-        settings = {"metric": "loss", "mode": "min", "seed": 0, **settings}
         super().__init__(self, space, startup=startup, **settings)
 
     def propose(self, data, encoding, rng):
@@ -115,7 +115,7 @@ def test_suggest_twice_returns_a_copy_of_the_config():
 
 
 def test_suggest_ignores_forbidden_proposals():
-    search = MiddleSearch({"x": "choice([1, 2, 3])"}, startup=0, forbid=["x == 2"])
+    search = MiddleSearch({"x": "choice([1, 2, 3])"}, startup=1, forbid=["x == 2"])
     assert sorted(config["x"] for config in search.begin("a", "b")) == [1, 3]
     assert {search.origin(trial_id) for trial_id in "ab"} == {"random"}
     assert search.suggest("c") == Searcher.FINISHED

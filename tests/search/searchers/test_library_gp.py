@@ -5,27 +5,21 @@ import pytest
 from bayes_opt import BayesianOptimization
 from hypothesis import given
 from hypothesis import strategies as st
+from searches import ModelSearch, search_of
 
 from tuner.search.searchers._bayesopt import Features
-from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers._library_gp import LibraryGP
-from tuner.spec.sections import Objective
 from tuner.spec.space.encoding import Encoding
-from tuner.spec.strategies import SEARCHERS
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 from tuner.testing.spaces import spaces
 
 LINE = {"x": "uniform(0, 1)"}
 
 
-def search_of(space, **settings):
-    return LearningSearch(LibraryGP(), space, **{"metric": "loss", "mode": "min", **settings})
-
-
 @pytest.mark.slow
 class TestBayesianOptimization(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        return search_of(space, **{"startup": 14, **settings})  # it is slow
+        return ModelSearch(LibraryGP(), space, **{"startup": 14, **settings})  # it is slow
 
 
 @given(spaces, st.integers(0, 99))
@@ -39,7 +33,7 @@ def test_point_of_features_returns_the_point(space, seed):
 
 
 def test_library_gp_searches_near_the_best_allowed():
-    search = search_of(LINE, seed=1, startup=3, forbid=["x > 0.35 and x < 0.38"])
+    search = ModelSearch(LibraryGP(), LINE, seed=1, startup=3, forbid=["x > 0.35 and x < 0.38"])
 
     def loss(config):
         return (config["x"] - 0.4) ** 2
@@ -59,7 +53,7 @@ def test_library_gp_gets_every_trial(monkeypatch):
         return {"0": 0.5}
 
     monkeypatch.setattr(BayesianOptimization, "suggest", suggest)
-    search = search_of(LINE, seed=1, startup=2)
+    search = ModelSearch(LibraryGP(), LINE, seed=1, startup=2)
     for number in range(4):
         search.suggest(str(number))
     for number in range(2):
@@ -73,8 +67,7 @@ def test_library_gp_gets_every_trial(monkeypatch):
 def test_bayesopt_settings_choose_the_engine():
     configs = []
     for engine in ("tuner", "bayesian-optimization"):
-        settings = SEARCHERS.settings("bayesopt")(space=LINE, engine=engine, startup=2)
-        search = settings.build(seed=0, objective=Objective(metric="loss", mode="min"))
+        search = search_of("bayesopt", LINE, engine=engine, startup=2)
         configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
     ours, theirs = configs
     assert ours[:2] == theirs[:2]

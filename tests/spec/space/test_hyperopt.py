@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from hyperopt import hp
 from hyperopt.pyll import as_apply, scope
+from searches import search_of
 
 from tuner.errors import SpecError
-from tuner.search.searchers._learning import LearningSearch
-from tuner.search.searchers.hyperopt import TPE
 from tuner.settings import FaultsError
 from tuner.spec.experiment import build_spec
 from tuner.spec.space.encoding import Encoding
@@ -20,7 +19,6 @@ from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import space_text
 from tuner.testing.searcher_contract import play
 
-MODEL = TPE(gamma=0.1, candidates=64)
 LOG_4, LOG_1 = -9.210340371976182, -2.302585092994046  # of 1e-4 and 0.1
 
 
@@ -95,11 +93,11 @@ def test_from_hyperopt_refuses_unsupported_expressions(expression: Any, fault: s
 
 def test_from_hyperopt_reports_all_faults() -> None:
     space = {"a": hp.lognormal("a", 0, 1), "b": hp.lognormal("b", 0, 1), "c": 1}
-    with pytest.raises(SpecError, match="2 faults") as refused:
-        LearningSearch(MODEL, space, "loss", "min", 0)
+    with pytest.raises(FaultsError) as refused:
+        parse_space(space)
     assert [fault.key for fault in refused.value.faults] == ["a", "b"]
-    with pytest.raises(SpecError, match=r"must be a mapping of names.*hp\.choice"):
-        LearningSearch(MODEL, hp.choice("model", [{"a": 1}, {"a": 2}]), "loss", "min", 0)
+    with pytest.raises(FaultsError, match=r"must be a mapping of names.*hp\.choice"):
+        parse_space(hp.choice("model", [{"a": 1}, {"a": 2}]))
 
 
 def test_from_hyperopt_shares_labels_between_branches() -> None:
@@ -121,7 +119,7 @@ def native() -> dict[str, Any]:
 
 def test_search_of_native_space_learns_and_pickles() -> None:
     point = {"lr": 0.01, "optimizer": {"name": "adam", "more": {"beta": 0.9}}}
-    search = LearningSearch(MODEL, native(), "loss", "min", seed=1, points_to_evaluate=[point])
+    search = search_of("hyperopt", native(), seed=1, points_to_evaluate=[point])
     configs = play(search, 0, 30)
     assert configs[0]["optimizer"] == point["optimizer"]
     for config in configs:

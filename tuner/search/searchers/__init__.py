@@ -49,14 +49,4 @@ def learning_searcher(
     """The searcher that suggests what `model` proposes. max_t: epochs of a complete trial."""
     from tuner.search.searchers._learning import LearningSearch
 
-    return LearningSearch(
-        model,
-        settings.space,
-        objective.metric,
-        objective.mode,
-        seed,
-        settings.points_to_evaluate,
-        max_t=max_t,
-        forbid=settings.forbid,
-        startup=settings.startup,
-    )
+    return LearningSearch(model, settings, seed, objective=objective, max_t=max_t)
