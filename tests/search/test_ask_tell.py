@@ -394,7 +394,7 @@ def test_many_clients_at_once_complete_a_search(tmp_path, strategy):
 @pytest.fixture
 def steered(tmp_path, monkeypatch):
     """A search of two running trials, whose `ask(control)` returns once that is answered."""
-    monkeypatch.setattr("tuner.search.steering._EVERY_S", 0.005)
+    monkeypatch.setattr("tuner.search.driver._EVERY_S", 0.005)
     monkeypatch.setattr("tuner.search.ask_tell._TICK_S", 0.005)
 
     def ask(control):

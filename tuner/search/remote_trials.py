@@ -17,8 +17,7 @@ from tuner.experiment.events import (
     Event,
 )
 from tuner.experiment.trials import TrialRecord
-from tuner.search.driver import Driver
-from tuner.search.steering import UNBOUNDED
+from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.trial_queue import last_result
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure

@@ -56,12 +56,9 @@ class TrialQueue:
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._taken = 0  # trials
-        self._last = -1  # number of them
-        self._next_free = 0  # the lowest number that is free
-        self._beyond: set[int] = set()  # numbers above it that are taken
-        for trial_id in taken:
-            self._take(int(trial_id))
+        self._taken = {int(trial_id) for trial_id in taken}  # numbers of trials
+        self._last = max(self._taken, default=-1)
+        self._next_free = 0  # no lower number is free
         self._requested: set[str] = set()
         for trial_id in sorted(requested, key=int):
             self._pass_over(trial_id)
@@ -91,7 +88,7 @@ class TrialQueue:
 
     @property
     def _has_total(self) -> bool:
-        return self.total is not None and self._taken - len(self._requested) >= self.total
+        return self.total is not None and len(self._taken) - len(self._requested) >= self.total
 
     def _next(self) -> Assignment | None:
         if self._unfinished:
@@ -107,6 +104,8 @@ class TrialQueue:
         return None
 
     def _next_suggested(self) -> Assignment | None:
+        while self._next_free in self._taken:
+            self._next_free += 1
         number = self._next_free
         trial_id = trial_id_of(number)
         config = self._strategy.suggest(trial_id)
@@ -129,12 +128,8 @@ class TrialQueue:
         return Assignment(trial_id, deepcopy(config), origin=ASKED)
 
     def _take(self, number: int) -> None:
-        self._taken += 1
+        self._taken.add(number)
         self._last = max(self._last, number)
-        self._beyond.add(number)
-        while self._next_free in self._beyond:
-            self._beyond.remove(self._next_free)
-            self._next_free += 1
 
     def _pass_over(self, trial_id: str) -> None:
         """Keep a strategy that counts trials from counting this one."""

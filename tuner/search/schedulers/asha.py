@@ -35,14 +35,6 @@ class AshaSettings(GraceSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs."""
 
     name: Literal["asha"] = "asha"
-    grace_period: int | None = Field(
-        None,
-        ge=1,
-        description="the first rung, the epoch before which no trial is stopped. Unless set it "
-        "follows from the number of trials: the fewer there are, the later it is, and below 3 * "
-        "reduction_factor trials none is stopped. Where brackets are set, or time alone ends the "
-        "search, it is 1",
-    )
     reduction_factor: float = Field(
         4,
         gt=1,
