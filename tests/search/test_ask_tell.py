@@ -22,8 +22,7 @@ from tuner.experiment.reading import last_event, read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
-from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _recorded, _validated
-from tuner.search.resuming import Extension
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validated
 from tuner.search.run import create, resume_experiment, run_experiment
 from tuner.spec.code import code_named
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -225,24 +224,6 @@ def test_silent_trial_times_out_counted_from_the_restart(spec):
         assert search.should_stop("00000")
         assert not search.should_stop("00001")
         assert search.trial("00000").error == ("timeout", "nothing heard of it in 60 s")
-
-
-def test_restart_leaves_running_trials_with_their_clients(spec):
-    with AskTell(spec) as search:
-        suggested(search, 2)
-        report(search, 0, 1, 0.5)
-    assert Results(spec.folder).status == "interrupted"
-    with AskTell(spec.folder) as search:
-        assert not report(search, 0, 2, 0.4)
-        assert report(search, 1, 1, 0.6)
-        assert suggested(search) == [("00002", 0)]
-        train(search, 2, [0.1] * 4)
-        for epoch in (3, 4):
-            report(search, 0, epoch, 0.4)
-    results = Results(spec.folder)
-    statuses = [trial.status for trial in results.trials.values()]
-    assert statuses == ["completed", "stopped", "completed"]
-    assert (results.status, results.history.resumed) == ("completed", 1)
 
 
 @pytest.mark.parametrize(
@@ -459,35 +440,6 @@ def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
     assert events_of(steered.spec.folder)[-1][:3] == ("experiment_ended", "completed", "finish")
 
 
-def test_max_concurrent_below_the_running_trials_ends_none(steered, tmp_path):
-    steered.ask(control_of("max-concurrent", 1))
-    with killed(steered.spec.folder, tmp_path / "moved") as other:
-        assert not other.should_stop("00000")
-        assert not other.should_stop("00001")
-        other.complete("00000", failure="x")
-        assert other.suggest() is None
-
-
-def test_time_budget_control_ends_the_search(steered):
-    steered.ask(control_of("time-budget", 1e-6))
-    assert steered.suggest() is None
-    assert steered.is_over
-
-
-def test_resume_with_a_warm_start_tries_the_remaining_configs(tmp_path):
-    search = {"strategy": "grid", "space": {"lr": "grid_search([0.1, 0.2, 0.3])"}}
-    with AskTell(spec_of(tmp_path, search=search, num_samples=1, name="first")) as first:
-        tried = first.suggest().config
-        train(first, 0, [0.5, 0.4, 0.3, 0.2])
-    second = spec_of(tmp_path, search=search, num_samples=None, warm_start="first")
-    with AskTell(second):
-        pass
-    with AskTell(second.folder) as again:
-        assert again.spec.trials == 2
-        assert tried not in [again.suggest().config for _ in range(2)]
-        assert again.ended
-
-
 def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
     storage = f"memory://{uuid4().hex}/runs"
     monkeypatch.setenv(ROOT, str(tmp_path / "here"))
@@ -503,36 +455,11 @@ def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
     assert Results(find_experiment("far", storage)).history.resumed == 1
 
 
-def test_commands_show_a_search_that_ran_elsewhere(spec, tmp_path):
-    for name in ("far", "further"):
-        with AskTell(spec.replace(name=name)) as search:
-            while trial := search.suggest():
-                train(search, int(trial.trial_id), [trial.config["lr"]] * 4)
-    for words in ("ls", "show far", "best far", "trials far", "compare far further"):
-        done = call(*words.split(), "--storage", str(tmp_path))
-        assert not done.exception, words
-        assert "far" in done.stdout or "0000" in done.stdout
-    refused = call("confirm", "far", "--storage", str(tmp_path)).exception
-    assert "run elsewhere, and ask for their configs" in str(refused)
-
-
 def test_spec_names_no_code_and_survives_text(spec):
     assert code_named(spec.model_dump(mode="json")) == []
     assert ExperimentSpec.from_text(spec.to_yaml()) == spec
     assert _validated(spec).scheduler == validate(spec).scheduler
     assert _validated(validate(spec)) == validate(spec)
-
-
-def test_recorded_spec_follows_its_folder_and_extension(spec, tmp_path):
-    validated = _validated(spec)
-    create(validated)
-    folder = ExperimentFolder(spec.folder.rename(tmp_path / "renamed"))
-    recorded = _recorded(folder, Extension())
-    assert recorded.name == "renamed"
-    assert recorded.replace(name="far") == validated.replace(storage=recorded.storage)
-    longer = _recorded(folder, Extension(add_samples=3, time_budget_s=60))
-    assert (longer.num_samples, longer.time_budget_s) == (6, 60)
-    assert longer.scheduler == validated.scheduler
 
 
 def test_create_with_an_unknown_warm_start_leaves_no_folder(tmp_path):

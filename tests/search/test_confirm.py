@@ -46,10 +46,6 @@ def test_confirming_spec_trains_leaders_completely_with_fresh_seeds(
     assert (spec.training, spec.resources) == (search.spec.training, search.spec.resources)
 
 
-def test_confirming_spec_of_too_many_leaders_has_all_trials(search):
-    assert confirming_spec(search, top=9, seeds=1).trials == 4
-
-
 def test_confirming_spec_replaces_a_searched_seed(tmp_path):
     folder = make_folder(
         tmp_path / "x",

@@ -136,17 +136,6 @@ def test_restored_reopens_shorter_trials_which_go_on_the_best_first(writer, file
     assert assignment_of(files, history.trials["00001"]).epoch == 2
 
 
-def test_assignment_of_goes_on_from_the_newest_checkpoint(writer, files):
-    trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None, config={"lr": 0.5})
-    for epoch in (1, 2):
-        path = writer.checkpoint(trial_id, epoch)
-    [trial] = unfinished(resumed(writer))
-    assignment = assignment_of(files, trial)
-    assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
-    assert assignment.reported == trial.last_epoch == 3
-    assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
-
-
 def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(writer, files):
     writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
     writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
@@ -235,12 +224,6 @@ def test_finished_of_a_search_that_was_cut_short_is_none(writer, status, end):
     if end:
         writer.add("experiment_ended", **end)
     writer.kill()
-    assert finished(writer.folder, Extension()) is None
-
-
-def test_finished_without_a_journal_is_none(writer):
-    writer.kill()
-    writer.folder.joinpath("journal.jsonl").unlink()
     assert finished(writer.folder, Extension()) is None
 
 

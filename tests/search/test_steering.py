@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.experiment.control import control_of, request
-from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED
+from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
@@ -149,16 +149,6 @@ def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
     assert search.source.suggest("f") is None  # six of its own, and two that were asked for
 
 
-def test_the_number_of_trials_goes_up_and_down(search):
-    search.ask(control_of("max-concurrent", 8))
-    search.ask(control_of("num-samples", 1))
-    search.start("a")
-    assert search.source.suggest("b") is None
-    search.ask(control_of("num-samples", 2))
-    search.start("b")
-    assert search.source.suggest("c") is None
-
-
 def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
     one = search.start("a")[0]
     search.ask(control_of("pause"))
@@ -213,16 +203,3 @@ def test_what_is_asked_at_the_very_end_is_refused(search):
         request_id = request(search.folder, control_of("pause"))
     told = {answer.id: answer.refused for answer in search.history.steered.answers}
     assert told == {request_id: "the search has ended"}
-
-
-def test_resumes_and_results_know_the_present_spec(search, folder):
-    search.ask(control_of("num-samples", 9))
-    search.ask(control_of("time-budget", 60))
-    assert search.spec.num_samples == 9
-    results = Results(folder)
-    assert (results.spec.num_samples, results.spec.time_budget_s) == (9, 60)
-    assert results.show()["controls"][0]["control"] == {"verb": "num-samples", "num_samples": 9}
-    search.ask(control_of("pause"))
-    assert Results(folder).standing == "paused"
-    assert Results(folder).show()["paused"] is True
-    assert EXPERIMENT_STARTED not in search.history.steered.ids

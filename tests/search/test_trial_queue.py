@@ -7,7 +7,7 @@ from ray.tune.search import Searcher
 from searches import search_of
 
 from tuner.experiment.steered import Steered
-from tuner.search.trial_queue import TrialQueue, replay, trial_id_of
+from tuner.search.trial_queue import TrialQueue, replay
 from tuner.search.tune_callbacks import TuneSearcher
 from tuner.spec.strategies import learning_strategies
 from tuner.trial.context import Assignment
@@ -62,14 +62,6 @@ def test_suggest_hands_out_at_most_the_limit():
     assert source.ids("c") == ["00002"]
 
 
-def test_suggest_of_a_busy_strategy_keeps_the_number():
-    strategy = Strategy()
-    source, strategy.busy = Source(strategy), True
-    assert not any(source.suggest("a") for _ in range(5_000))  # Tune asks many times a second
-    strategy.busy = False
-    assert source.ids("a") == ["00000"]
-
-
 def test_suggest_begins_with_unfinished_trials_and_skips_taken_numbers():
     unfinished = [Assignment("00001", {"number": 1}, epoch=4)]
     source = Source(Strategy(), total=4, taken=["00000", "00001", "00003"], unfinished=unfinished)
@@ -107,15 +99,6 @@ def test_strategy_learns_of_a_failure_only_when_it_is_final():
     assert source.suggest("d") == Searcher.FINISHED
 
 
-def test_give_up_after_a_lost_node_blames_no_config():
-    strategy = Strategy()
-    source = Source(strategy)
-    source.ids("a")
-    source.on_trial_complete("a", error=True)
-    source.queue.give_up("00000", "node_lost")
-    assert strategy.calls == [("complete", "00000", None, False)]
-
-
 def test_suggest_after_the_last_config_waits_for_live_trials():
     source = Source(Strategy(count=2))
     assert source.ids("abc") == ["00000", "00001", None]
@@ -125,15 +108,6 @@ def test_suggest_after_the_last_config_waits_for_live_trials():
     assert source.suggest("c")["epoch"] == 1
     source.on_trial_complete("c", {"loss": 1.0})
     assert source.suggest("d") == Searcher.FINISHED
-
-
-def test_suggest_of_a_search_that_is_over_finishes():
-    assert Source(Strategy(), limit=0, is_over=True).suggest("a") == Searcher.FINISHED
-
-
-def test_trial_ids_sort_in_order_of_creation():
-    ids = [trial_id_of(n) for n in range(0, 100_000, 999)]
-    assert ids == sorted(ids)
 
 
 def test_assignments_have_the_origin_and_seed_of_their_strategy():
@@ -147,14 +121,6 @@ def test_assignments_have_the_origin_and_seed_of_their_strategy():
     for strategy, expected in ((Telling(), ("origin of 00000", 7)), (Strategy(), (None, None))):
         assignment = Source(strategy).suggest("a")
         assert (assignment["origin"], assignment["seed"]) == expected
-
-
-def test_suggest_in_a_used_up_space_finishes():
-    source = Source(search_of("bohb", {"x": "choice([1, 2])"}, seed=1))
-    for name in "ab":
-        assert source.suggest(name)
-        source.on_trial_complete(name, {"loss": 1.0, "training_iteration": 1})
-    assert source.suggest("c") == Searcher.FINISHED
 
 
 SPACE = {"lr": "loguniform(1e-4, 1)", "units": "randint(4, 64)", "kind": "choice(['a', 'b'])"}
@@ -222,21 +188,6 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     assert (trials["00011"].status, list(trials["00011"].reports)) == ("running", [1, 2, 3])
 
 
-def test_replay_of_an_end_without_another_report_keeps_the_status():
-    search, events = searcher("bohb"), []
-    run(searcher("bohb"), range(2), events)
-    start, end = events[0], {**events[3], "status": "completed"}
-    replay(search, [*events[:3], end, start, end])
-    assert search.observations.trials["00000"].status == "ended"
-
-
-@pytest.mark.parametrize("strategy", ["grid", "random"])
-def test_replay_of_a_strategy_that_does_not_learn_changes_nothing(strategy):
-    search = searcher(strategy)
-    replay(search, [{"event": "trial_started", "trial_id": "0", "config": {}}])
-    assert search.suggest("00000") == searcher(strategy).suggest("00000")
-
-
 def test_strategy_gets_requested_configs_only_if_it_takes_them():
     class Taking(Strategy):
         def take_trial(self, trial_id, config):
@@ -259,19 +210,6 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
 def test_requested_config_leaves_unused_lower_numbers_to_the_strategy():
     source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=Steered(tries=[{}]))
     assert source.ids("abcd") == ["00003", "00001", "00004", None]
-
-
-def test_strategy_does_not_see_the_end_of_a_held_trial():
-    strategy = Strategy()
-    source = Source(strategy, total=1)
-    source.ids("a")
-    source.queue.held.add("00000")
-    source.on_trial_complete("a", {"loss": 1.0})
-    source.queue.retry(Assignment("00000", {"number": 0}, epoch=1))
-    assert strategy.calls == []
-    source.ids("b")
-    source.on_trial_complete("b", {"loss": 0.5})
-    assert strategy.calls == [("complete", "00000", {"loss": 0.5}, False)]
 
 
 def test_learning_strategy_learns_from_a_requested_config():

@@ -141,14 +141,6 @@ def test_recorder_journals_a_trial_in_order(trials):
     assert trials.seen == list(read(trials.folder))
 
 
-def test_recorder_journals_origin_and_seed_if_they_are_known(trials):
-    trials.recorder.on_trial_start(0, [], trial(0, origin="grid", seed=0))
-    trials.start(1)
-    known, unknown = trials.seen
-    assert (known["origin"], known["seed"]) == ("grid", 0)
-    assert set(unknown) == {"event", "time", "trial_id", "config"}
-
-
 def test_recorder_journals_a_trial_at_its_own_end_as_done(trials):
     for number, epochs in enumerate((3, 3, 2, 2)):
         trials.start(number)
@@ -217,21 +209,6 @@ def test_recorder_journals_only_the_checkpoint_of_an_epoch_that_is_run_again(tmp
     assert "metrics" not in first
 
 
-def test_recorder_journals_checkpoints_that_come_with_a_later_report(trials):
-    trials.start(0)
-    trials.result(0, 1)
-    trials.result(0, 2, saved(1))
-    trials.result(0, 3, saved(2), saved(3))
-    assert [e[:3:2] for e in trials.events()[1:]] == [
-        ("result", 1),
-        ("result", 2),
-        ("checkpoint", 1),
-        ("result", 3),
-        ("checkpoint", 2),
-        ("checkpoint", 3),
-    ]
-
-
 @pytest.mark.parametrize("ends", ["stopped", "over"])
 def test_recorder_lets_a_trial_that_ends_save_its_checkpoint(trials, monkeypatch, ends):
     worker = Worker({"checkpoints": [saved(1), saved(2)]}, monkeypatch)
@@ -280,17 +257,6 @@ def test_recorder_retries_a_death_in_another_epoch_that_is_run_again(trials):
     assert trials.settled == [("00000", True)] * 2
 
 
-def test_recorder_after_a_crash_starts_no_second_trial(trials):
-    trials.start(0)
-    trials.result(0, 1)
-    trials.die(0)
-    trials.start(0)
-    trials.result(0, 2)
-    trials.complete(0)
-    assert trials.kinds() == ["trial_started", "result", "result", "trial_ended"]
-    assert trials.settled == [("00000", True)]
-
-
 def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(trials, tmp_path):
     (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
     for _ in range(9):
@@ -306,13 +272,6 @@ def test_recorder_journals_the_cause_that_ray_wrote(trials, tmp_path):
     assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
 
 
-def test_recorder_journals_a_timeout_after_a_long_silence(tmp_path):
-    trials = Trials(make_folder(tmp_path / "digits"), call=call_of("train", 61))
-    trials.die(0)
-    assert trials.events()[1][3]["kind"] == "timeout"
-    assert trials.settled == [("00000", "timeout", False)]
-
-
 def test_recorder_ends_trials_as_users_request(trials):
     leaving = {"00000": ("stopped", "17-a"), "00001": ("interrupted", "17-b")}
     trials.leaving |= leaving
@@ -323,16 +282,6 @@ def test_recorder_ends_trials_as_users_request(trials):
     ended = trials.history.trials.values()
     assert [(trial.status, trial.ended_by) for trial in ended] == list(leaving.values())
     assert trials.settled == [("00001", True)]  # it goes on later
-
-
-def test_interrupt_running_ends_what_still_runs(trials):
-    trials.start(1, 0, 2)
-    trials.complete(1)
-    trials.driver.interrupt_running()
-    assert trials.events()[-2:] == [
-        ("trial_ended", "00000", "interrupted"),
-        ("trial_ended", "00002", "interrupted"),
-    ]
 
 
 def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(trials, monkeypatch):
@@ -347,16 +296,6 @@ def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(trials, 
     assert isinstance(trials.driver.error, JournalError)
     assert [e["event"] for e in trials.seen] == ["trial_started"]
     assert len(trials.events()) == 1
-
-
-def test_emit_updates_the_history_before_observers_see_an_event(trials):
-    seen = []
-    trials.driver.observers = [
-        lambda event: seen.append((event["event"], trials.history.trials["00000"].status))
-    ]
-    trials.start(0)
-    trials.complete(0)
-    assert seen == [("trial_started", "running"), ("trial_ended", "completed")]
 
 
 @pytest.mark.parametrize("runs_on", [False, True])

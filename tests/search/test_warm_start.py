@@ -8,7 +8,6 @@ from synthetic import TRAINABLE, Writer, make_folder
 from tuner.errors import SpecError, UsageError
 from tuner.search.warm_start import load_warm_start, warm_start_of
 from tuner.spec.experiment import build_spec
-from tuner.spec.strategies import SEARCHERS
 from tuner.spec.validation import settled
 
 SPACE = {"lr": "loguniform(0.001, 1)", "momentum": "uniform(0, 1)"}
@@ -119,13 +118,6 @@ def test_warm_start_without_a_match_is_refused_with_every_reason(earlier, change
         warm_start_of(spec_of(earlier, **changes))
 
 
-def test_warm_start_of_a_search_that_neither_learns_nor_skips_is_refused(earlier, monkeypatch):
-    raw = spec_of(earlier).model_dump(mode="json")
-    monkeypatch.setattr(SEARCHERS.settings("random"), "skips", False)
-    with pytest.raises(SpecError, match=r"warm_start: \(--from\) needs a search that learns from"):
-        build_spec({**raw, "search": {"strategy": "random", "space": SPACE}})
-
-
 @pytest.mark.parametrize("strategy", ["grid", "random"])
 def test_add_to_a_search_that_does_not_learn_skips_tried_configs(earlier, strategy):
     second = skipping(earlier, strategy, num_samples=8)
@@ -158,26 +150,6 @@ def test_left_out_counts_no_config_that_would_be_trained_otherwise(earlier, chan
     second = skipping(earlier, **changes)
     warm_start = warm_start_of(second)
     assert warm_start.left_out(second.search) == 0
-
-
-def test_left_out_matches_a_constant_there_with_a_hyperparameter_here(earlier):
-    training = {"model": "cnn", "dataset": "digits", "data_dir": "elsewhere"}
-    space = {**GRID, "width": "choice([8, 16])"}
-    second = skipping(earlier, training=training, search={"space": space})
-    assert warm_start_of(second).left_out(second.search) == 2
-
-
-def test_left_out_counts_only_configs_that_the_search_gives(earlier):
-    second = skipping(earlier, search={"space": SPACE, "points": 3})
-    warm_start = warm_start_of(second)
-    assert [t.tried for t in warm_start.trials] == [True, True, False]
-    configs = [{"lr": 0.01, "momentum": 0.9}, {"lr": 0.5, "momentum": 0.5}]
-    for search, count in (
-        ({"space": SPACE, "points": 3}, 0),
-        ({"space": SPACE, "configs": configs}, 1),
-        ({"forbid": ["lr == 0.1"]}, 1),
-    ):
-        assert warm_start.left_out(skipping(earlier, search=search).search) == count
 
 
 def test_warm_start_that_has_tried_every_config_is_refused(earlier):

@@ -35,9 +35,3 @@ def test_settled_forecast_waits_as_long_as_asha():
     assert rungs(27) == (7, 12, 19, 31)
     assert rungs(243) == rungs(None) == (1, 2, 3, 4, 7, 12, 19, 31)
     assert ForecastSettings(max_t=50, grace_period=1).settled(8).rungs() == rungs(None)
-
-
-def test_settled_text_names_the_first_epoch_unless_it_is_written():
-    few = ForecastSettings(max_t=50).settled(9)
-    assert few.settled_text() == "epoch 19, for so few trials; scheduler.grace_period sets another"
-    assert ForecastSettings(max_t=50, grace_period=17).settled(9).settled_text() is None

@@ -12,7 +12,6 @@ from tuner.search.searchers._learning import draw_untried, sobol_point
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import config_key
 
 SPACE = {"x": "uniform(0, 1)"}
 
@@ -76,16 +75,6 @@ def test_model_gets_trials_by_their_status():
     assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
 
 
-def test_model_does_not_get_reports_after_the_end():
-    search = MiddleSearch(startup=1)
-    search.begin("a")
-    search.report("a", 3.0)
-    search.complete("a", 0.5, 9)
-    search.report("a", 99.0, 10)
-    search.on_trial_complete("a", error=True)
-    assert search.data().curves == [{1: 3.0, 9: 0.5}]
-
-
 @pytest.mark.parametrize("huge", [10**400, -(10**400)])
 def test_integer_that_no_float_can_hold_is_no_value(huge):
     search = MiddleSearch(startup=1)
@@ -97,21 +86,6 @@ def test_integer_that_no_float_can_hold_is_no_value(huge):
     assert (data.curves, len(data.failed_ND)) == ([{1: 1.0, 2: 1.0}], 1)
     with pytest.raises(ValueError, match=r"x: must lie in uniform\(0, 1\)"):
         search.add_evaluated_point({"x": huge}, 1.0)
-
-
-def test_suggest_repeats_only_configs_of_lost_trials():
-    search = MiddleSearch({"x": "choice([1, 2])"})
-    first, second = search.begin("a", "b")
-    search.on_trial_complete("a", error=True)
-    search.on_trial_complete("b")
-    assert first != second
-    assert search.begin("c", "d") == [second, Searcher.FINISHED]
-
-
-def test_suggest_twice_returns_a_copy_of_the_config():
-    search = MiddleSearch({"x": "uniform(0, 1)", "sizes": "choice([[1, 2]])"})
-    search.suggest("a")["sizes"].append(3)
-    assert search.suggest("a")["sizes"] == [1, 2]
 
 
 def test_suggest_ignores_forbidden_proposals():
@@ -134,10 +108,3 @@ def test_draw_untried_finds_rare_configs_or_blames_the_rules():
     assert draw_untried(encoding, Constraints(["x > 0.001"]), set(), rng)["x"] <= 0.001
     with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
         draw_untried(encoding, Constraints(["x >= 0"]), set(), rng)
-
-
-def test_draw_untried_lists_the_last_configs_of_a_small_space():
-    encoding, rng = Encoding(parse_space({"n": "lograndint(1, 5000)"})), np.random.default_rng(0)
-    tried = {config_key({"n": n}) for n in range(1, 4999)}
-    assert draw_untried(encoding, Constraints(), tried, rng) == {"n": 4999}
-    assert draw_untried(encoding, Constraints(["n == 4999"]), tried, rng) is None
