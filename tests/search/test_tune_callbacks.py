@@ -186,7 +186,7 @@ def test_recorder_with_a_full_disk_fails_the_search_not_the_trial(trials):
     trials.complete(0)
     assert (type(trials.driver.error), str(trials.driver.error)) == (StorageError, "m")
     trials.result(1, 1)
-    trials.driver.interrupt_running()
+    trials.driver.interrupt("running")
     assert trials.kinds() == ["trial_started", "trial_started"]
     assert trials.settled == []
 
@@ -197,7 +197,7 @@ def test_recorder_journals_only_the_checkpoint_of_an_epoch_that_is_run_again(tmp
     before.start(0)
     for epoch in (1, 2, 3):
         before.result(0, epoch)
-    before.driver.interrupt_running()
+    before.driver.interrupt("running")
     before.journal.close()
     trials = Trials(folder)
     trials.start(0)

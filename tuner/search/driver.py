@@ -14,20 +14,8 @@ from typing import Any
 
 from tuner import process
 from tuner.errors import ExperimentError, JournalError, TunerError
+from tuner.experiment import events
 from tuner.experiment.control import Control, Request, admitted, requested
-from tuner.experiment.events import (
-    COMPLETED,
-    CONTROL,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    FAILED,
-    INTERRUPTED,
-    RUNNING,
-    STOPPED,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.journal import Journal
@@ -77,29 +65,29 @@ class Driver:
         self.history = History(spec.objective, metrics=[spec.objective.metric])
         self.stop = StopRequest(spec.time_budget_s)
         self.error: ExperimentError | None = None
-        self.observers: list[Callable[[Event], object]] = []
+        self.observers: list[Callable[[events.Event], object]] = []
         self.on_change: Callable[[], object] = lambda: None
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
         leave_out_tried(spec, self._warm_start)
 
-    def restore(self, events: Iterable[Event] | None = None) -> None:
+    def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
         """Let history, scheduler and searcher take in the events of earlier runs.
 
-        events: by default those of the journal.
+        journaled: by default those of the journal.
         """
         spec = self.spec
         self.scheduler = scheduler_of(spec)
-        events = self.journal.earlier() if events is None else events
+        journaled = self.journal.earlier() if journaled is None else journaled
         metric = spec.objective.metric
-        earlier = restored(events, self.history, self.scheduler, metric, self.lengths)
+        earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
         self.retry_failed |= has_failed(self.history)
 
     def journal_start(self, *, resumed: bool) -> None:
         """Journal that this process drives the experiment."""
-        self.emit(EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
+        self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
         """The trials that go on, in their order; journals the end of those that have ended.
@@ -107,7 +95,7 @@ class Driver:
         runs_on: whether a trial has code to run after its last epoch.
         """
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
-            self._interrupt(FAILED)
+            self.interrupt(events.FAILED)
         for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
             if not self._end_if_over(trial, runs_on=runs_on):
                 yield trial
@@ -144,10 +132,10 @@ class Driver:
 
     def finish(self, status: str) -> None:
         """Journal the end of the search, with a summary; a completed search may have failed."""
-        self.interrupt_running()
-        is_completed = status == COMPLETED
+        self.interrupt(events.RUNNING)
+        is_completed = status == events.COMPLETED
         end = ending(self.spec, self.history, self.stop) if is_completed else {"status": status}
-        self.emit(EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
+        self.emit(events.EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -166,9 +154,9 @@ class Driver:
     def start(self, trial_id: str, config: dict[str, Any], **details: Any) -> None:
         """Journal that a trial runs, unless it does already; details that are None are left out."""
         trial = self.history.trials.get(trial_id)
-        if trial is None or trial.status != RUNNING:
+        if trial is None or trial.status != events.RUNNING:
             fields = {name: value for name, value in details.items() if value is not None}
-            self.emit(TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
+            self.emit(events.TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
 
     def end(
         self,
@@ -188,28 +176,27 @@ class Driver:
             fields["done"] = True
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
-        if status in (STOPPED, COMPLETED) and (forecasts := self.scheduler.forecasts(trial_id)):
+        if status in (events.STOPPED, events.COMPLETED) and (
+            forecasts := self.scheduler.forecasts(trial_id)
+        ):
             fields["forecasts"] = forecasts
-        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
+        self.emit(events.TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
 
-    def interrupt_running(self) -> None:
-        """End the trials that still run as interrupted."""
-        self._interrupt(RUNNING)
-
-    def _interrupt(self, status: str) -> None:
+    def interrupt(self, status: str) -> None:
+        """Journal that the trials of this status are interrupted."""
         for trial in sorted(self.history.of_status(status), key=lambda t: t.trial_id):
-            self.end(trial.trial_id, INTERRUPTED)
+            self.end(trial.trial_id, events.INTERRUPTED)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
         """Journal the end of a trial whose driver was killed before it could."""
         epochs = self.spec.epochs
         is_whole = epochs is not None and trial.last_epoch >= epochs
         if trial.done or (is_whole and not runs_on):
-            self.end(trial.trial_id, COMPLETED, done=trial.done)
+            self.end(trial.trial_id, events.COMPLETED, done=trial.done)
         elif stop := self.history.steered.stops.get(trial.trial_id):
-            self.end(trial.trial_id, STOPPED, control=stop.id)
+            self.end(trial.trial_id, events.STOPPED, control=stop.id)
         elif trial.trial_id in self.scheduler.stopped and not is_whole:
-            self.end(trial.trial_id, STOPPED)
+            self.end(trial.trial_id, events.STOPPED)
         else:
             return False
         return True
@@ -227,7 +214,7 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
 
 
 def searcher_of(
-    spec: ExperimentSpec, earlier: Iterator[Event], warm_start: WarmStart | None = None
+    spec: ExperimentSpec, earlier: Iterator[events.Event], warm_start: WarmStart | None = None
 ) -> Any:
     """The searcher of `spec`, after the warm start and the `earlier` events.
 
@@ -292,9 +279,9 @@ class Steering:
         """Whether a trial that has reported is to leave by a user's request."""
         steered = self._history.steered
         if stop := steered.stops.get(trial_id):
-            self._leaving[trial_id] = (STOPPED, stop.id)
+            self._leaving[trial_id] = (events.STOPPED, stop.id)
         elif steered.paused:
-            self._leaving[trial_id] = (INTERRUPTED, steered.paused)
+            self._leaving[trial_id] = (events.INTERRUPTED, steered.paused)
             self._driver.queue.held.add(trial_id)
         return trial_id in self._leaving
 
@@ -328,7 +315,7 @@ class Steering:
         fields: dict[str, Any] = {"id": request.id, "control": control.model_dump(mode="json")}
         if request.by:
             fields["by"] = request.by
-        self._driver.emit(CONTROL, **fields, **({"refused": refused} if refused else {}))
+        self._driver.emit(events.CONTROL, **fields, **({"refused": refused} if refused else {}))
         if not refused:
             self._act(control)
 
@@ -338,7 +325,7 @@ class Steering:
         match control.verb:
             case "stop-trial":
                 trial = self._history.trials.get(control.value)
-                if trial is None or trial.status not in (RUNNING, INTERRUPTED):
+                if trial is None or trial.status not in (events.RUNNING, events.INTERRUPTED):
                     return "the trial has ended" if trial else "there is no such trial"
             case "pause" if steered.paused:
                 return "the search is paused already"
@@ -361,4 +348,6 @@ class Steering:
     def _stop_waiting(self, trial_id: str) -> None:
         """End a trial that waits for a slot; one that runs ends with its next report."""
         if self._driver.queue.drop(trial_id, last_result(self._history.trials[trial_id])):
-            self._driver.end(trial_id, STOPPED, control=self._history.steered.stops[trial_id].id)
+            self._driver.end(
+                trial_id, events.STOPPED, control=self._history.steered.stops[trial_id].id
+            )

@@ -6,16 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tuner.errors import UsageError
-from tuner.experiment.events import (
-    COMPLETED,
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    STOPPED,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner.experiment import events
 from tuner.experiment.trials import TrialRecord
 from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.trial_queue import last_result
@@ -38,12 +29,14 @@ class Client:
     has_left: bool = False
 
 
-def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Event]:
+def noting(journaled: Iterable[events.Event], clients: dict[str, Client]) -> Iterator[events.Event]:
     """The events; keeps the latest client of each trial in `clients`."""
-    for event in events:
-        if event["event"] == TRIAL_STARTED:
+    for event in journaled:
+        if event["event"] == events.TRIAL_STARTED:
             clients[event["trial_id"]] = Client(event.get("client"))
-        elif event["event"] == TRIAL_ENDED and (event.get("control") or event["status"] == FAILED):
+        elif event["event"] == events.TRIAL_ENDED and (
+            event.get("control") or event["status"] == events.FAILED
+        ):
             clients[event["trial_id"]].has_left = True
         yield event
 
@@ -110,11 +103,11 @@ class RemoteTrials:
         if self._is_repeated(trial_id, epoch, metrics[driver.spec.objective.metric]):
             return
         goes_on = driver.scheduler.record(trial_id, epoch, metrics)
-        driver.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        driver.emit(events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
         if driver.spec.epochs is not None and epoch >= driver.spec.epochs:
-            self.end(trial_id, COMPLETED)
+            self.end(trial_id, events.COMPLETED)
         elif not goes_on:
-            self.end(trial_id, STOPPED)
+            self.end(trial_id, events.STOPPED)
         elif not self.leave_if_requested(trial_id):
             driver.queue.report(trial_id, {**metrics, "training_iteration": epoch})
 
@@ -123,9 +116,9 @@ class RemoteTrials:
         driver = self._driver
         if not driver.steering.leaves(trial_id):
             return False
-        status, control = driver.steering.leaving(trial_id) or (STOPPED, "")
+        status, control = driver.steering.leaving(trial_id) or (events.STOPPED, "")
         self.end(trial_id, status, control=control)
-        if status == INTERRUPTED:
+        if status == events.INTERRUPTED:
             self._waiting.add(trial_id)
             driver.queue.retry(_assignment(self._history.trials[trial_id]))
         return True
@@ -152,7 +145,9 @@ class RemoteTrials:
         now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
         silent = [i for i, client in self.clients.items() if now - client.last_seen >= limit_s]
         for trial_id in silent:
-            self.end(trial_id, FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s"))
+            self.end(
+                trial_id, events.FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s")
+            )
 
     def _start(self, trial: Assignment, client: Client) -> None:
         details = {"origin": trial.origin, "seed": trial.seed, "client": client.name}

@@ -9,19 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
+from tuner.experiment import events
 from tuner.experiment.checkpoints import Checkpoint
-from tuner.experiment.events import (
-    COMPLETED,
-    EXPERIMENT_ENDED,
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    RUNNING,
-    STOPPED,
-    TARGET,
-    TRIAL_ENDED,
-    Event,
-)
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import last_event
@@ -84,10 +73,10 @@ def finished(folder: Path, more: Extension) -> Results | None:
     before = files.document()
     document = replace(more, notify=()).applied_to(before, files.name)
     end = last_event(folder) or {}  # reading the complete journal may take seconds
-    if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
+    if (end.get("event"), end.get("status")) != (events.EXPERIMENT_ENDED, events.COMPLETED):
         return None
     reason, target = end.get("reason"), (document["spec"].get("stop") or {}).get("target")
-    if reason == TARGET and target is not None:
+    if reason == events.TARGET and target is not None:
         results = Results(folder)
         key, best = results.objective.key, results.history.best
         return results if best is not None and key(best.value) <= key(target) else None
@@ -97,7 +86,7 @@ def finished(folder: Path, more: Extension) -> Results | None:
     lengths = lengths_of(document, results.spec)
     left = unfinished(results.history, retry_failed=more.retry_failed)
     left += filter(lengths.reopens, results.trials.values())
-    return None if left or results.status != COMPLETED else results
+    return None if left or results.status != events.COMPLETED else results
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
@@ -123,19 +112,19 @@ def trainable_of(recorded: str, given: object, folder: Path) -> str:
 
 
 def restored(
-    events: Iterable[Event],
+    journaled: Iterable[events.Event],
     history: History,
     scheduler: InOrder,
     metric: str,
     lengths: Lengths = _AS_EVER,
-) -> Iterator[Event]:
+) -> Iterator[events.Event]:
     """The events of earlier runs, each after `history` and `scheduler` have taken it in.
 
     A trial that was completed at a shorter length than that of `lengths` is reopened. Raises
     JournalError for a report without the objective's `metric`.
     """
-    for event in events:
-        if event["event"] == RESULT:
+    for event in journaled:
+        if event["event"] == events.RESULT:
             trial_id, epoch = event["trial_id"], event["epoch"]
             if metric not in event["metrics"]:
                 report = f"the report of trial {trial_id}, epoch {epoch}"
@@ -146,7 +135,10 @@ def restored(
             if lengths.now is not None and epoch >= lengths.now:
                 scheduler.stopped.discard(known_id)  # a complete trial is never stopped
         history.apply(event)
-        if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
+        if event["event"] == events.TRIAL_ENDED and event["status"] in (
+            events.COMPLETED,
+            events.STOPPED,
+        ):
             trial = history.trials[event["trial_id"]]
             if lengths.reopens(trial):
                 history.reopen(trial.trial_id)
@@ -157,12 +149,12 @@ def restored(
 
 def has_failed(history: History) -> bool:
     """Whether the search has ended without a usable trial: a resume runs the failed ones again."""
-    return history.status == FAILED and history.best is None
+    return history.status == events.FAILED and history.best is None
 
 
 def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
     """The trials that had not ended, and with `retry_failed` the failed ones, sorted by id."""
-    statuses = [RUNNING, INTERRUPTED, *([FAILED] if retry_failed else [])]
+    statuses = [events.RUNNING, events.INTERRUPTED, *([events.FAILED] if retry_failed else [])]
     return sorted(history.of_status(*statuses), key=lambda trial: int(trial.trial_id))
 
 

@@ -7,19 +7,7 @@ import time
 from typing import Any
 
 from tuner.errors import TunerError
-from tuner.experiment.events import (
-    COMPLETED,
-    CONTROL,
-    EXPERIMENT_STARTED,
-    FAILED,
-    FINISH,
-    PATIENCE,
-    SAME_FAILURE,
-    TARGET,
-    TIME_BUDGET,
-    TRIAL_ENDED,
-    Event,
-)
+from tuner.experiment import events
 from tuner.experiment.history import History
 from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of
@@ -55,7 +43,7 @@ class StopRequest:
         """TIME_BUDGET, or `reason`, if the search is to end although nothing is wrong."""
         budget = self.time_budget_s
         late = budget is not None and time.monotonic() - self._begun >= budget
-        return self.reason or (TIME_BUDGET if late else None)
+        return self.reason or (events.TIME_BUDGET if late else None)
 
     def fail(self, error: TunerError) -> None:
         """End the search because of `error`; callable from any thread."""
@@ -91,37 +79,37 @@ class EarlyEnd:
         self._retried: set[str] = set()  # trials that run again, until they fail otherwise
         self._fails_alike = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
         best, kind = self._history.best, event["event"]
         if self._since is None or best != self._best:
             self._best, self._trials, self._since = best, 0, event["time"]
-        elif kind == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
+        elif kind == events.TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
             self._trials += 1
-        if kind == CONTROL and event["control"]["verb"] == "go-on":
+        if kind == events.CONTROL and event["control"]["verb"] == "go-on":
             self._since = event["time"]
-        elif kind == EXPERIMENT_STARTED:
-            for trial in self._history.of_status(FAILED):
+        elif kind == events.EXPERIMENT_STARTED:
+            for trial in self._history.of_status(events.FAILED):
                 self._note(trial)
-        elif kind == TRIAL_ENDED:
+        elif kind == events.TRIAL_ENDED:
             self._note(self._history.trials[event["trial_id"]])
-        if best is None and kind in (EXPERIMENT_STARTED, TRIAL_ENDED):
+        if best is None and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             self._fails_alike = any(map(self._would_all_fail, set(self._failures.values())))
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
         stop, best = self._stop, self._history.best
         if best is None and self._fails_alike:
-            return SAME_FAILURE
+            return events.SAME_FAILURE
         if stop.target is not None and best is not None:
             objective = self._objective
             if objective.key(best.value) <= objective.key(stop.target):
-                return TARGET
+                return events.TARGET
         waited = 0.0 if self._since is None else now - self._since
         tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
         paused = self._history.steered.paused
         late = stop.patience_s is not None and waited >= stop.patience_s and not paused
-        return PATIENCE if tired or late else None
+        return events.PATIENCE if tired or late else None
 
     def _note(self, trial: TrialRecord) -> None:
         if trial.error is not None:
@@ -155,11 +143,11 @@ def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[st
     `reason` says why and `never_started` how many of them are left.
     """
     total, trials, left = history.total(spec.trials), history.trials, unfinished(history)
-    reason = stop.why_early or (FINISH if history.steered.finishing else None)
+    reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:
         reason = None
-    has_failed = trials and history.best is None and (reason == SAME_FAILURE or not left)
-    fields: dict[str, Any] = {"status": FAILED if has_failed else COMPLETED}
+    has_failed = trials and history.best is None and (reason == events.SAME_FAILURE or not left)
+    fields: dict[str, Any] = {"status": events.FAILED if has_failed else events.COMPLETED}
     if reason is not None:
         fields["reason"] = reason
         if total is not None:

@@ -31,16 +31,6 @@ def test_forbidden_configs_are_left_out(strategy):
     assert finite.origin("0") == strategy
 
 
-def test_reports_and_snapshots_do_not_change_what_is_suggested(tmp_path):
-    search = numbered("random", SPACE)
-    config = search.suggest("00003")
-    search.on_trial_complete("00003", {"loss": 1.0})
-    search.save(str(tmp_path / "state"))
-    search.restore(str(tmp_path / "state"))
-    assert search.suggest("00003") == config
-    assert search.seed_of("00003") is None
-
-
 def test_pass_over_does_not_count_trials():
     search = NumberedSearch("grid", lambda number: {"number": number}, seeds=(7, 8))
     assert search.suggest("00001") == {"number": 0}

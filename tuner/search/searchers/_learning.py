@@ -144,28 +144,26 @@ class LearningSearch(Searcher):
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin, or None."""
-        encoding, rules = self._encoding, self._constraints
-        tried = self.observations.tried()
+        encoding, rules, observations = self._encoding, self._constraints, self.observations
+        tried = observations.tried()
         for config in rules.untried(self._initial, tried):
             return config, "initial"
         with collector_paused():
-            data = model_input(self.observations, encoding, self._objective, self._max_t)
+            data = model_input(observations, encoding, self._objective, self._max_t)
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
-            points, origin = self._model.propose(data, encoding, rng), self._model_origin()
+            points, origin = self._model.propose(data, encoding, rng), "model"
+            known = observations.trials.values()
+            reported = sum(1 for trial in known if trial.reports and trial.status != FAILED)
+            if observations.warm and reported < self._startup:
+                origin = "warm"  # only trials of another run are enough
         else:
             points, origin = iter([sobol_point(encoding, self._seed, number)]), "random"
         for config in rules.untried(map(encoding.decode, points), tried):
             return config, origin
         drawn = draw_untried(encoding, rules, tried, rng)
         return None if drawn is None else (drawn, "random")
-
-    def _model_origin(self) -> str:
-        """model; or warm if only trials of another run are enough to use it."""
-        observations = self.observations
-        reported = sum(1 for t in observations.trials.values() if t.reports and t.status != FAILED)
-        return "warm" if observations.warm and reported < self._startup else "model"
 
     def _observed(self, config: dict[str, Value], origin: str) -> Observation:
         """A trial of `config`. Raises SpecError if that is not of the space."""
