@@ -141,16 +141,6 @@ def test_calls_after_the_end_record_nothing(spec):
     assert Results(spec.folder).spec.num_samples == 2
 
 
-def test_suggest_hands_out_at_most_max_concurrent_trials(spec):
-    with AskTell(spec.replace(max_concurrent=2)) as search:
-        suggested(search, 2)
-        assert search.suggest() is None
-        assert not search.ended
-        search.complete("00000", failure="out of memory", kind="oom")
-        assert suggested(search) == [("00002", 0)]
-        assert (search.ended, search.is_over) == (True, False)
-
-
 def test_suggest_with_the_same_name_returns_the_same_trial(spec, tmp_path):
     with AskTell(spec) as search:
         first = search.suggest("a")
@@ -460,14 +450,6 @@ def test_spec_names_no_code_and_survives_text(spec):
     assert ExperimentSpec.from_text(spec.to_yaml()) == spec
     assert _validated(spec).scheduler == validate(spec).scheduler
     assert _validated(validate(spec)) == validate(spec)
-
-
-def test_create_with_an_unknown_warm_start_leaves_no_folder(tmp_path):
-    search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}}
-    spec = _validated(spec_of(tmp_path, search=search, warm_start="none"))
-    with pytest.raises(UsageError, match="no experiment 'none'"):
-        create(spec)
-    assert not spec.folder.exists()
 
 
 def test_searches_that_train_here_refuse_trials_elsewhere(spec, tmp_path):

@@ -13,8 +13,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment.events import CHECKPOINT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
-from tuner.experiment.remote.objects import Objects
-from tuner.places import ROOT, local, url_of
+from tuner.places import ROOT, local
 from tuner.search.retention import Retention, sweep
 from tuner.spec.sections import Objective
 
@@ -159,12 +158,3 @@ def test_sweep_removes_only_what_no_line_names(killed):
     left = {f"trials/{name}" for name in LEFT}
     assert killed.files_below("trials") == [name for name in before if name not in left]
     assert not (killed.path / "trials" / "00000" / "checkpoints" / "3").exists()
-
-
-@pytest.mark.parametrize("killed", ["store"], indirect=True)
-def test_sweep_removes_files_that_only_the_store_has(killed):
-    objects, name = Objects(url_of(killed.path)), f"trials/{LEFT[0]}"
-    objects.write(name, b"x")
-    (killed.path / name).unlink()
-    sweep(killed, fold(killed.events()).trials.values())
-    assert not objects.has(name)

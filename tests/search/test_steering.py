@@ -126,16 +126,6 @@ def test_as_many_run_as_are_asked_for(search):
     assert search.steering.limit() == 8
 
 
-def test_no_worker_waits_where_no_trial_is_left_but_for_one_that_is_tried_again(search):
-    search.start("a")
-    assert search.steering.spare() is None
-    search.ask(control_of("num-samples", 2))
-    search.start("b")
-    assert search.steering.spare() == 0
-    search.queue.retry(Assignment("00001", {"lr": 0.11}))
-    assert search.steering.spare() is None
-
-
 def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
     search.ask(control_of("max-concurrent", 8))
     assert search.start("a")[2] == {"lr": 0.1}

@@ -143,14 +143,6 @@ def test_early_end_after_failures_that_configs_may_cause_waits_for_ten(kind):
     assert search.failed(9, "allocate 2 GiB of 7", kind=kind) == SAME_FAILURE
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"), [("oom", "Tried to allocate {}.00 GiB"), ("node_lost", "gone")]
-)
-def test_early_end_after_memory_of_different_sizes_or_lost_nodes_goes_on(kind, message):
-    search = Search()
-    assert {search.failed(n, message.format(n), kind=kind) for n in range(20)} == {None}
-
-
 def test_early_end_after_errors_of_configs_with_one_choice_waits_for_another_choice():
     search = Search(space={"x": "uniform(0, 1)", "net": "choice(['a', 'b'])", "seed": 1})
     for number in range(4):

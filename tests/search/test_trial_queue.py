@@ -70,18 +70,6 @@ def test_suggest_begins_with_unfinished_trials_and_skips_taken_numbers():
     assert source.ids("bc") == ["00002", None]
 
 
-def test_strategy_gets_reports_under_our_ids():
-    strategy = Strategy()
-    source = Source(strategy)
-    source.ids("ab")
-    source.on_trial_result("b", {"loss": 1.0})
-    source.on_trial_complete("a", {"loss": 2.0})
-    assert strategy.calls == [
-        ("result", "00001", {"loss": 1.0}),
-        ("complete", "00000", {"loss": 2.0}, False),
-    ]
-
-
 def test_strategy_learns_of_a_failure_only_when_it_is_final():
     strategy = Strategy()
     source = Source(strategy, total=2)
@@ -210,13 +198,3 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
 def test_requested_config_leaves_unused_lower_numbers_to_the_strategy():
     source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=Steered(tries=[{}]))
     assert source.ids("abcd") == ["00003", "00001", "00004", None]
-
-
-def test_learning_strategy_learns_from_a_requested_config():
-    strategy = search_of("bohb", {"x": "uniform(0, 1)"}, seed=1)
-    source = Source(strategy, total=2, steered=Steered(tries=[{"x": 0.25}]))
-    assert source.suggest("a")["config"] == {"x": 0.25}
-    source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
-    assert source.suggest("b")["config"] != {"x": 0.25}
-    taken = strategy.observations.trials["00000"]
-    assert (taken.status, taken.reports) == ("ended", {1: 0.5})

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import ray
-from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.exceptions import RayActorError
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
@@ -117,15 +117,6 @@ class Worker:
 @pytest.fixture
 def trials(tmp_path):
     return Trials(make_folder(tmp_path / "digits"))
-
-
-def test_recorder_drops_what_tune_keeps_of_an_ended_trials_metrics(trials):
-    ended = trial(0)
-    trials.recorder.on_trial_start(1, [], ended)
-    assert ended.run_metadata.metric_analysis
-    trials.recorder.on_trial_complete(1, [], ended)
-    assert not ended.run_metadata.metric_analysis
-    assert not ended.run_metadata.metric_n_steps
 
 
 def test_recorder_journals_a_trial_in_order(trials):
@@ -248,15 +239,6 @@ def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):
     assert trials.settled == [("00002", True), ("00002", "crash", False)]
 
 
-def test_recorder_retries_a_death_in_another_epoch_that_is_run_again(trials):
-    trials.start(0)
-    for epoch in (1, 2, 3):
-        trials.result(0, epoch)
-    trials.die(0)  # in its 4th epoch
-    trials.die(0, epoch=1)  # which went on from there: in its 2nd
-    assert trials.settled == [("00000", True)] * 2
-
-
 def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(trials, tmp_path):
     (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
     for _ in range(9):
@@ -264,12 +246,6 @@ def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(t
     assert trials.settled == [("00000", True)] * 9
     trials.start(0)
     assert trials.kinds() == ["trial_started"]
-
-
-def test_recorder_journals_the_cause_that_ray_wrote(trials, tmp_path):
-    (tmp_path / "error.pkl").write_bytes(pickle.dumps(OutOfMemoryError("1 GB used")))
-    trials.die(2, str(tmp_path / "error.pkl"))
-    assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
 
 
 def test_recorder_ends_trials_as_users_request(trials):
@@ -338,22 +314,6 @@ def test_waiting_warns_after_a_while_and_then_rarely(waiting):
     assert again == [f"no trial has run for 31m 00s: {line}" for line in waiting.lines]
 
 
-@pytest.mark.parametrize("states", [("PENDING", "RUNNING"), ("TERMINATED",), ()])
-def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
-    assert waiting.until(10 * FIRST_S, *states) == []
-    assert waiting.asked == []
-    assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
-    assert waiting.until(11.1 * FIRST_S, "PENDING") != []
-
-
-def test_waiting_without_a_reason_asks_again(waiting):
-    waiting.lines.clear()
-    assert waiting.until(2.9 * FIRST_S, "PENDING") == []
-    assert len(waiting.asked) == 2
-    waiting.lines.append("now it can")
-    assert waiting.until(3 * FIRST_S, "PENDING") == ["no trial has run for 3m 00s: now it can"]
-
-
 IN_LOG = "; its log shows where it hung"
 BY_DRIVER = ", and its process did not end itself: the driver did"
 
@@ -385,11 +345,6 @@ def test_failure_of_a_process_that_dies_sooner_is_a_crash():
         found = failure(call=call)
         assert found is not None
         assert found.kind == "crash"
-
-
-def test_failure_of_a_silent_process_with_a_known_cause_is_that_cause():
-    known = Failure("oom", "1 GB used")
-    assert failure(OutOfMemoryError("1 GB used"), call_of("train", 61)) == known
 
 
 def test_failure_of_a_worker_that_ends_between_two_trials_is_none():

@@ -94,20 +94,6 @@ def test_shares_are_those_of_hyperband():
         assert share == pytest.approx(configs / sum(rounded), abs=0.01)
 
 
-@given(shapes, st.data())
-def test_bracket_of_spreads_trials_by_the_shares(shape, data):
-    settings = asha(*shape)
-    count = data.draw(st.integers(1, settings.max_brackets))
-    shares, bracket_of = settings.shares(count), Brackets(settings, count).bracket_of
-    first = data.draw(st.integers(0, 10**6))
-    seen = Counter(bracket_of(number) for number in range(first, first + 200))
-    assert sum(shares) == pytest.approx(1)
-    assert set(seen) <= set(range(count))
-    for bracket, share in enumerate(shares):
-        assert abs(seen[bracket] - 200 * share) <= 5  # evenly, not by chance
-    assert bracket_of(0) == 0
-
-
 @given(streams, shapes, st.data())
 def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data):
     settings = asha(*shape)

@@ -17,15 +17,6 @@ def test_settled_with_few_trials_has_a_late_first_rung(trials, first):
     assert not rungs or trials / 3**rungs >= 3
 
 
-def test_settled_keeps_a_written_grace_period():
-    for written in ({"grace_period": 1}, {"grace_period": 3}):
-        assert AshaSettings(**written).settled(4) == AshaSettings(**written)
-    two = AshaSettings(brackets=2).settled(4)
-    assert (two.grace_period, two.brackets_with(1)) == (1, 2)
-    assert AshaSettings().settled(None).grace_period == 1
-    assert "grace_period" not in AshaSettings().settled(4).model_fields_set
-
-
 def test_settled_forecast_waits_as_long_as_asha():
     def rungs(trials):
         return ForecastSettings(max_t=50).settled(trials).rungs()

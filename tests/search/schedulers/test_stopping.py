@@ -1,7 +1,6 @@
 """What Ray asks of a scheduler: which trials stop, and which come next."""
 
 import inspect
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,12 +54,6 @@ def test_choose_trial_to_run_gives_no_trial_the_worker_of_another(scheduler):
     controller = SimpleNamespace(get_trials=lambda: [starting])
     assert FIFOScheduler().choose_trial_to_run(controller) is starting
     assert scheduler.choose_trial_to_run(controller) is None
-
-
-def test_scheduler_pickles():
-    asha = asha_of()
-    goes_on(asha, 0, 1, 0.5)
-    assert not goes_on(pickle.loads(pickle.dumps(asha)), 1, 1, 0.9)
 
 
 @pytest.mark.parametrize("make", [InOrder, asha_of])

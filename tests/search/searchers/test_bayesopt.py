@@ -9,7 +9,6 @@ from searches import search_of
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tuner.search.searchers._bayesopt import (
-    at_most,
     maximise,
     predicted_ends,
     targets,
@@ -35,16 +34,6 @@ def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
         after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
     assert set(found) == {1}
     assert set(after) == {2}
-
-
-def test_at_most_keeps_the_best_and_a_spread_of_others():
-    losses = np.arange(1000.0)[::-1]
-    kept = sorted(losses[at_most(losses)])
-    assert len(kept) == 400
-    assert kept[:200] == list(range(200))
-    assert kept[-1] == 999.0
-    assert max(np.diff(kept)) <= 5
-    assert list(at_most(losses[:400])) == list(range(400))
 
 
 def test_predicted_ends_of_complete_trials_are_their_losses():

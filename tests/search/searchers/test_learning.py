@@ -8,7 +8,7 @@ from ray.tune.search import Searcher
 from searches import ModelSearch
 
 from tuner.errors import SpecError
-from tuner.search.searchers._learning import draw_untried, sobol_point
+from tuner.search.searchers._learning import draw_untried
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
@@ -75,32 +75,11 @@ def test_model_gets_trials_by_their_status():
     assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize("huge", [10**400, -(10**400)])
-def test_integer_that_no_float_can_hold_is_no_value(huge):
-    search = MiddleSearch(startup=1)
-    for trial_id, loss in (("good", 1.0), ("huge", huge)):
-        search.begin(trial_id)
-        search.report(trial_id, loss)
-        search.complete(trial_id, loss, 2)
-    data = search.data()
-    assert (data.curves, len(data.failed_ND)) == ([{1: 1.0, 2: 1.0}], 1)
-    with pytest.raises(ValueError, match=r"x: must lie in uniform\(0, 1\)"):
-        search.add_evaluated_point({"x": huge}, 1.0)
-
-
 def test_suggest_ignores_forbidden_proposals():
     search = MiddleSearch({"x": "choice([1, 2, 3])"}, startup=1, forbid=["x == 2"])
     assert sorted(config["x"] for config in search.begin("a", "b")) == [1, 3]
     assert {search.origin(trial_id) for trial_id in "ab"} == {"random"}
     assert search.suggest("c") == Searcher.FINISHED
-
-
-def test_first_suggestions_spread_over_the_space_by_the_seed():
-    search = MiddleSearch(startup=99)
-    assert {int(8 * config["x"]) for config in search.begin(*"abcdefgh")} == set(range(8))
-    assert len({MiddleSearch(seed=seed).suggest("0")["x"] for seed in range(3)}) == 3
-    line = Encoding(parse_space(SPACE))
-    assert {int(8 * sobol_point(line, 0, number)[0]) for number in range(8)} == set(range(8))
 
 
 def test_draw_untried_finds_rare_configs_or_blames_the_rules():

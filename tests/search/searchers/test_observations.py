@@ -51,22 +51,6 @@ def test_end_without_a_number_in_the_last_report_is_failed(values, status):
     assert list(trial.reports.values()) == [0.5]
 
 
-def test_stops_early_once_a_trial_is_over_before_another():
-    observations = observations_of({}, {})
-    old, young = observations.trials.values()
-
-    def stops_early():
-        return model_input(observations, ENCODING, Objective(), None).stops_early
-
-    assert not stops_early()
-    old.reports, young.reports = {1: 1.0, 2: 0.5}, {1: 2.0}
-    assert not stops_early()  # the younger one still runs
-    young.end()
-    assert stops_early()
-    young.reports[2] = 1.0
-    assert not stops_early()
-
-
 @pytest.mark.parametrize(
     ("curves", "losses"),
     [
@@ -98,14 +82,3 @@ def test_expected_losses_depend_neither_on_order_nor_on_a_drop_shared_by_all_epo
     last = max(max(c) for c in curves)
     moved = [{t: loss - 100 * t for t, loss in c.items()} for c in curves]
     assert np.allclose(expected_losses(moved), losses - 100 * last, atol=1e-6)
-
-
-@given(st.lists(curve, min_size=1, max_size=8))
-def test_expected_losses_are_finite_and_keep_the_order_of_trials_of_one_age(curves):
-    huge = [{t: 3e307 * x for t, x in c.items()} for c in curves]
-    assert np.isfinite(expected_losses(huge)).all()
-    losses = expected_losses(curves)
-    for i, a in enumerate(curves):
-        for j, b in enumerate(curves):
-            if max(a) == max(b) and a[max(a)] < b[max(b)]:
-                assert losses[i] <= losses[j]

@@ -50,29 +50,6 @@ def test_draw_follows_the_density():
     assert np.allclose(counts / 2000, mass, atol=0.1)
 
 
-def test_draw_has_a_column_only_in_its_branch():
-    u_MD = density(BRANCHES).draw(200, np.random.default_rng(3))
-    model, C = u_MD[:, 0], u_MD[:, 1]
-    assert (np.isnan(C) == (model > 0.5)).all()
-    assert 0 < np.isnan(C).sum() < 200
-
-
-def test_draw_prefers_points_of_more_weight():
-    u_ND = np.array([[0.1], [0.9]])
-    mixture = Parzen(u_ND, np.full((2, 1), 0.03), LINE, np.array([9.0, 1.0]))
-    u_MD = mixture.draw(1000, np.random.default_rng(4))
-    assert ((u_MD < 0.3).sum() - (u_MD > 0.7).sum()) > 300
-
-
-def test_scott_widths_shrink_with_the_number_of_points():
-    rng = np.random.default_rng(5)
-    few, many = scott_widths(rng.random((4, 2))), scott_widths(0.01 * rng.random((64, 2)))
-    assert few.shape == (4, 2)
-    assert np.allclose(few, 0.2 * 4 ** (-1 / 6))
-    assert np.allclose(many, few[0, 0] / 16 ** (1 / 6))
-    assert scott_widths(np.empty((0, 2))).shape == (0, 2)
-
-
 @given(spaces, st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
 def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, seed):
     encoding, rng = Encoding(space), np.random.default_rng(seed)
