@@ -223,7 +223,10 @@ class _Match:
             yield f"{self._without_value} without a value of {metric!r}, left out"
         constants = before.training.keys() | spec.training.keys()
         both: dict[str, tuple[object, object]] = {
-            f"training.{name}": tuple(s.training.get(name, "the default") for s in (before, spec))
+            f"training.{name}": (
+                before.training.get(name, "the default"),
+                spec.training.get(name, "the default"),
+            )
             for name in sorted(constants - {*before.search.space, *self._space})
         }
         both["trainable"] = (before.trainable, spec.trainable)
