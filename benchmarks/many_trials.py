@@ -98,7 +98,7 @@ def restore(folder):
     spec = validate(files.document()["spec"], source=str(folder))
     with files.held(print), Journal.open(folder) as journal:
         driver = Driver(spec, files, journal)
-        driver.restore(slots=2)
+        driver.restore()
         driver.begin([], fits=lambda: 2)
         assert driver.queue.next()
 

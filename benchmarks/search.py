@@ -9,7 +9,7 @@ of mixed kinds, and scikit-learn's models on its bundled data, some with conditi
 claims are made on the `claims` split. Settings were chosen on `tuning`, which shares neither
 functions nor data sets with it.
 
-`--methods` may name the engines of other packages, too: hyperopt-library, bayesian-optimization.
+`--methods` may name another package's engine, too: bayesian-optimization.
 Without the package coco-experiment only scikit-learn's tasks are run.
 
 Four workers are simulated. Durations vary, and a search is asked for the next config as soon as a
@@ -42,7 +42,7 @@ DECADES = 3
 PAIRS = (
     *(("bayesopt", "optuna-gp"), ("bayesopt", "optuna-tpe"), ("hyperopt", "ray-hyperopt")),
     *(("hyperopt", "optuna-tpe"), ("bohb", "optuna-tpe"), ("bohb", "random")),
-    *(("hyperopt", "hyperopt-library"), ("bayesopt", "bayesian-optimization")),
+    ("bayesopt", "bayesian-optimization"),
 )
 
 

@@ -119,27 +119,17 @@ def _ray(domain):
     return getattr(tune, domain.name)(*arguments)
 
 
-# The strategies with another package's engine, by the names of their lines
-ENGINES = {
-    "hyperopt-library": ("hyperopt", "hyperopt"),
-    "bayesian-optimization": ("bayesopt", "bayesian-optimization"),
-}
-
-
 def _ours(name):
-    """What builds tuner's searcher of this name, without the thread that suggests ahead."""
-    strategy, engine = ENGINES.get(name, (name, None))
-    chosen = {"engine": engine} if engine else {}
+    """What builds tuner's searcher of this name."""
+    chosen = {"engine": name} if name == "bayesian-optimization" else {}
 
     def build(space, seed, max_t):
-        from tuner.search.searchers._background import BackgroundSearch
         from tuner.spec.sections import Objective
         from tuner.spec.strategies import SEARCHERS
 
-        settings = SEARCHERS.settings(strategy)(space=space, **chosen)
+        settings = SEARCHERS.settings("bayesopt" if chosen else name)(space=space, **chosen)
         objective = Objective(metric="loss", mode="min")
-        searcher = settings.build(seed, objective=objective, max_t=max_t)
-        return searcher.search if isinstance(searcher, BackgroundSearch) else searcher
+        return settings.build(seed, objective=objective, max_t=max_t)
 
     return build
 

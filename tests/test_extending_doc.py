@@ -37,7 +37,7 @@ def test_searcher_suggests_configs_of_its_settings(shown_files: Path) -> None:
 
     changes = ["search.strategy=my_package.my_searcher", "search.first=0.8"]
     spec, _ = resolve("digits", changes)
-    searcher = spec.search.build(0, objective=spec.objective, max_t=2, slots=1)
+    searcher = spec.search.build(0, objective=spec.objective, max_t=2)
     first, second = (searcher.suggest(str(number)) for number in range(2))
     assert first.keys() == second.keys() == spec.search.space.keys()
     assert first["lr"] > second["lr"]

@@ -110,7 +110,7 @@ def test_refine_writes_a_grid_that_runs(here):
 def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
     options = ("--search", "hyperopt", "search.startup=3", "--max-concurrent", 1)
     done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
-    assert "warm start: given 6 of the 6 finished trials of learner" in done.stderr
+    assert "warm start: 6 of the 6 finished trials of learner are given" in done.stderr
     whole = Results(here / "results" / "warm")
     assert {trial.origin for trial in list(whole.trials.values())[:3]} == {"warm"}
     journal = whole.folder / "journal.jsonl"

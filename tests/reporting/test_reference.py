@@ -62,7 +62,7 @@ def test_one_section_and_one_key() -> None:
         "scheduler: whichever it is\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )
     gamma = " ".join(part("search.gamma").split())
-    assert "(a number above 0 and below 1; default `0.1`): with engine tuner, the share" in gamma
+    assert "(a number above 0 and below 1; default `0.1`): the share" in gamma
 
 
 def test_an_unknown_key_is_told_with_the_nearest_and_the_sections() -> None:

@@ -22,8 +22,7 @@ from tuner.experiment.reading import last_event, read
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
-from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _recorded, _validated
-from tuner.search.resuming import Extension
+from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validated
 from tuner.search.run import create, resume_experiment, run_experiment
 from tuner.spec.code import code_named
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -117,7 +116,7 @@ def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(spec):
     assert best["trial_id"] == "00000"
     assert results.spec.trainable == "elsewhere"
     assert list((spec.folder / "trials" / "00000").glob("events.out.tfevents.*"))
-    with pytest.raises(NoUsableTrialError, match="kept no checkpoint: it ran elsewhere, and its"):
+    with pytest.raises(NoUsableTrialError, match="kept no checkpoint"):
         results.best_checkpoint()
 
 
@@ -140,16 +139,6 @@ def test_calls_after_the_end_record_nothing(spec):
     with AskTell(spec.folder, add_samples=1) as search:
         assert suggested(search) == [("00001", 0)]
     assert Results(spec.folder).spec.num_samples == 2
-
-
-def test_suggest_hands_out_at_most_max_concurrent_trials(spec):
-    with AskTell(spec.replace(max_concurrent=2)) as search:
-        suggested(search, 2)
-        assert search.suggest() is None
-        assert not search.ended
-        search.complete("00000", failure="out of memory", kind="oom")
-        assert suggested(search) == [("00002", 0)]
-        assert (search.ended, search.is_over) == (True, False)
 
 
 def test_suggest_with_the_same_name_returns_the_same_trial(spec, tmp_path):
@@ -177,10 +166,10 @@ def test_report_twice_is_recorded_once(spec):
         search.suggest()
         for _ in range(2):
             assert not search.report("00000", 2, {"val_loss": 1.0, "lr": 0.1})
-        with pytest.raises(UsageError, match=r"epoch 2 .* after 2, .* recorded with other values"):
-            search.report("00000", 2, {"val_loss": 1.0, "lr": 0.2})
-        with pytest.raises(UsageError, match=r"epoch 1 of trial 00000 must come after 2, which"):
-            report(search, 0, 1)
+        for epoch, loss in ((2, 0.9), (1, 1.0)):
+            message = f"epoch {epoch} of trial 00000 must come after 2, which"
+            with pytest.raises(UsageError, match=message):
+                report(search, 0, epoch, loss)
     assert events_of(spec.folder).count(("result", "00000", 2)) == 1
 
 
@@ -225,24 +214,6 @@ def test_silent_trial_times_out_counted_from_the_restart(spec):
         assert search.should_stop("00000")
         assert not search.should_stop("00001")
         assert search.trial("00000").error == ("timeout", "nothing heard of it in 60 s")
-
-
-def test_restart_leaves_running_trials_with_their_clients(spec):
-    with AskTell(spec) as search:
-        suggested(search, 2)
-        report(search, 0, 1, 0.5)
-    assert Results(spec.folder).status == "interrupted"
-    with AskTell(spec.folder) as search:
-        assert not report(search, 0, 2, 0.4)
-        assert report(search, 1, 1, 0.6)
-        assert suggested(search) == [("00002", 0)]
-        train(search, 2, [0.1] * 4)
-        for epoch in (3, 4):
-            report(search, 0, epoch, 0.4)
-    results = Results(spec.folder)
-    statuses = [trial.status for trial in results.trials.values()]
-    assert statuses == ["completed", "stopped", "completed"]
-    assert (results.status, results.history.resumed) == ("completed", 1)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +365,7 @@ def test_many_clients_at_once_complete_a_search(tmp_path, strategy):
 @pytest.fixture
 def steered(tmp_path, monkeypatch):
     """A search of two running trials, whose `ask(control)` returns once that is answered."""
-    monkeypatch.setattr("tuner.search.steering._EVERY_S", 0.005)
+    monkeypatch.setattr("tuner.search.driver._EVERY_S", 0.005)
     monkeypatch.setattr("tuner.search.ask_tell._TICK_S", 0.005)
 
     def ask(control):
@@ -459,35 +430,6 @@ def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
     assert events_of(steered.spec.folder)[-1][:3] == ("experiment_ended", "completed", "finish")
 
 
-def test_max_concurrent_below_the_running_trials_ends_none(steered, tmp_path):
-    steered.ask(control_of("max-concurrent", 1))
-    with killed(steered.spec.folder, tmp_path / "moved") as other:
-        assert not other.should_stop("00000")
-        assert not other.should_stop("00001")
-        other.complete("00000", failure="x")
-        assert other.suggest() is None
-
-
-def test_time_budget_control_ends_the_search(steered):
-    steered.ask(control_of("time-budget", 1e-6))
-    assert steered.suggest() is None
-    assert steered.is_over
-
-
-def test_resume_with_a_warm_start_tries_the_remaining_configs(tmp_path):
-    search = {"strategy": "grid", "space": {"lr": "grid_search([0.1, 0.2, 0.3])"}}
-    with AskTell(spec_of(tmp_path, search=search, num_samples=1, name="first")) as first:
-        tried = first.suggest().config
-        train(first, 0, [0.5, 0.4, 0.3, 0.2])
-    second = spec_of(tmp_path, search=search, num_samples=None, warm_start="first")
-    with AskTell(second):
-        pass
-    with AskTell(second.folder) as again:
-        assert again.spec.trials == 2
-        assert tried not in [again.suggest().config for _ in range(2)]
-        assert again.ended
-
-
 def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
     storage = f"memory://{uuid4().hex}/runs"
     monkeypatch.setenv(ROOT, str(tmp_path / "here"))
@@ -503,44 +445,11 @@ def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
     assert Results(find_experiment("far", storage)).history.resumed == 1
 
 
-def test_commands_show_a_search_that_ran_elsewhere(spec, tmp_path):
-    for name in ("far", "further"):
-        with AskTell(spec.replace(name=name)) as search:
-            while trial := search.suggest():
-                train(search, int(trial.trial_id), [trial.config["lr"]] * 4)
-    for words in ("ls", "show far", "best far", "trials far", "compare far further"):
-        done = call(*words.split(), "--storage", str(tmp_path))
-        assert not done.exception, words
-        assert "far" in done.stdout or "0000" in done.stdout
-    refused = call("confirm", "far", "--storage", str(tmp_path)).exception
-    assert "run elsewhere, and ask for their configs" in str(refused)
-
-
 def test_spec_names_no_code_and_survives_text(spec):
     assert code_named(spec.model_dump(mode="json")) == []
     assert ExperimentSpec.from_text(spec.to_yaml()) == spec
     assert _validated(spec).scheduler == validate(spec).scheduler
     assert _validated(validate(spec)) == validate(spec)
-
-
-def test_recorded_spec_follows_its_folder_and_extension(spec, tmp_path):
-    validated = _validated(spec)
-    create(validated)
-    folder = ExperimentFolder(spec.folder.rename(tmp_path / "renamed"))
-    recorded = _recorded(folder, Extension())
-    assert recorded.name == "renamed"
-    assert recorded.replace(name="far") == validated.replace(storage=recorded.storage)
-    longer = _recorded(folder, Extension(add_samples=3, time_budget_s=60))
-    assert (longer.num_samples, longer.time_budget_s) == (6, 60)
-    assert longer.scheduler == validated.scheduler
-
-
-def test_create_with_an_unknown_warm_start_leaves_no_folder(tmp_path):
-    search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}}
-    spec = _validated(spec_of(tmp_path, search=search, warm_start="none"))
-    with pytest.raises(UsageError, match="no experiment 'none'"):
-        create(spec)
-    assert not spec.folder.exists()
 
 
 def test_searches_that_train_here_refuse_trials_elsewhere(spec, tmp_path):

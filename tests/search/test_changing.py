@@ -30,7 +30,7 @@ def faults_of(document, changes):
     return list(map(str, refused.value.faults))
 
 
-def test_a_change_is_made_and_what_was_is_kept(document, monkeypatch):
+def test_changed_makes_a_change_and_records_the_earlier_value(document, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1.0)
     longer = made(document, scheduler__max_t=20)
     assert longer["spec"]["scheduler"]["max_t"] == 20
@@ -40,12 +40,7 @@ def test_a_change_is_made_and_what_was_is_kept(document, monkeypatch):
     more = made(longer, num_samples=9, stop__target=0.1)
     assert (more["spec"]["num_samples"], more["spec"]["stop"]) == (9, {"target": 0.1})
     assert [change["epochs"] for change in more[CHANGES]] == [10, 20]
-
-
-def test_what_is_so_already_is_no_change(document):
-    longer = made(document, scheduler__max_t=20)
     assert made(longer, scheduler__max_t=20) == longer
-    assert made(document, num_samples=4) == document
 
 
 @pytest.mark.parametrize(
@@ -57,98 +52,62 @@ def test_what_is_so_already_is_no_change(document):
         ("stop.patience_epochs", 3),
         ("stop", {"target": 0.1}),
         ("timeouts.report_s", 10),
-        ("log", ["mlflow"]),
-        ("resources.cpus", 2),
         ("resources.gpus", 0.5),
         ("training.data_dir", "elsewhere"),
     ],
 )
-def test_what_keeps_the_meaning_of_what_was_recorded_may_change(document, key, value):
+def test_changed_accepts_keys_that_keep_the_meaning_of_reports(document, key, value):
     spec = build_spec(changed(document, {key: value}, name="x")["spec"])
     assert isinstance(spec.epochs, int)
 
 
 @pytest.mark.parametrize(
-    ("key", "reason"),
+    "key",
     [
-        ("search.space.lr", "the trials' configs follow from it"),
-        ("search.forbid", "the trials' configs follow from it"),
-        ("objective.metric", "trials were compared by it"),
-        ("scheduler.grace_period", "it decided which trials were stopped"),
-        ("training.width", "trials were trained with it"),
-        ("resources.workers", "it decides how each batch is divided"),
-        ("seed", "configs and weights follow from it"),
-        ("checkpoints.every_s", "a resume goes on with what was recorded"),
+        *("search.space.lr", "objective.metric", "scheduler.grace_period", "training.width"),
+        *("resources.workers", "seed", "notify", "name", "scheduler.maxt", "nonsense"),
     ],
 )
-def test_anything_else_is_refused_with_the_reason_and_the_command(document, key, reason):
-    [fault] = faults_of(document, {key: "choice([1, 2])"})
-    assert fault.startswith(f"{key}: cannot change on a resume: {reason}")
-    assert f"tuner run --like 'first one' '{key}=choice([1, 2])'" in fault
-    assert "; available: scheduler.max_t, training.epochs, num_samples" in fault
+def test_changed_refuses_other_keys_with_the_command_of_a_new_search(document, key):
+    faults = faults_of(document, {key: "choice([1, 2])", "trainable": "a:b"})
+    assert [fault.split(":")[0] for fault in faults] == [key, "trainable"]
+    assert f"tuner run --like 'first one' '{key}=choice([1, 2])'" in faults[0]
+    assert "; available: scheduler.max_t, training.epochs, num_samples" in faults[0]
 
 
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        ("epochs", "did you mean 'scheduler.max_t'?"),
-        ("scheduler.maxt", "unknown key 'maxt' (did you mean 'max_t'?)"),
-        ("num_sample", "did you mean 'num_samples'?"),
-        ("nonsense.a", "unknown key 'nonsense'; available: "),
-    ],
-)
-def test_a_key_that_is_none_is_not_said_to_work_in_another_search(document, key, meant):
-    [fault] = faults_of(document, {key: 3})
-    assert meant in fault
-    assert "run --like" not in fault
-
-
-def test_whom_to_notify_has_an_option_of_its_own(document):
-    assert faults_of(document, {"notify": "http://x"}) == ["notify: is given anew by --notify"]
-
-
-def test_another_strategy_or_scheduler_comes_without_the_settings_of_this_one(document):
-    told = faults_of(document, {"search.strategy": "bohb", "scheduler.name": "none"})
-    assert ["--like 'first one' --search bohb;" in told[0], "--scheduler none;" in told[1]] == [
-        True,
-        True,
-    ]
-
-
-def test_all_faults_are_told_at_once_and_a_name_is_that_of_the_folder(document):
-    name, seed = faults_of(document, {"name": "other", "seed": 3})
-    assert name == "name: is that of the folder: move it, or tuner rename 'first one' NEW"
-    assert seed.startswith("seed: cannot change")
+def test_changed_refuses_values_that_the_spec_refuses(document):
+    [fault] = faults_of(document, {"stop.targt": 3})
+    assert "did you mean 'target'?" in fault
 
 
 @pytest.mark.parametrize("value", [9, 20.5, "20", None, True])
-def test_trials_only_become_longer(document, value):
+def test_changed_makes_trials_only_longer(document, value):
     [fault] = faults_of(document, {"scheduler.max_t": value})
     assert fault.startswith("scheduler.max_t: can only grow on a resume, from 10")
 
 
-def test_a_bound_that_was_not_there_cannot_come(document):
-    told = "cannot be set on a resume: trials had no such bound"
-    assert faults_of(document, {"training.epochs": 20}) == [f"training.epochs: {told}"]
+def test_changed_adds_no_bound(document):
     document["spec"]["scheduler"] = None
-    assert faults_of(document, {"scheduler.max_t": 20}) == [f"scheduler.max_t: {told}"]
+    for path in ("training.epochs", "scheduler.max_t"):
+        [fault] = faults_of(document, {path: 20})
+        assert fault.startswith(f"{path}: cannot be set on a resume")
 
 
-def test_of_two_bounds_both_have_to_grow(document):
+def test_changed_with_two_bounds_needs_both_to_grow(document):
     document["spec"]["training"]["epochs"] = 10
     [fault] = faults_of(document, {"scheduler.max_t": 20})
-    assert "makes no trial longer, as training.epochs is 10: give training.epochs=20, too" in fault
+    assert "makes no trial longer" in fault
     both = changed(document, {"scheduler.max_t": 20, "training.epochs": 20}, name="x")
     assert build_spec(both["spec"]).epochs == 20
 
 
-def test_where_nothing_is_stopped_nothing_will_be(document):
+def test_changed_without_stopping_stops_nothing(document):
     document["spec"]["scheduler"] = {"name": "none", "max_t": 10}
     scheduler = build_spec(made(document, scheduler__max_t=40)["spec"]).scheduler
     assert (scheduler.max_t, scheduler.rungs()) == (40, ())
 
 
-def test_lengths_are_those_before_the_present_one(document):
+def test_lengths_of_has_every_earlier_length(document):
     spec = build_spec(document["spec"])
     assert lengths_of(document, spec) == Lengths(10, frozenset())
     longer = made(made(made(document, scheduler__max_t=20), num_samples=8), scheduler__max_t=30)
@@ -158,7 +117,7 @@ def test_lengths_are_those_before_the_present_one(document):
             lengths_of({CHANGES: damaged}, spec)
 
 
-def test_what_was_completed_at_an_earlier_length_is_opened_again(tmp_path):
+def test_lengths_reopen_trials_completed_at_an_earlier_length(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     ends = {0: "completed", 1: "stopped", 2: "completed", 3: "completed", 4: "completed"}
     for number, end in ends.items():

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.search.curves import CurveModel, Scale, at_milestones, milestones
+from tuner.search.curves import CurveModel, at_milestones, milestones
 
 EPOCHS = milestones(50)
 
@@ -62,23 +62,6 @@ def test_ends_are_covered_by_two_deviations(known):
     assert 0.88 < (off < 2).mean() <= 1
 
 
-def test_ends_of_complete_trials_are_their_last_losses():
-    whole = power_laws(10)
-    model = CurveModel(whole)
-    ends = model.ends()
-    np.testing.assert_allclose(model.scale.losses(ends.mean_N), whole[:, -1], rtol=1e-9)
-    assert ends.sd_N.max() == 0
-    assert model.ends_of_new().sd_N.min() > 0
-
-
-@given(st.floats(1e-6, 1e6), st.floats(-1e3, 1e3))
-def test_ends_do_not_depend_on_unit_and_origin(unit, origin):
-    losses = cut(power_laws(12), 3)
-    ends, moved = CurveModel(losses).ends(), CurveModel(origin + unit * losses).ends()
-    np.testing.assert_allclose(moved.mean_N, ends.mean_N, atol=1e-3)
-    np.testing.assert_allclose(moved.sd_N, ends.sd_N, atol=1e-3)
-
-
 @pytest.mark.parametrize("odd", [0.0, 1e300, -1e300])
 def test_ends_of_diverged_and_equal_curves_are_finite(odd):
     losses = cut(power_laws(12), 3)
@@ -89,17 +72,3 @@ def test_ends_of_diverged_and_equal_curves_are_finite(odd):
         assert np.isfinite(ends.mean_N).all()
         assert np.isfinite(ends.sd_N).all()
         assert np.isfinite(model.scale.losses(ends.mean_N + 5 * ends.sd_N)).all()
-
-
-def test_chances_against_the_same_end_are_a_half():
-    ends = CurveModel(cut(power_laws(12), 3)).ends()
-    assert ends.chances(ends.mean_N[9], ends.sd_N[9])[9] == pytest.approx(0.5)
-    assert ends.chances(ends.mean_N[0], 0.0)[0] == pytest.approx(0.5)
-
-
-@example([0.0, 1.0, 2e-311])
-@given(st.lists(st.floats(-10, 10), min_size=2, max_size=20))
-def test_scale_keeps_the_order(losses):
-    table = np.array([losses])
-    scaled = Scale.of(table)(table)[0]
-    assert (np.diff(scaled[np.argsort(losses)]) >= 0).all()

@@ -33,7 +33,7 @@ def test_searcher_of_reads_all_earlier_events(strategy):
         ]
     )
     spec = spec_of(search={"strategy": strategy, "space": {"lr": "uniform(0, 1)"}})
-    searcher = searcher_of(spec, slots=1, earlier=earlier)
+    searcher = searcher_of(spec, earlier)
     assert list(earlier) == []
     if strategy == "bohb":
-        assert list(searcher.search.observations.trials) == ["00000"]
+        assert list(searcher.observations.trials) == ["00000"]

@@ -15,13 +15,10 @@ from tuner.experiment.results.results import Results
 from tuner.search.changing import Lengths
 from tuner.search.resuming import (
     Extension,
-    admit_longer,
-    as_begun,
     assignment_of,
     finished,
     in_turn,
     newest_checkpoint,
-    recorded_trainable,
     restored,
     trainable_of,
     unfinished,
@@ -139,17 +136,6 @@ def test_restored_reopens_shorter_trials_which_go_on_the_best_first(writer, file
     assert assignment_of(files, history.trials["00001"]).epoch == 2
 
 
-def test_assignment_of_goes_on_from_the_newest_checkpoint(writer, files):
-    trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None, config={"lr": 0.5})
-    for epoch in (1, 2):
-        path = writer.checkpoint(trial_id, epoch)
-    [trial] = unfinished(resumed(writer))
-    assignment = assignment_of(files, trial)
-    assert (assignment.trial_id, assignment.config, assignment.epoch) == ("00000", {"lr": 0.5}, 2)
-    assert assignment.reported == trial.last_epoch == 3
-    assert assignment.checkpoint["path"] == path.relative_to(writer.folder).as_posix()
-
-
 def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(writer, files):
     writer.add("trial_started", trial_id="00000", config={"lr": 0.1}, seed=9)
     writer.add("result", trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
@@ -248,12 +234,6 @@ def test_finished_of_a_search_that_was_cut_short_is_none(writer, status, end):
     assert finished(writer.folder, Extension()) is None
 
 
-def test_finished_without_a_journal_is_none(writer):
-    writer.kill()
-    writer.folder.joinpath("journal.jsonl").unlink()
-    assert finished(writer.folder, Extension()) is None
-
-
 def test_finished_after_a_change_before_a_kill_is_none_until_trials_are_longer(writer):
     trial_id = saved(writer, 0, [0.1, 0.2], end="completed")
     writer.end()
@@ -280,28 +260,6 @@ def test_finished_of_a_search_with_its_target_is_none_only_under_another(writer,
         assert finished(writer.folder, Extension(changes={"stop.target": target})) is None
 
 
-def test_admit_longer_without_a_trial_to_train_further_is_refused(writer):
-    writer.trial(0, [0.1, 0.2])
-    saved(writer, 1, [0.1, 0.2], end="completed", done=True)
-    writer.end()
-    results, lengths = Results(writer.folder), Lengths(4, frozenset({2}))
-    message = "no trial of digits can be trained to 4 epochs: of the 2 that were completed 1 came"
-    with pytest.raises(UsageError, match=message):
-        admit_longer(results, lengths, total=2)
-    admit_longer(results, lengths, total=3)  # there is one to come
-    again = Writer(writer.folder, resumed=True)
-    saved(again, 2, [0.1, 0.2], end="completed")
-    again.end()
-    admit_longer(Results(writer.folder), lengths, total=2)
-
-
-def test_as_begun_keeps_the_rows_of_an_old_grid():
-    old, new = ({"search": {"strategy": "grid", **more}} for more in ({}, {"order": "spread"}))
-    assert as_begun(old)["search"] == {"strategy": "grid", "order": "rows"}
-    assert as_begun(new) == new
-    assert as_begun({"search": {"strategy": "random"}}) == {"search": {"strategy": "random"}}
-
-
 @pytest.mark.parametrize("path", CLASSIFIERS_BEFORE)
 def test_former_paths_of_the_classifier_resolve_and_resume(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -309,6 +267,5 @@ def test_former_paths_of_the_classifier_resolve_and_resume(path, tmp_path, monke
     spec, _ = resolve(str(folder / "experiment.json"))
     Writer(folder)
     assert spec.trainable == Results(folder).spec.trainable == IMAGE_CLASSIFIER
-    recorded = recorded_trainable(ExperimentFolder(folder).document())
     for trainable in (None, ImageClassifier):
-        assert trainable_of(recorded, trainable, folder) == IMAGE_CLASSIFIER
+        assert trainable_of(spec.trainable, trainable, folder) == IMAGE_CLASSIFIER

@@ -13,8 +13,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment.events import CHECKPOINT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
-from tuner.experiment.remote.objects import Objects
-from tuner.places import ROOT, local, url_of
+from tuner.places import ROOT, local
 from tuner.search.retention import Retention, sweep
 from tuner.spec.sections import Objective
 
@@ -62,12 +61,6 @@ class Disk:
         return sorted(int(path.name) for path in folder.glob("*"))
 
 
-def test_retention_keeps_the_newest_two_and_the_best(tmp_path):
-    disk = Disk(tmp_path).epochs([0.5, 0.2, 0.6, 0.4, 0.3])
-    assert disk.kept() == [2, 4, 5]
-    assert disk.epochs([0.1], first=6).kept() == [5, 6]
-
-
 @pytest.mark.parametrize(
     ("status", "kept"), [("completed", [2, 4]), ("stopped", [2, 4]), ("interrupted", [2, 3, 4])]
 )
@@ -88,25 +81,6 @@ def test_retention_keeps_at_most_the_right_three(values, mode):
         disk = Disk(Path(folder), mode=mode).epochs(values)
         best = values.index(min(values) if mode == "min" else max(values)) + 1
         assert disk.kept() == sorted({best, len(values), max(1, len(values) - 1)})
-
-
-def test_retention_treats_each_trial_by_itself(tmp_path):
-    disk = Disk(tmp_path)
-    for epoch in (1, 2, 3):
-        disk.epochs([1 / epoch], "00001", first=epoch)
-        disk.epochs([epoch], "00002", first=epoch)
-    assert (disk.kept("00001"), disk.kept("00002")) == ([2, 3], [1, 2, 3])
-
-
-def test_retention_after_a_report_without_a_checkpoint_removes_nothing(tmp_path):
-    disk = Disk(tmp_path).epochs([0.5])
-    disk.event("result", epoch=2, metrics={"m": 0.1})
-    assert disk.kept() == [1]
-
-
-def test_retention_after_a_resume_goes_on_with_earlier_checkpoints(tmp_path):
-    before = Disk(tmp_path).epochs([0.5, 0.2, 0.4])
-    assert Disk(tmp_path, earlier=before.events).epochs([0.3], first=4).kept() == [2, 3, 4]
 
 
 def test_retention_keeps_what_a_trial_writes_that_went_back(tmp_path):
@@ -184,21 +158,3 @@ def test_sweep_removes_only_what_no_line_names(killed):
     left = {f"trials/{name}" for name in LEFT}
     assert killed.files_below("trials") == [name for name in before if name not in left]
     assert not (killed.path / "trials" / "00000" / "checkpoints" / "3").exists()
-
-
-@pytest.mark.parametrize("killed", ["store"], indirect=True)
-def test_sweep_removes_files_that_only_the_store_has(killed):
-    objects, name = Objects(url_of(killed.path)), f"trials/{LEFT[0]}"
-    objects.write(name, b"x")
-    (killed.path / name).unlink()
-    sweep(killed, fold(killed.events()).trials.values())
-    assert not objects.has(name)
-
-
-def test_sweep_logs_what_it_cannot_remove(killed, monkeypatch, caplog):
-    def refuse(self, name):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(ExperimentFolder, "remove_file", refuse)
-    sweep(killed, fold(killed.events()).trials.values())
-    assert caplog.messages == ["cannot remove what a kill has left: Permission denied"]

@@ -13,7 +13,7 @@ from tuner.errors import JournalError, SpecError, UsageError
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.search.resuming import Extension
-from tuner.search.run import create, describe, resume_experiment, run_experiment
+from tuner.search.run import describe, resume_experiment, run_experiment
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
 
@@ -157,13 +157,6 @@ def test_resume_experiment_goes_on_by_earlier_controls(tmp_path, searches):
     again.add("control", id="3", control={"verb": "num-samples", "num_samples": 5})
     again.kill()
     assert resumed() == (5, 2)
-
-
-def test_create_records_the_baseline_of_the_validation_split(spec):
-    spec = validate(spec)
-    spec.pin_data()
-    document = create(spec).document()
-    assert document["validation"] == {"images": 360, "baseline": 37 / 360}
 
 
 def test_describe_has_the_spec_its_seed_versions_and_commit(spec, tmp_path, monkeypatch):

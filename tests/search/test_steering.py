@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.experiment.control import control_of, request
-from tuner.experiment.events import CONTROL, EXPERIMENT_STARTED
+from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
@@ -126,16 +126,6 @@ def test_as_many_run_as_are_asked_for(search):
     assert search.steering.limit() == 8
 
 
-def test_no_worker_waits_where_no_trial_is_left_but_for_one_that_is_tried_again(search):
-    search.start("a")
-    assert search.steering.spare() is None
-    search.ask(control_of("num-samples", 2))
-    search.start("b")
-    assert search.steering.spare() == 0
-    search.queue.retry(Assignment("00001", {"lr": 0.11}))
-    assert search.steering.spare() is None
-
-
 def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
     search.ask(control_of("max-concurrent", 8))
     assert search.start("a")[2] == {"lr": 0.1}
@@ -147,16 +137,6 @@ def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
     left = [round(search.start(f"e{number}")[2]["lr"], 9) for number in range(4)]
     assert left == [0.12, 0.13, 0.14, 0.15]
     assert search.source.suggest("f") is None  # six of its own, and two that were asked for
-
-
-def test_the_number_of_trials_goes_up_and_down(search):
-    search.ask(control_of("max-concurrent", 8))
-    search.ask(control_of("num-samples", 1))
-    search.start("a")
-    assert search.source.suggest("b") is None
-    search.ask(control_of("num-samples", 2))
-    search.start("b")
-    assert search.source.suggest("c") is None
 
 
 def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
@@ -213,16 +193,3 @@ def test_what_is_asked_at_the_very_end_is_refused(search):
         request_id = request(search.folder, control_of("pause"))
     told = {answer.id: answer.refused for answer in search.history.steered.answers}
     assert told == {request_id: "the search has ended"}
-
-
-def test_resumes_and_results_know_the_present_spec(search, folder):
-    search.ask(control_of("num-samples", 9))
-    search.ask(control_of("time-budget", 60))
-    assert search.spec.num_samples == 9
-    results = Results(folder)
-    assert (results.spec.num_samples, results.spec.time_budget_s) == (9, 60)
-    assert results.show()["controls"][0]["control"] == {"verb": "num-samples", "num_samples": 9}
-    search.ask(control_of("pause"))
-    assert Results(folder).standing == "paused"
-    assert Results(folder).show()["paused"] is True
-    assert EXPERIMENT_STARTED not in search.history.steered.ids

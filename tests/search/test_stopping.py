@@ -120,12 +120,6 @@ def test_early_end_counts_seconds_without_a_better_value_except_in_a_pause():
     assert search.early_end.reason(search.now + 10) == PATIENCE
 
 
-def test_early_end_without_rules_goes_on():
-    search = Search()
-    assert [search.trial(number, 0.5) for number in range(3)] == [None] * 3
-    assert search.early_end.reason(1e9) is None
-
-
 @pytest.mark.parametrize("kind", ["exception", "bad_report", "crash", "timeout"])
 def test_early_end_after_three_first_failures_of_one_cause_ends_the_search(kind):
     search = Search()
@@ -149,14 +143,6 @@ def test_early_end_after_failures_that_configs_may_cause_waits_for_ten(kind):
     assert search.failed(9, "allocate 2 GiB of 7", kind=kind) == SAME_FAILURE
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"), [("oom", "Tried to allocate {}.00 GiB"), ("node_lost", "gone")]
-)
-def test_early_end_after_memory_of_different_sizes_or_lost_nodes_goes_on(kind, message):
-    search = Search()
-    assert {search.failed(n, message.format(n), kind=kind) for n in range(20)} == {None}
-
-
 def test_early_end_after_errors_of_configs_with_one_choice_waits_for_another_choice():
     search = Search(space={"x": "uniform(0, 1)", "net": "choice(['a', 'b'])", "seed": 1})
     for number in range(4):
@@ -171,11 +157,6 @@ def test_early_end_with_a_usable_report_goes_on():
     search.after("trial_started", trial_id="00009", config={})
     search.after("result", trial_id="00009", epoch=1, metrics={"m": 0.5})
     assert {search.failed(number, "a") for number in range(1, 9)} == {None}
-
-
-def test_early_end_after_trials_that_reported_before_they_failed_ends_the_search():
-    search = Search()
-    assert [search.failed(number, "a", 0.5) for number in range(3)] == [None, None, SAME_FAILURE]
 
 
 def test_early_end_on_a_resume_counts_a_trial_once_for_each_cause():

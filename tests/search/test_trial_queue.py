@@ -1,18 +1,14 @@
 """The order of trials, Tune as their client, and the replay of a journal."""
 
-import threading
 from types import SimpleNamespace
 
 import pytest
 from ray.tune.search import Searcher
+from searches import search_of
 
 from tuner.experiment.steered import Steered
-from tuner.search.searchers._background import BackgroundSearch
-from tuner.search.searchers._learning import LearningSearch
-from tuner.search.searchers.bohb import BOHB
-from tuner.search.trial_queue import TrialQueue, replay, trial_id_of
+from tuner.search.trial_queue import TrialQueue, replay
 from tuner.search.tune_callbacks import TuneSearcher
-from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS
 from tuner.trial.context import Assignment
 
@@ -51,11 +47,6 @@ class Source(TuneSearcher):
         return [trial and trial["trial_id"] for trial in map(self.suggest, names)]
 
 
-def learning(space, search=LearningSearch, **settings):
-    model = BOHB(random_share=0.05, candidates=64)
-    return BackgroundSearch(search(model, space, "loss", "min", seed=1, **settings))
-
-
 def test_suggest_numbers_trials_up_to_the_total():
     source = Source(Strategy(), total=3)
     assert source.ids("abcd") == ["00000", "00001", "00002", None]
@@ -71,32 +62,12 @@ def test_suggest_hands_out_at_most_the_limit():
     assert source.ids("c") == ["00002"]
 
 
-def test_suggest_of_a_busy_strategy_keeps_the_number():
-    strategy = Strategy()
-    source, strategy.busy = Source(strategy), True
-    assert not any(source.suggest("a") for _ in range(5_000))  # Tune asks many times a second
-    strategy.busy = False
-    assert source.ids("a") == ["00000"]
-
-
 def test_suggest_begins_with_unfinished_trials_and_skips_taken_numbers():
     unfinished = [Assignment("00001", {"number": 1}, epoch=4)]
     source = Source(Strategy(), total=4, taken=["00000", "00001", "00003"], unfinished=unfinished)
     first = source.suggest("a")
     assert (first["trial_id"], first["epoch"]) == ("00001", 4)
     assert source.ids("bc") == ["00002", None]
-
-
-def test_strategy_gets_reports_under_our_ids():
-    strategy = Strategy()
-    source = Source(strategy)
-    source.ids("ab")
-    source.on_trial_result("b", {"loss": 1.0})
-    source.on_trial_complete("a", {"loss": 2.0})
-    assert strategy.calls == [
-        ("result", "00001", {"loss": 1.0}),
-        ("complete", "00000", {"loss": 2.0}, False),
-    ]
 
 
 def test_strategy_learns_of_a_failure_only_when_it_is_final():
@@ -116,15 +87,6 @@ def test_strategy_learns_of_a_failure_only_when_it_is_final():
     assert source.suggest("d") == Searcher.FINISHED
 
 
-def test_give_up_after_a_lost_node_blames_no_config():
-    strategy = Strategy()
-    source = Source(strategy)
-    source.ids("a")
-    source.on_trial_complete("a", error=True)
-    source.queue.give_up("00000", "node_lost")
-    assert strategy.calls == [("complete", "00000", None, False)]
-
-
 def test_suggest_after_the_last_config_waits_for_live_trials():
     source = Source(Strategy(count=2))
     assert source.ids("abc") == ["00000", "00001", None]
@@ -134,15 +96,6 @@ def test_suggest_after_the_last_config_waits_for_live_trials():
     assert source.suggest("c")["epoch"] == 1
     source.on_trial_complete("c", {"loss": 1.0})
     assert source.suggest("d") == Searcher.FINISHED
-
-
-def test_suggest_of_a_search_that_is_over_finishes():
-    assert Source(Strategy(), limit=0, is_over=True).suggest("a") == Searcher.FINISHED
-
-
-def test_trial_ids_sort_in_order_of_creation():
-    ids = [trial_id_of(n) for n in range(0, 100_000, 999)]
-    assert ids == sorted(ids)
 
 
 def test_assignments_have_the_origin_and_seed_of_their_strategy():
@@ -158,47 +111,11 @@ def test_assignments_have_the_origin_and_seed_of_their_strategy():
         assert (assignment["origin"], assignment["seed"]) == expected
 
 
-def test_suggest_waits_for_a_model_while_no_trial_is_live():
-    source = Source(learning({"x": "uniform(0, 1)"}, startup=2), total=6)
-    for number in range(6):
-        assert source.ids([f"{number}"]) == [trial_id_of(number)]
-        source.on_trial_complete(f"{number}", {"loss": number, "training_iteration": 1})
-    assert source.suggest("6") == Searcher.FINISHED
-
-
-def test_suggest_does_not_wait_while_a_trial_is_live():
-    release, slow_for = threading.Event(), []
-
-    class Slow(LearningSearch):
-        def suggest(self, trial_id):
-            if slow_for:
-                release.wait(60)
-            return super().suggest(trial_id)
-
-    strategy = learning({"x": "uniform(0, 1)"}, Slow)
-    source = Source(strategy)
-    assert source.ids("a") == ["00000"]
-    slow_for.append("a reason")
-    assert source.suggest("b") is None  # and has not waited for the release
-    release.set()
-    strategy.settle()
-    assert source.ids("b") == ["00001"]
-
-
-def test_suggest_in_a_used_up_space_finishes():
-    source = Source(learning({"x": "choice([1, 2])"}))
-    for name in "ab":
-        assert source.suggest(name)
-        source.on_trial_complete(name, {"loss": 1.0, "training_iteration": 1})
-    assert source.suggest("c") == Searcher.FINISHED
-
-
 SPACE = {"lr": "loguniform(1e-4, 1)", "units": "randint(4, 64)", "kind": "choice(['a', 'b'])"}
 
 
 def searcher(strategy):
-    settings = SEARCHERS.settings(strategy)(strategy=strategy, space=SPACE)
-    return settings.build(3, objective=Objective(metric="loss", mode="min"), max_t=3)
+    return search_of(strategy, SPACE, seed=3, max_t=3)
 
 
 def run(search, numbers, events):
@@ -206,8 +123,7 @@ def run(search, numbers, events):
     configs = []
     for number in numbers:
         trial_id = f"{number:05}"
-        while (config := search.suggest(trial_id)) is None:
-            search.settle()
+        config = search.suggest(trial_id)
         configs.append(config)
         events.append({"event": "trial_started", "trial_id": trial_id, "config": config})
         for epoch in (1, 2):
@@ -244,36 +160,20 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
     events[-1] = {**events[-1], "status": status, **error}
     replay(live, events)
-    assert live.search.observations.trials["00011"].status != "running"
+    assert live.observations.trials["00011"].status != "running"
     config = events[-4]["config"]
     source = Source(live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)])
     source.suggest("a")
     source.on_trial_result("a", {"loss": 0.0, "training_iteration": 3})
-    live.settle()
     replayed = searcher("bohb")
     later = [
         {"event": "trial_started", "trial_id": "00011", "config": config},
         {"event": "result", "trial_id": "00011", "epoch": 3, "metrics": {"loss": 0.0}},
     ]
     replay(replayed, [*events, *later])
-    trials = replayed.search.observations.trials
-    assert trials == live.search.observations.trials
+    trials = replayed.observations.trials
+    assert trials == live.observations.trials
     assert (trials["00011"].status, list(trials["00011"].reports)) == ("running", [1, 2, 3])
-
-
-def test_replay_of_an_end_without_another_report_keeps_the_status():
-    search, events = searcher("bohb"), []
-    run(searcher("bohb"), range(2), events)
-    start, end = events[0], {**events[3], "status": "completed"}
-    replay(search, [*events[:3], end, start, end])
-    assert search.search.observations.trials["00000"].status == "ended"
-
-
-@pytest.mark.parametrize("strategy", ["grid", "random"])
-def test_replay_of_a_strategy_that_does_not_learn_changes_nothing(strategy):
-    search = searcher(strategy)
-    replay(search, [{"event": "trial_started", "trial_id": "0", "config": {}}])
-    assert search.suggest("00000") == searcher(strategy).suggest("00000")
 
 
 def test_strategy_gets_requested_configs_only_if_it_takes_them():
@@ -298,27 +198,3 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
 def test_requested_config_leaves_unused_lower_numbers_to_the_strategy():
     source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=Steered(tries=[{}]))
     assert source.ids("abcd") == ["00003", "00001", "00004", None]
-
-
-def test_strategy_does_not_see_the_end_of_a_held_trial():
-    strategy = Strategy()
-    source = Source(strategy, total=1)
-    source.ids("a")
-    source.queue.held.add("00000")
-    source.on_trial_complete("a", {"loss": 1.0})
-    source.queue.retry(Assignment("00000", {"number": 0}, epoch=1))
-    assert strategy.calls == []
-    source.ids("b")
-    source.on_trial_complete("b", {"loss": 0.5})
-    assert strategy.calls == [("complete", "00000", {"loss": 0.5}, False)]
-
-
-def test_learning_strategy_learns_from_a_requested_config():
-    strategy = learning({"x": "uniform(0, 1)"})
-    source = Source(strategy, total=2, steered=Steered(tries=[{"x": 0.25}]))
-    assert source.suggest("a")["config"] == {"x": 0.25}
-    source.on_trial_complete("a", {"loss": 0.5, "training_iteration": 1})
-    assert source.suggest("b")["config"] != {"x": 0.25}
-    strategy.settle()
-    taken = strategy.search.observations.trials["00000"]
-    assert (taken.status, taken.reports) == ("ended", {1: 0.5})

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import ray
-from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.exceptions import RayActorError
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
@@ -44,7 +44,7 @@ class Trials:
         )
         self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
         driver.observers = [self.seen.append]
-        driver.restore(slots=1)
+        driver.restore()
         driver.begin([], fits=lambda: 1)
         self.stopped, self.history = driver.scheduler.stopped, driver.history
         driver.is_over = lambda: self.is_over
@@ -119,15 +119,6 @@ def trials(tmp_path):
     return Trials(make_folder(tmp_path / "digits"))
 
 
-def test_recorder_drops_what_tune_keeps_of_an_ended_trials_metrics(trials):
-    ended = trial(0)
-    trials.recorder.on_trial_start(1, [], ended)
-    assert ended.run_metadata.metric_analysis
-    trials.recorder.on_trial_complete(1, [], ended)
-    assert not ended.run_metadata.metric_analysis
-    assert not ended.run_metadata.metric_n_steps
-
-
 def test_recorder_journals_a_trial_in_order(trials):
     trials.start(0)
     trials.result(0, 1, saved(1))
@@ -139,14 +130,6 @@ def test_recorder_journals_a_trial_in_order(trials):
         ("trial_ended", "00000", "completed"),
     ]
     assert trials.seen == list(read(trials.folder))
-
-
-def test_recorder_journals_origin_and_seed_if_they_are_known(trials):
-    trials.recorder.on_trial_start(0, [], trial(0, origin="grid", seed=0))
-    trials.start(1)
-    known, unknown = trials.seen
-    assert (known["origin"], known["seed"]) == ("grid", 0)
-    assert set(unknown) == {"event", "time", "trial_id", "config"}
 
 
 def test_recorder_journals_a_trial_at_its_own_end_as_done(trials):
@@ -194,7 +177,7 @@ def test_recorder_with_a_full_disk_fails_the_search_not_the_trial(trials):
     trials.complete(0)
     assert (type(trials.driver.error), str(trials.driver.error)) == (StorageError, "m")
     trials.result(1, 1)
-    trials.driver.interrupt_running()
+    trials.driver.interrupt("running")
     assert trials.kinds() == ["trial_started", "trial_started"]
     assert trials.settled == []
 
@@ -205,7 +188,7 @@ def test_recorder_journals_only_the_checkpoint_of_an_epoch_that_is_run_again(tmp
     before.start(0)
     for epoch in (1, 2, 3):
         before.result(0, epoch)
-    before.driver.interrupt_running()
+    before.driver.interrupt("running")
     before.journal.close()
     trials = Trials(folder)
     trials.start(0)
@@ -215,21 +198,6 @@ def test_recorder_journals_only_the_checkpoint_of_an_epoch_that_is_run_again(tmp
     again, first = [e for e in read(folder) if e["event"] == "checkpoint"]
     assert again["metrics"] == {"val_loss": 0.25}
     assert "metrics" not in first
-
-
-def test_recorder_journals_checkpoints_that_come_with_a_later_report(trials):
-    trials.start(0)
-    trials.result(0, 1)
-    trials.result(0, 2, saved(1))
-    trials.result(0, 3, saved(2), saved(3))
-    assert [e[:3:2] for e in trials.events()[1:]] == [
-        ("result", 1),
-        ("result", 2),
-        ("checkpoint", 1),
-        ("result", 3),
-        ("checkpoint", 2),
-        ("checkpoint", 3),
-    ]
 
 
 @pytest.mark.parametrize("ends", ["stopped", "over"])
@@ -271,26 +239,6 @@ def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):
     assert trials.settled == [("00002", True), ("00002", "crash", False)]
 
 
-def test_recorder_retries_a_death_in_another_epoch_that_is_run_again(trials):
-    trials.start(0)
-    for epoch in (1, 2, 3):
-        trials.result(0, epoch)
-    trials.die(0)  # in its 4th epoch
-    trials.die(0, epoch=1)  # which went on from there: in its 2nd
-    assert trials.settled == [("00000", True)] * 2
-
-
-def test_recorder_after_a_crash_starts_no_second_trial(trials):
-    trials.start(0)
-    trials.result(0, 1)
-    trials.die(0)
-    trials.start(0)
-    trials.result(0, 2)
-    trials.complete(0)
-    assert trials.kinds() == ["trial_started", "result", "result", "trial_ended"]
-    assert trials.settled == [("00000", True)]
-
-
 def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(trials, tmp_path):
     (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
     for _ in range(9):
@@ -298,19 +246,6 @@ def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(t
     assert trials.settled == [("00000", True)] * 9
     trials.start(0)
     assert trials.kinds() == ["trial_started"]
-
-
-def test_recorder_journals_the_cause_that_ray_wrote(trials, tmp_path):
-    (tmp_path / "error.pkl").write_bytes(pickle.dumps(OutOfMemoryError("1 GB used")))
-    trials.die(2, str(tmp_path / "error.pkl"))
-    assert trials.events()[1][3] == {"kind": "oom", "message": "1 GB used"}
-
-
-def test_recorder_journals_a_timeout_after_a_long_silence(tmp_path):
-    trials = Trials(make_folder(tmp_path / "digits"), call=call_of("train", 61))
-    trials.die(0)
-    assert trials.events()[1][3]["kind"] == "timeout"
-    assert trials.settled == [("00000", "timeout", False)]
 
 
 def test_recorder_ends_trials_as_users_request(trials):
@@ -325,16 +260,6 @@ def test_recorder_ends_trials_as_users_request(trials):
     assert trials.settled == [("00001", True)]  # it goes on later
 
 
-def test_interrupt_running_ends_what_still_runs(trials):
-    trials.start(1, 0, 2)
-    trials.complete(1)
-    trials.driver.interrupt_running()
-    assert trials.events()[-2:] == [
-        ("trial_ended", "00000", "interrupted"),
-        ("trial_ended", "00002", "interrupted"),
-    ]
-
-
 def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(trials, monkeypatch):
     def full(*args, **fields):
         raise JournalError("no space left")
@@ -347,16 +272,6 @@ def test_emit_with_a_failed_journal_keeps_the_error_and_notifies_nobody(trials, 
     assert isinstance(trials.driver.error, JournalError)
     assert [e["event"] for e in trials.seen] == ["trial_started"]
     assert len(trials.events()) == 1
-
-
-def test_emit_updates_the_history_before_observers_see_an_event(trials):
-    seen = []
-    trials.driver.observers = [
-        lambda event: seen.append((event["event"], trials.history.trials["00000"].status))
-    ]
-    trials.start(0)
-    trials.complete(0)
-    assert seen == [("trial_started", "running"), ("trial_ended", "completed")]
 
 
 @pytest.mark.parametrize("runs_on", [False, True])
@@ -399,22 +314,6 @@ def test_waiting_warns_after_a_while_and_then_rarely(waiting):
     assert again == [f"no trial has run for 31m 00s: {line}" for line in waiting.lines]
 
 
-@pytest.mark.parametrize("states", [("PENDING", "RUNNING"), ("TERMINATED",), ()])
-def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
-    assert waiting.until(10 * FIRST_S, *states) == []
-    assert waiting.asked == []
-    assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
-    assert waiting.until(11.1 * FIRST_S, "PENDING") != []
-
-
-def test_waiting_without_a_reason_asks_again(waiting):
-    waiting.lines.clear()
-    assert waiting.until(2.9 * FIRST_S, "PENDING") == []
-    assert len(waiting.asked) == 2
-    waiting.lines.append("now it can")
-    assert waiting.until(3 * FIRST_S, "PENDING") == ["no trial has run for 3m 00s: now it can"]
-
-
 IN_LOG = "; its log shows where it hung"
 BY_DRIVER = ", and its process did not end itself: the driver did"
 
@@ -446,11 +345,6 @@ def test_failure_of_a_process_that_dies_sooner_is_a_crash():
         found = failure(call=call)
         assert found is not None
         assert found.kind == "crash"
-
-
-def test_failure_of_a_silent_process_with_a_known_cause_is_that_cause():
-    known = Failure("oom", "1 GB used")
-    assert failure(OutOfMemoryError("1 GB used"), call_of("train", 61)) == known
 
 
 def test_failure_of_a_worker_that_ends_between_two_trials_is_none():

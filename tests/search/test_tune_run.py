@@ -4,9 +4,8 @@ import os
 import pickle
 
 import pytest
-from ray.widgets import util
 
-from tuner.search.tune_run import StopAll, placement, progress_reporter
+from tuner.search.tune_run import StopAll, placement
 from tuner.spec.sections import Resources
 
 
@@ -31,9 +30,3 @@ def test_stop_all_ends_all_trials_or_none_and_pickles():
         pickle.dumps(stopper)
         assert (stopper("x", {}), stopper.stop_all()) == (False, False)
     assert (stopper("x", {}), stopper.stop_all()) == (False, True)
-
-
-def test_progress_reporter_exists_only_in_a_notebook_and_reports_nothing(monkeypatch):
-    assert progress_reporter() is None
-    monkeypatch.setattr(util, "in_notebook", lambda: True)
-    assert progress_reporter().should_report([], done=True) is False

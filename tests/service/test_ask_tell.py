@@ -19,7 +19,6 @@ from test_ask_tell_doc import BEARER, post, served
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.search.searchers._background import BackgroundSearch
 from tuner.service.ask_tell import PATH, Searches
 
 SPEC = {
@@ -253,28 +252,6 @@ def asked(url: str, body: object) -> tuple[int, str | None, Any]:
 
 
 CLOSED = (503, "2", {"error": "far is closed: ask again once it is opened"})
-
-
-def test_suggest_that_waits_while_its_search_is_closed_is_to_ask_again(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits, is_closed = threading.Event(), threading.Event()
-    asked(f"{url}/suggest", {})
-
-    def wait(self: object, timeout_s: float) -> None:
-        waits.set()
-        is_closed.wait(60)
-
-    with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
-        slow.setattr(BackgroundSearch, "suggest", lambda self, trial_id: None)
-        slow.setattr(BackgroundSearch, "wait", wait)
-        answer = workers.submit(asked, f"{url}/suggest", {"client": "a"})
-        assert waits.wait(60)
-        post(url, "close", {})
-        is_closed.set()
-        assert answer.result() == CLOSED
-    status, _, given = asked(f"{url}/suggest", {"client": "a"})
-    assert (status, given["ended"], given["trial"]["trial_id"]) == (200, False, "00001")
 
 
 @pytest.mark.parametrize("verb", ["report", "complete"])

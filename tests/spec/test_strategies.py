@@ -40,3 +40,18 @@ def test_grid_trials_are_configs_times_seeds() -> None:
     ]
     searched = {"strategy": "grid", "space": {"seed": "choice([1, 2])"}, "seeds": [3]}
     assert "cannot be given where `seed` is searched" in faults({"search": searched})[0]
+
+
+def test_forbid_accepts_a_single_expression() -> None:
+    spec = build_spec(
+        {"search": {"space": {"lr": "uniform(0, 1)"}, "forbid": "lr > 0.5"}, "num_samples": 2}
+    )
+    assert spec.search.forbid == ("lr > 0.5",)
+
+
+def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search() -> None:
+    points = [{"lr": 0.5}, {"lr": 7}, {"rate": 0.1}]
+    search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}, "points_to_evaluate": points}
+    outside, stranger = faults({"search": search, "num_samples": 3})
+    assert outside.startswith("search.points_to_evaluate.1.lr: must lie in uniform(0, 1), got 7")
+    assert stranger.startswith("search.points_to_evaluate.2.rate: ")

@@ -9,8 +9,8 @@ import random
 from typing import Any
 
 import pytest
+from searches import ModelSearch
 
-from tuner.search.searchers._learning import LearningSearch
 from tuner.search.searchers.bohb import BOHB
 from tuner.testing import SearcherContract
 from tuner.testing.searcher_contract import SPACE
@@ -18,12 +18,12 @@ from tuner.testing.searcher_contract import SPACE
 MODEL = BOHB(random_share=0.05, candidates=64)
 
 
-class Unseeded(LearningSearch):
+class Unseeded(ModelSearch):
     def __init__(self, *arguments: Any, seed: int = 0, **settings: Any) -> None:
         super().__init__(*arguments, seed=random.randrange(2**31), **settings)
 
 
-class Unbounded(LearningSearch):
+class Unbounded(ModelSearch):
     def suggest(self, trial_id: str) -> Any:
         config = super().suggest(trial_id)
         return {**config, "lr": 50.0} if isinstance(config, dict) else config
@@ -36,19 +36,19 @@ class Unbounded(LearningSearch):
         (Unbounded, "test_suggests_plain_values_of_the_space"),
     ],
 )
-def test_what_breaks_a_search_is_caught(kind: type[LearningSearch], check: str) -> None:
+def test_what_breaks_a_search_is_caught(kind: type[ModelSearch], check: str) -> None:
     with pytest.raises((AssertionError, ValueError)):
         getattr(CONTRACTS[kind](), check)()
 
 
 class UnseededContract(SearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> Any:
-        return Unseeded(MODEL, space, **{"metric": "loss", "mode": "min", **settings})
+        return Unseeded(MODEL, space, **settings)
 
 
 class UnboundedContract(SearcherContract):
     def make(self, space: Any = SPACE, **settings: Any) -> Any:
-        return Unbounded(MODEL, space, **{"metric": "loss", "mode": "min", **settings})
+        return Unbounded(MODEL, space, **settings)
 
 
 CONTRACTS = {Unseeded: UnseededContract, Unbounded: UnboundedContract}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -39,9 +38,8 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import Driver
 from tuner.search.remote_trials import Client, RemoteTrials, noting
-from tuner.search.resuming import Extension, as_begun, finished
+from tuner.search.resuming import Extension, finished
 from tuner.search.run import create
-from tuner.search.searchers._background import BackgroundSearch
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate
@@ -50,7 +48,6 @@ from tuner.trial.failures import Failure, check_report, cut
 _log = logging.getLogger(__name__)
 
 LONGEST_CLIENT = 200  # characters of a client's name
-_SUGGESTION_TIMEOUT_S = 60.0
 _TICK_S = 1.0  # between two looks at the clock, for what ends without a call
 
 
@@ -149,21 +146,14 @@ class AskTell:
         if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
             raise UsageError(str(Fault("client", rule, client)))
-        deadline = time.monotonic() + _SUGGESTION_TIMEOUT_S
-        while True:
-            trial: TrialRecord | None = None
-            with self._call(), translate_error(ExperimentError, "the searcher failed"):
-                if not self.is_over:
-                    trial = self._trials.of(client) or self._trials.next(client)
-            left_s = deadline - time.monotonic()
-            if trial is not None:
-                seed = trial.trained_with(self.spec.seed)
-                return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
-            searcher, is_full = self._opened.searcher, self._opened.queue.is_full
-            is_computed = isinstance(searcher, BackgroundSearch)
-            if self.ended or is_full or left_s <= 0 or not is_computed:
-                return None
-            searcher.wait(min(left_s, _TICK_S))  # without the lock: others may report
+        trial: TrialRecord | None = None
+        with self._call(), translate_error(ExperimentError, "the searcher failed"):
+            if not self.is_over:
+                trial = self._trials.of(client) or self._trials.next(client)
+        if trial is None:
+            return None
+        seed = trial.trained_with(self.spec.seed)
+        return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
         """Record the metrics of an epoch; returns whether the trial should stop now.
@@ -184,7 +174,7 @@ class AskTell:
                     self._trials.end(trial_id, FAILED, failure)
                 elif self._runs(trial_id):
                     self._trials.report(trial_id, epoch, recorded)
-            return trial_id not in self._trials
+            return trial_id not in self._trials.clients
 
     def should_stop(self, trial_id: str) -> bool:
         """Whether the trial should stop now: it has ended. Raises UsageError for an unknown one."""
@@ -192,7 +182,7 @@ class AskTell:
             with self._call():
                 if self._runs(trial_id):
                     self._trials.leave_if_requested(trial_id)
-            return trial_id not in self._trials
+            return trial_id not in self._trials.clients
 
     def complete(
         self, trial_id: str, *, failure: str | None = None, kind: str = "exception"
@@ -241,7 +231,7 @@ class AskTell:
             self.error = driver.error or driver.stop.error
             if self.error is not None:
                 self._finish(FAILED)
-            elif is_over or (driver.queue.is_empty and not self._trials):
+            elif is_over or (driver.queue.is_empty and not self._trials.clients):
                 self._finish(COMPLETED)
         if self.error is not None:
             raise self.error
@@ -252,7 +242,7 @@ class AskTell:
         """Journal how the search has ended, and release the experiment."""
         self.is_over = True
         self._listening.close()  # refuses late requests, in the journal
-        self._trials.release()
+        self._trials.clients.clear()
         self._opened.finish(status)
         self.error = self.error or self._opened.error
         try:
@@ -263,7 +253,7 @@ class AskTell:
     def _runs(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
-        return self._trials.touch(trial_id) is not None
+        return self._trials.runs(trial_id)
 
     def _watch(self, over: threading.Event) -> None:
         """End what is due while nobody calls."""
@@ -284,7 +274,7 @@ class AskTell:
         spec = self._spec
         driver, clients = Driver(spec, self._folder, journal), dict[str, Client]()
         events = noting(journal.earlier(), clients)
-        driver.restore(slots=spec.max_concurrent or 1, events=events)
+        driver.restore(events)
         history = driver.history
         driver.spent_s = history.duration_s
         if history.status == COMPLETED or driver.retry_failed:  # the clients were told to stop
@@ -330,4 +320,4 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         )
     raw = more.applied_to(present_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
-    return validate({**as_begun(raw), **moved}, source=folder.locate(EXPERIMENT))
+    return validate({**raw, **moved}, source=folder.locate(EXPERIMENT))

@@ -1,8 +1,8 @@
-"""What a resume may change of an experiment's spec: what keeps the meaning of what was recorded.
+"""What a resume may change of an experiment's spec: what keeps the meaning of earlier reports.
 
-A change is written into experiment.json, whole or not at all, before anything acts on it; every
-later resume goes on with it. Beside the spec stands what it was: a trial that had been completed at
-the length of before is trained further.
+A change is written into experiment.json before anything acts on it, and every later resume goes on
+with it. The earlier values are kept beside it: a trial that was completed at an earlier length is
+trained further.
 """
 
 from __future__ import annotations
@@ -18,44 +18,22 @@ from tuner.experiment.changes import CHANGES, Change, changes_of
 from tuner.experiment.events import COMPLETED
 from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import TrialRecord
-from tuner.settings import parse
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.schema import with_hints
 from tuner.spec.text import with_values
 from tuner.wording import program
 
-_LONGER = ("scheduler.max_t", "training.epochs")
-_FREE = (
-    "num_samples",
-    "max_concurrent",
-    "time_budget_s",
-    "stop",
-    "timeouts",
-    "log",
-    "resources.cpus",
-    "resources.gpus",
-    "training.data_dir",
+_LENGTHS = ("scheduler.max_t", "training.epochs")
+_SECTIONS = ("stop", "timeouts", "log")
+_CHANGEABLE = (
+    *_LENGTHS,
+    *("num_samples", "max_concurrent", "time_budget_s", *_SECTIONS),
+    *("resources.cpus", "resources.gpus", "training.data_dir"),
 )
-_WHY_NOT = {
-    "search": "the trials' configs follow from it",
-    "seed": "configs and weights follow from it",
-    "warm_start": "configs follow from it",
-    "objective": "trials were compared by it",
-    "scheduler": "it decided which trials were stopped",
-    "resources": "it decides how each batch is divided, and what a checkpoint holds",
-    "trainable": "trials were trained with it",
-    "training": "trials were trained with it",
-}
-_FLAGS = {
-    "search.strategy": "--search",
-    "scheduler.name": "--scheduler",
-}  # with which settings of others go
-_OF_THE_FOLDER = ("name", "storage")
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How many epochs a whole trial has `now`, and had `before`, each time until a resume.
+    """The epochs of a whole trial `now`, and at each earlier length `before` a resume.
 
     None: trials have no such bound.
     """
@@ -64,16 +42,16 @@ class Lengths:
     before: frozenset[int] = frozenset()
 
     def reopens(self, trial: TrialRecord) -> bool:
-        """Whether a trial that was completed at a length of before is to be trained further.
+        """Whether a trial that was completed at an earlier length is trained further.
 
-        Not one that came to its own end, nor one that has kept nothing to go on from.
+        Not one that came to its own end, nor one without a checkpoint.
         """
         was_whole = trial.status == COMPLETED and trial.last_epoch in self.before
         return was_whole and not trial.done and bool(trial.checkpoints)
 
 
 def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
-    """How long trials are under `spec`, and were before by the experiment.json `document`.
+    """The lengths of trials under `spec`, and before by the experiment.json `document`.
 
     Raises UsageError if that is damaged.
     """
@@ -87,67 +65,39 @@ def changed(
 ) -> dict[str, Any]:
     """The experiment.json `document` with `changes` made, by dotted path.
 
-    What is as it is to be already counts as no change. Raises SpecError with every change that a
-    resume cannot make, and which command can.
+    A value that does not differ is no change. Raises SpecError with every change that a resume
+    cannot make.
     """
-    before = build_spec(document["spec"], name)
-    after = with_values(document["spec"], changes.items())
-    new = {
-        path: value for path, value in changes.items() if value_at(document["spec"], path) != value
-    }
-    strangers = [fault for fault in parse(ExperimentSpec, after)[1] if fault.stranger]
-    faults = with_hints(strangers) or [
-        fault for path, value in new.items() for fault in _faults(before, path, value, name)
-    ]
-    longest = {path: value for path, value in new.items() if path in _LONGER}
-    if not faults and longest:
-        faults += _bounded(before, after, longest)
-    if faults:
-        raise SpecError(faults, f"the resume of {name}")
+    raw, source = document["spec"], f"the resume of {name}"
+    new = {path: value for path, value in changes.items() if value_at(raw, path) != value}
     if not new:
         return dict(document)
+    before = build_spec(raw, name)
+    if faults := list(_faults(before, new, name)):
+        raise SpecError(faults, source)
+    spec = with_values(raw, new.items())
     if before.scheduler and "scheduler.max_t" in new:
         scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
-        after["scheduler"] = scheduler.model_dump(mode="json")
-    was = {path: value_at(document["spec"], path) for path in new}
+        spec["scheduler"] = scheduler.model_dump(mode="json")
+    after = build_spec(spec, source)
+    longer = [path for path in _LENGTHS if path in new]
+    if longer and after.epochs == before.epochs:
+        rule = f"makes no trial longer: {' and '.join(_LENGTHS)} both bound it"
+        raise SpecError([Fault(longer[0], rule, new[longer[0]])], source)
+    was = {path: value_at(raw, path) for path in new}
     made = [*changes_of(document, name), Change(was, new, before.epochs, time.time())]
-    return {**document, "spec": after, CHANGES: [change.as_dict() for change in made]}
+    return {**document, "spec": spec, CHANGES: [change.as_dict() for change in made]}
 
 
-def _faults(spec: ExperimentSpec, path: str, value: object, name: str) -> Iterator[Fault]:
-    """Why a resume cannot set `path` to `value`; nothing where it can."""
-    section, choices = path.split(".")[0], (*_LONGER, *_FREE)
-    if path in _LONGER:
-        yield from _not_longer(spec, path, value)
-    elif section == "notify":
-        yield Fault(path, "is given anew by --notify")
-    elif section in _OF_THE_FOLDER:
-        rename = f"{program()} rename {shlex.quote(name)} NEW"
-        yield Fault(path, f"is that of the folder: move it, or {rename}")
-    elif path not in _FREE and section not in _FREE:
-        reason = _WHY_NOT.get(section, "a resume goes on with what was recorded")
-        other = f"{_FLAGS[path]} {value}" if path in _FLAGS else shlex.quote(f"{path}={value}")
-        like = f"{program()} run --like {shlex.quote(name)} {other}"
-        rule = f"cannot change on a resume: {reason}; a new search that learns from it: {like}"
-        yield Fault(path, rule, None, choices)
-
-
-def _not_longer(spec: ExperimentSpec, path: str, value: object) -> Iterator[Fault]:
-    now = value_at(spec.plain(), path)
-    if not isinstance(now, int):
-        yield Fault(path, "cannot be set on a resume: trials had no such bound")
-    elif not isinstance(value, int) or isinstance(value, bool) or value < now:
-        yield Fault(path, f"can only grow on a resume, from {now}", value)
-
-
-def _bounded(
-    before: ExperimentSpec, after: Mapping[str, Any], longest: Mapping[str, Any]
-) -> Iterator[Fault]:
-    """That trials do not become longer, as the other bound stays."""
-    bounds = {path: value_at(after, path) for path in _LONGER}
-    known = {path: value for path, value in bounds.items() if isinstance(value, int)}
-    if min(known.values()) == before.epochs:
-        path, wanted = next(iter(longest.items()))
-        other = next(path for path, value in known.items() if value == before.epochs)
-        rule = f"makes no trial longer, as {other} is {before.epochs}: give {other}={wanted}, too"
-        yield Fault(path, rule, wanted)
+def _faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iterator[Fault]:
+    for path, value in changes.items():
+        if path in _LENGTHS:
+            now = value_at(spec.plain(), path)
+            if not isinstance(now, int):
+                yield Fault(path, "cannot be set on a resume: trials had no such bound")
+            elif type(value) is not int or value < now:
+                yield Fault(path, f"can only grow on a resume, from {now}", value)
+        elif path not in _CHANGEABLE and path.split(".")[0] not in _SECTIONS:
+            like = f"{program()} run --like {shlex.quote(name)} {shlex.quote(f'{path}={value}')}"
+            rule = f"cannot change on a resume; a new search that learns from this one: {like}"
+            yield Fault(path, rule, None, _CHANGEABLE)

@@ -5,40 +5,37 @@ Its clients are Ray Tune (`tune_run`) and processes that ask for trials (`ask_te
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from typing import Any
 
-from tuner.errors import ExperimentError, JournalError
-from tuner.experiment.events import (
-    COMPLETED,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    FAILED,
-    INTERRUPTED,
-    RUNNING,
-    STOPPED,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner import process
+from tuner.errors import ExperimentError, JournalError, TunerError
+from tuner.experiment import events
+from tuner.experiment.control import Control, Request, admitted, requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.journal import Journal
 from tuner.experiment.owner import this_owner
 from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
+from tuner.experiment.verbs import VERBS
 from tuner.search.changing import Lengths
 from tuner.search.resuming import has_failed, in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
-from tuner.search.steering import Steering
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
-from tuner.search.trial_queue import TrialQueue, replay
+from tuner.search.trial_queue import TrialQueue, last_result, replay
 from tuner.search.warm_start import WarmStart, leave_out_tried, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
+
+UNBOUNDED = 1_000_000  # trials at a time
+_EVERY_S = 1.0  # between two reads of requests
 
 
 class Driver:
@@ -68,29 +65,29 @@ class Driver:
         self.history = History(spec.objective, metrics=[spec.objective.metric])
         self.stop = StopRequest(spec.time_budget_s)
         self.error: ExperimentError | None = None
-        self.observers: list[Callable[[Event], object]] = []
+        self.observers: list[Callable[[events.Event], object]] = []
         self.on_change: Callable[[], object] = lambda: None
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
         leave_out_tried(spec, self._warm_start)
 
-    def restore(self, *, slots: int, events: Iterable[Event] | None = None) -> None:
+    def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
         """Let history, scheduler and searcher take in the events of earlier runs.
 
-        slots: trials that may run at a time. events: by default those of the journal.
+        journaled: by default those of the journal.
         """
         spec = self.spec
         self.scheduler = scheduler_of(spec)
-        events = self.journal.earlier() if events is None else events
+        journaled = self.journal.earlier() if journaled is None else journaled
         metric = spec.objective.metric
-        earlier = restored(events, self.history, self.scheduler, metric, self.lengths)
-        self.searcher = searcher_of(spec, slots=slots, earlier=earlier, warm_start=self._warm_start)
+        earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
+        self.searcher = searcher_of(spec, earlier, self._warm_start)
         self.retry_failed |= has_failed(self.history)
 
     def journal_start(self, *, resumed: bool) -> None:
         """Journal that this process drives the experiment."""
-        self.emit(EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
+        self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
         """The trials that go on, in their order; journals the end of those that have ended.
@@ -98,7 +95,7 @@ class Driver:
         runs_on: whether a trial has code to run after its last epoch.
         """
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
-            self._interrupt(FAILED)
+            self.interrupt(events.FAILED)
         for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
             if not self._end_if_over(trial, runs_on=runs_on):
                 yield trial
@@ -135,10 +132,10 @@ class Driver:
 
     def finish(self, status: str) -> None:
         """Journal the end of the search, with a summary; a completed search may have failed."""
-        self.interrupt_running()
-        is_completed = status == COMPLETED
+        self.interrupt(events.RUNNING)
+        is_completed = status == events.COMPLETED
         end = ending(self.spec, self.history, self.stop) if is_completed else {"status": status}
-        self.emit(EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
+        self.emit(events.EXPERIMENT_ENDED, **end, **self.history.summary(self.spec.trials))
 
     def emit(self, event: str, **fields: Any) -> None:
         """Journal one event, then notify the observers."""
@@ -157,9 +154,9 @@ class Driver:
     def start(self, trial_id: str, config: dict[str, Any], **details: Any) -> None:
         """Journal that a trial runs, unless it does already; details that are None are left out."""
         trial = self.history.trials.get(trial_id)
-        if trial is None or trial.status != RUNNING:
+        if trial is None or trial.status != events.RUNNING:
             fields = {name: value for name, value in details.items() if value is not None}
-            self.emit(TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
+            self.emit(events.TRIAL_STARTED, trial_id=trial_id, config=config, **fields)
 
     def end(
         self,
@@ -179,28 +176,27 @@ class Driver:
             fields["done"] = True
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
-        if status in (STOPPED, COMPLETED) and (forecasts := self.scheduler.forecasts(trial_id)):
+        if status in (events.STOPPED, events.COMPLETED) and (
+            forecasts := self.scheduler.forecasts(trial_id)
+        ):
             fields["forecasts"] = forecasts
-        self.emit(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
+        self.emit(events.TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
 
-    def interrupt_running(self) -> None:
-        """End the trials that still run as interrupted."""
-        self._interrupt(RUNNING)
-
-    def _interrupt(self, status: str) -> None:
+    def interrupt(self, status: str) -> None:
+        """Journal that the trials of this status are interrupted."""
         for trial in sorted(self.history.of_status(status), key=lambda t: t.trial_id):
-            self.end(trial.trial_id, INTERRUPTED)
+            self.end(trial.trial_id, events.INTERRUPTED)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
         """Journal the end of a trial whose driver was killed before it could."""
         epochs = self.spec.epochs
         is_whole = epochs is not None and trial.last_epoch >= epochs
         if trial.done or (is_whole and not runs_on):
-            self.end(trial.trial_id, COMPLETED, done=trial.done)
+            self.end(trial.trial_id, events.COMPLETED, done=trial.done)
         elif stop := self.history.steered.stops.get(trial.trial_id):
-            self.end(trial.trial_id, STOPPED, control=stop.id)
+            self.end(trial.trial_id, events.STOPPED, control=stop.id)
         elif trial.trial_id in self.scheduler.stopped and not is_whole:
-            self.end(trial.trial_id, STOPPED)
+            self.end(trial.trial_id, events.STOPPED)
         else:
             return False
         return True
@@ -218,22 +214,140 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
 
 
 def searcher_of(
-    spec: ExperimentSpec,
-    *,
-    slots: int,
-    earlier: Iterator[Event],
-    warm_start: WarmStart | None = None,
+    spec: ExperimentSpec, earlier: Iterator[events.Event], warm_start: WarmStart | None = None
 ) -> Any:
     """The searcher of `spec`, after the warm start and the `earlier` events.
 
-    slots: trials that may run at a time. All of `earlier` is read, even if it does not learn.
+    All of `earlier` is read, even if it does not learn.
     """
-    searcher = spec.search.build(
-        spec.seed, objective=spec.objective, max_t=spec.epochs, slots=slots
-    )
+    searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)
     if warm_start:
         warm_start.add_to(searcher)
     with collector_paused():
         replay(searcher, earlier)
         deque(earlier, maxlen=0)
     return searcher
+
+
+class Steering:
+    """Answers users' requests to a running search: each is journaled, then acted on.
+
+    A thread reads requests, so that a slow store delays no decision; the driver's client answers
+    them. Most of it then follows from the history alone, as it does after a resume. fits: how many
+    trials fit at the moment, whatever max_concurrent says.
+    """
+
+    def __init__(self, driver: Driver, *, fits: Callable[[], int]) -> None:
+        self._driver, self._history, self._fits = driver, driver.history, fits
+        self._inbox: SimpleQueue[Request] = SimpleQueue()
+        self._seen = self._history.steered.ids
+        self._leaving: dict[str, tuple[str, str]] = {}  # trial_id -> its status, and the control
+        driver.scheduler.leaves = self.leaves
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Within it requests are read; at its end what is left of them is refused."""
+        with process.running(self._listen):
+            yield
+        with suppress(OSError):  # what cannot be read now, a resume answers
+            self._read()
+        while not self._inbox.empty():
+            self._answer(self._inbox.get(), refused="the search has ended")
+
+    def attend(self) -> None:
+        """Answer the requests since the last call."""
+        while not self._inbox.empty():
+            self._answer(self._inbox.get())
+
+    def limit(self) -> int:
+        """How many trials may be live now."""
+        return 0 if self._history.steered.paused else self.at_most(self._fits())
+
+    def spare(self) -> int | None:
+        """How many workers may wait for a trial; None: any, since no control limits them.
+
+        None waits once no trial is left to be handed out: other searches may use what it holds.
+        """
+        if self._driver.queue.is_empty:
+            return 0
+        steered = self._history.steered
+        if not steered.paused and "max_concurrent" not in steered.changes:
+            return None
+        return max(0, self.limit() - len(self._driver.queue.live))
+
+    def leaves(self, trial_id: str) -> bool:
+        """Whether a trial that has reported is to leave by a user's request."""
+        steered = self._history.steered
+        if stop := steered.stops.get(trial_id):
+            self._leaving[trial_id] = (events.STOPPED, stop.id)
+        elif steered.paused:
+            self._leaving[trial_id] = (events.INTERRUPTED, steered.paused)
+            self._driver.queue.held.add(trial_id)
+        return trial_id in self._leaving
+
+    def leaving(self, trial_id: str) -> tuple[str, str] | None:
+        """The status and the control's id of a trial that left by a user's request, or None."""
+        return self._leaving.pop(trial_id, None)
+
+    def at_most(self, fits: int) -> int:
+        """How many trials may run at a time, of as many as fit."""
+        return min(fits, self._driver.spec.max_concurrent or fits)
+
+    def _listen(self, over: threading.Event) -> None:
+        while True:
+            with suppress(OSError):  # where that lasts, what keeps the storage in sync says so
+                self._read()
+            if over.wait(_EVERY_S):
+                return
+
+    def _read(self) -> None:
+        for request in requested(self._driver.folder, but=self._seen):
+            self._seen.add(request.id)
+            self._inbox.put(request)
+
+    def _answer(self, request: Request, *, refused: str | None = None) -> None:
+        control = request.control
+        try:
+            control = admitted(control, self._driver.spec)
+        except TunerError as error:
+            refused = refused or str(error)
+        refused = refused or self._why_not(control)
+        fields: dict[str, Any] = {"id": request.id, "control": control.model_dump(mode="json")}
+        if request.by:
+            fields["by"] = request.by
+        self._driver.emit(events.CONTROL, **fields, **({"refused": refused} if refused else {}))
+        if not refused:
+            self._act(control)
+
+    def _why_not(self, control: Control) -> str | None:
+        """Why a control has nothing to act on now."""
+        steered = self._history.steered
+        match control.verb:
+            case "stop-trial":
+                trial = self._history.trials.get(control.value)
+                if trial is None or trial.status not in (events.RUNNING, events.INTERRUPTED):
+                    return "the trial has ended" if trial else "there is no such trial"
+            case "pause" if steered.paused:
+                return "the search is paused already"
+            case "go-on" if not steered.paused:
+                return "the search is not paused"
+            case "finish" if steered.finishing:
+                return "the search is ending already"
+            case "try" if steered.finishing:
+                return "the search is ending, and starts no more trials"
+        return None
+
+    def _act(self, control: Control) -> None:
+        """What the journal alone does not bring about."""
+        verb = VERBS[control.verb]
+        changed = {verb.field: control.value} if verb.is_setting else {}
+        self._driver.go_on_by(self._driver.spec.model_copy(update=changed))
+        if control.verb == "stop-trial":
+            self._stop_waiting(control.value)
+
+    def _stop_waiting(self, trial_id: str) -> None:
+        """End a trial that waits for a slot; one that runs ends with its next report."""
+        if self._driver.queue.drop(trial_id, last_result(self._history.trials[trial_id])):
+            self._driver.end(
+                trial_id, events.STOPPED, control=self._history.steered.stops[trial_id].id
+            )

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tuner.errors import UsageError
-from tuner.experiment.events import (
-    COMPLETED,
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    STOPPED,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner.experiment import events
 from tuner.experiment.trials import TrialRecord
-from tuner.search.driver import Driver
-from tuner.search.steering import UNBOUNDED
+from tuner.search.driver import UNBOUNDED, Driver
+from tuner.search.trial_queue import last_result
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
 
@@ -28,52 +18,39 @@ from tuner.trial.failures import Failure
 class Client:
     """A client that runs one trial.
 
-    name: chosen by the client. latest: epoch and metrics of its latest report. repeats: the last
-    epoch that it may report again after a restart. last_seen: when it last called about its trial.
-    has_left: whether it was told to stop, though its trial is to go on later.
+    name: chosen by the client. repeats: the last epoch that it may report again after a restart.
+    last_seen: when it last called about its trial. has_left: whether it was told to stop, though
+    its trial is to go on later.
     """
 
     name: str | None = None
-    latest: tuple[int, dict[str, float]] | None = None
     repeats: int = 0
     last_seen: float = 0.0
     has_left: bool = False
 
-    @property
-    def result(self) -> dict[str, Any]:
-        """Its latest report in the form that searchers take; empty before the first."""
-        if self.latest is None:
-            return {}
-        epoch, metrics = self.latest
-        return {**metrics, "training_iteration": epoch}
 
-
-def noting(events: Iterable[Event], clients: dict[str, Client]) -> Iterator[Event]:
-    """The events; keeps each trial's client, with its latest report, in `clients`."""
-    for event in events:
-        if event["event"] == TRIAL_STARTED:
-            client = clients.setdefault(event["trial_id"], Client())
-            client.name, client.has_left = event.get("client"), False
-        elif event["event"] == RESULT:
-            clients[event["trial_id"]].latest = event["epoch"], event["metrics"]
-        elif event["event"] == TRIAL_ENDED and (event.get("control") or event["status"] == FAILED):
+def noting(journaled: Iterable[events.Event], clients: dict[str, Client]) -> Iterator[events.Event]:
+    """The events; keeps the latest client of each trial in `clients`."""
+    for event in journaled:
+        if event["event"] == events.TRIAL_STARTED:
+            clients[event["trial_id"]] = Client(event.get("client"))
+        elif event["event"] == events.TRIAL_ENDED and (
+            event.get("control") or event["status"] == events.FAILED
+        ):
             clients[event["trial_id"]].has_left = True
         yield event
 
 
 class RemoteTrials:
-    """Hands the trials of `driver` to clients, and records their reports; retries no failure."""
+    """Hands the trials of `driver` to clients, and records their reports; retries no failure.
+
+    clients: trial_id -> its client, of running trials.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver, self._history = driver, driver.history
-        self._clients: dict[str, Client] = {}  # trial_id -> client, of running trials
-        self._waiting: dict[str, Client] = {}  # trial_id -> last client, of those to go on later
-
-    def __contains__(self, trial_id: str) -> bool:
-        return trial_id in self._clients
-
-    def __len__(self) -> int:
-        return len(self._clients)
+        self.clients: dict[str, Client] = {}
+        self._waiting: set[str] = set()  # trials that go on later, with any client
 
     def take_up(self, clients: Mapping[str, Client]) -> None:
         """Let unfinished trials go on with their `clients` or, if these left, with others."""
@@ -83,7 +60,7 @@ class RemoteTrials:
         for trial in trials:
             client = clients[trial.trial_id]
             if client.has_left:
-                self._waiting[trial.trial_id] = client
+                self._waiting.add(trial.trial_id)
             else:  # it keeps its trial, even if fewer may run by now
                 assignment = driver.queue.next()
                 assert assignment is not None
@@ -91,7 +68,7 @@ class RemoteTrials:
 
     def of(self, name: str | None) -> TrialRecord | None:
         """The trial of the client of this name, which may report it again from its start."""
-        for trial_id, client in self._clients.items():
+        for trial_id, client in self.clients.items():
             if name is not None and client.name == name:
                 trial = self._history.trials[trial_id]
                 client.last_seen, client.repeats = self._driver.journal.clock(), trial.last_epoch
@@ -104,49 +81,46 @@ class RemoteTrials:
         if queue.is_full or (assignment := queue.next()) is None:
             return None
         trial_id, client = assignment.trial_id, Client(name)
-        if before := self._waiting.pop(trial_id, None):
-            client.latest = before.latest
+        if trial_id in self._waiting:
+            self._waiting.remove(trial_id)
             client.repeats = self._history.trials[trial_id].last_epoch
         self._start(assignment, client)
         return self._history.trials.get(trial_id)
 
-    def touch(self, trial_id: str) -> Client | None:
-        """The client that runs the trial, noted as calling now; None if the trial has ended."""
-        client = self._clients.get(trial_id)
+    def runs(self, trial_id: str) -> bool:
+        """Whether the trial runs; notes that its client has called."""
+        client = self.clients.get(trial_id)
         if client is not None:
             client.last_seen = self._driver.journal.clock()
-        return client
+        return client is not None
 
     def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
         """Journal a report of a running trial, and end the trial if that follows.
 
         A repeated report changes nothing. Raises UsageError for an epoch out of order.
         """
-        client = self._clients[trial_id]
-        if self._is_repeated(trial_id, client, epoch, metrics):
-            return
         driver = self._driver
+        if self._is_repeated(trial_id, epoch, metrics[driver.spec.objective.metric]):
+            return
         goes_on = driver.scheduler.record(trial_id, epoch, metrics)
-        driver.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
-        client.latest = (epoch, metrics)
+        driver.emit(events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
         if driver.spec.epochs is not None and epoch >= driver.spec.epochs:
-            self.end(trial_id, COMPLETED)
+            self.end(trial_id, events.COMPLETED)
         elif not goes_on:
-            self.end(trial_id, STOPPED)
+            self.end(trial_id, events.STOPPED)
         elif not self.leave_if_requested(trial_id):
-            driver.queue.report(trial_id, client.result)
+            driver.queue.report(trial_id, {**metrics, "training_iteration": epoch})
 
     def leave_if_requested(self, trial_id: str) -> bool:
         """End a running trial if a user requested that, or a pause; returns whether it ended."""
         driver = self._driver
         if not driver.steering.leaves(trial_id):
             return False
-        client, trial = self._clients[trial_id], self._history.trials[trial_id]
-        status, control = driver.steering.leaving(trial_id) or (STOPPED, "")
+        status, control = driver.steering.leaving(trial_id) or (events.STOPPED, "")
         self.end(trial_id, status, control=control)
-        if status == INTERRUPTED:
-            self._waiting[trial_id] = client
-            driver.queue.retry(_assignment(trial))
+        if status == events.INTERRUPTED:
+            self._waiting.add(trial_id)
+            driver.queue.retry(_assignment(self._history.trials[trial_id]))
         return True
 
     def end(
@@ -158,40 +132,39 @@ class RemoteTrials:
         control: str | None = None,
     ) -> None:
         """Journal the end of a running trial, and notify the searcher; see `Driver.end`."""
-        self._driver.end(trial_id, status, failure, control=control)
-        client = self._clients.pop(trial_id)
-        self._driver.queue.leave(trial_id, client.result, failed=failure is not None)
+        driver = self._driver
+        driver.end(trial_id, status, failure, control=control)
+        del self.clients[trial_id]
+        result = last_result(self._history.trials[trial_id])
+        driver.queue.leave(trial_id, result, failed=failure is not None)
         if failure is not None:
-            self._driver.queue.give_up(trial_id, failure.kind)
+            driver.queue.give_up(trial_id, failure.kind)
 
     def end_silent(self) -> None:
         """End the trials whose clients have not called for `timeouts.report_s`."""
         now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
-        silent = [i for i, client in self._clients.items() if now - client.last_seen >= limit_s]
+        silent = [i for i, client in self.clients.items() if now - client.last_seen >= limit_s]
         for trial_id in silent:
-            self.end(trial_id, FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s"))
-
-    def release(self) -> None:
-        """Forget all clients."""
-        self._clients.clear()
+            self.end(
+                trial_id, events.FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s")
+            )
 
     def _start(self, trial: Assignment, client: Client) -> None:
         details = {"origin": trial.origin, "seed": trial.seed, "client": client.name}
         self._driver.start(trial.trial_id, trial.config, **details)
         client.last_seen = self._driver.journal.clock()
-        self._clients[trial.trial_id] = client
+        self.clients[trial.trial_id] = client
 
-    def _is_repeated(
-        self, trial_id: str, client: Client, epoch: int, metrics: dict[str, float]
-    ) -> bool:
-        last = self._history.trials[trial_id].last_epoch
-        if epoch > last:
+    def _is_repeated(self, trial_id: str, epoch: int, value: float) -> bool:
+        trial, client = self._history.trials[trial_id], self.clients[trial_id]
+        if epoch > trial.last_epoch:
             return False
-        if epoch <= client.repeats or client.latest == (epoch, metrics):
+        known = trial.values(self._driver.spec.objective.metric)
+        if epoch <= client.repeats or known[-1] == (epoch, value):
             return True
-        other = " with other values" if epoch == last else ""
         raise UsageError(
-            f"epoch {epoch} of trial {trial_id} must come after {last}, which is recorded{other}"
+            f"epoch {epoch} of trial {trial_id} must come after {trial.last_epoch}, which is "
+            "recorded with its values"
         )
 
 

@@ -9,20 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
-from tuner.experiment.changes import CHANGES
+from tuner.experiment import events
 from tuner.experiment.checkpoints import Checkpoint
-from tuner.experiment.events import (
-    COMPLETED,
-    EXPERIMENT_ENDED,
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    RUNNING,
-    STOPPED,
-    TARGET,
-    TRIAL_ENDED,
-    Event,
-)
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event
@@ -31,8 +19,7 @@ from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
 from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
-from tuner.spec.code import CLASSIFIERS_BEFORE, IMAGE_CLASSIFIER, refuse_elsewhere
-from tuner.spec.command import read_command
+from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
 from tuner.trial.context import Assignment
@@ -60,7 +47,7 @@ class Extension:
     notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """The experiment.json `document` of `files`, extended.
+        """The experiment.json `document` of the experiment in `files`, extended.
 
         Raises UsageError if it has no number of samples to add to, and as `changing.changed` does.
         """
@@ -75,7 +62,7 @@ class Extension:
             changes["num_samples"] = max(samples, begun) + self.add_samples
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
-        extended = changed(document, changes, name=files.name) if changes else dict(document)
+        extended = changed(document, changes, name=files.name)
         if self.notify:
             extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
         return extended
@@ -90,44 +77,20 @@ def finished(folder: Path, more: Extension) -> Results | None:
     before = files.document()
     document = replace(more, notify=()).applied_to(before, files)
     end = last_event(folder) or {}  # reading the complete journal may take seconds
-    if (end.get("event"), end.get("status")) != (EXPERIMENT_ENDED, COMPLETED):
+    if (end.get("event"), end.get("status")) != (events.EXPERIMENT_ENDED, events.COMPLETED):
         return None
-    if end.get("reason") == TARGET:
+    reason, target = end.get("reason"), (document["spec"].get("stop") or {}).get("target")
+    if reason == events.TARGET and target is not None:
         results = Results(folder)
-        target, key = (document["spec"].get("stop") or {}).get("target"), results.objective.key
-        reached = target is not None and results.ranked and key(results.ranked[0][0]) <= key(target)
-        return results if reached else None
-    if document != before or end.get("reason") is not None:
+        key, best = results.objective.key, results.history.best
+        return results if best is not None and key(best.value) <= key(target) else None
+    if reason is not None or document != before:
         return None
     results = Results(folder)
+    lengths = lengths_of(document, results.spec)
     left = unfinished(results.history, retry_failed=more.retry_failed)
-    if document.get(CHANGES):
-        lengths = lengths_of(document, results.spec)
-        left += filter(lengths.reopens, results.trials.values())
-    return None if left or results.status != COMPLETED else results
-
-
-def admit_longer(results: Results, lengths: Lengths, *, total: int | None) -> None:
-    """Raise UsageError if no trial can be trained to the longer `lengths`."""
-    trials, total = results.trials.values(), results.history.total(total)
-    is_whole = total is not None and len(trials) >= total
-    if not is_whole or unfinished(results.history) or any(map(lengths.reopens, trials)):
-        return
-    completed = results.history.of_status(COMPLETED)
-    done = sum(trial.done for trial in completed)
-    raise UsageError(
-        f"no trial of {results.name} can be trained to {lengths.now} epochs: of the "
-        f"{len(completed)} that were completed {done} came to their own end, and the others kept "
-        "no checkpoint to go on from"
-    )
-
-
-def recorded_trainable(document: Mapping[str, Any]) -> str:
-    """The trainable in an experiment.json, as a spec has it."""
-    recorded = document["spec"].get("trainable", IMAGE_CLASSIFIER)
-    if recorded in CLASSIFIERS_BEFORE:
-        return IMAGE_CLASSIFIER
-    return read_command(recorded) or str(recorded)
+    left += filter(lengths.reopens, results.trials.values())
+    return None if left or results.status != events.COMPLETED else results
 
 
 def trainable_of(recorded: str, given: object, folder: Path) -> str:
@@ -152,28 +115,20 @@ def trainable_of(recorded: str, given: object, folder: Path) -> str:
     return named
 
 
-def as_begun(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded `spec`; the order of a grid that was begun before it had a setting is rows."""
-    search = spec.get("search")
-    if isinstance(search, Mapping) and search.get("strategy") == "grid":
-        search = {"order": "rows", **search}
-    return {**spec, "search": search}
-
-
 def restored(
-    events: Iterable[Event],
+    journaled: Iterable[events.Event],
     history: History,
     scheduler: InOrder,
     metric: str,
     lengths: Lengths = _AS_EVER,
-) -> Iterator[Event]:
+) -> Iterator[events.Event]:
     """The events of earlier runs, each after `history` and `scheduler` have taken it in.
 
     A trial that was completed at a shorter length than that of `lengths` is reopened. Raises
     JournalError for a report without the objective's `metric`.
     """
-    for event in events:
-        if event["event"] == RESULT:
+    for event in journaled:
+        if event["event"] == events.RESULT:
             trial_id, epoch = event["trial_id"], event["epoch"]
             if metric not in event["metrics"]:
                 report = f"the report of trial {trial_id}, epoch {epoch}"
@@ -184,7 +139,10 @@ def restored(
             if lengths.now is not None and epoch >= lengths.now:
                 scheduler.stopped.discard(known_id)  # a complete trial is never stopped
         history.apply(event)
-        if event["event"] == TRIAL_ENDED and event["status"] in (COMPLETED, STOPPED):
+        if event["event"] == events.TRIAL_ENDED and event["status"] in (
+            events.COMPLETED,
+            events.STOPPED,
+        ):
             trial = history.trials[event["trial_id"]]
             if lengths.reopens(trial):
                 history.reopen(trial.trial_id)
@@ -195,12 +153,12 @@ def restored(
 
 def has_failed(history: History) -> bool:
     """Whether the search has ended without a usable trial: a resume runs the failed ones again."""
-    return history.status == FAILED and history.best is None
+    return history.status == events.FAILED and history.best is None
 
 
 def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
     """The trials that had not ended, and with `retry_failed` the failed ones, sorted by id."""
-    statuses = [RUNNING, INTERRUPTED, *([FAILED] if retry_failed else [])]
+    statuses = [events.RUNNING, events.INTERRUPTED, *([events.FAILED] if retry_failed else [])]
     return sorted(history.of_status(*statuses), key=lambda trial: int(trial.trial_id))
 
 

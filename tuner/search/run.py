@@ -22,17 +22,10 @@ from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import deliveries
 from tuner.search.changing import lengths_of
-from tuner.search.resuming import (
-    Extension,
-    admit_longer,
-    as_begun,
-    finished,
-    recorded_trainable,
-    trainable_of,
-)
+from tuner.search.resuming import Extension, finished, trainable_of
 from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import code_named, refuse_elsewhere
-from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plan import warnings_of
 from tuner.spec.validation import Machine, ValidatedSpec, validate
 
@@ -90,18 +83,15 @@ def resume_experiment(
     document = present_document(files)
     if results := finished(folder, more):
         return results
-    recorded = recorded_trainable(document)
+    recorded = build_spec(document["spec"], str(folder / EXPERIMENT)).trainable
+    extended = more.applied_to(document, files)
     moved = {
         "name": files.name,
         "storage": files.storage,
         "trainable": trainable_of(recorded, trainable, folder),
     }
-    extended = more.applied_to(document, files)
-    raw = {**as_begun(extended["spec"]), **moved}
+    raw = {**extended["spec"], **moved}
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
-    lengths = lengths_of(extended, spec)
-    if lengths != lengths_of(document, spec):
-        admit_longer(Results(folder), lengths, total=spec.trials)
     _pin_data(spec)
     if document.get(DATA, spec.pinned.content) != spec.pinned.content:
         raise UsageError(
@@ -112,7 +102,7 @@ def resume_experiment(
         cluster.admit(spec)
     is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
     written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
-    how = {"retry_failed": more.retry_failed, "lengths": lengths}
+    how = {"retry_failed": more.retry_failed, "lengths": lengths_of(extended, spec)}
     return _search(spec, files, resumed=True, written=written, **how)
 
 

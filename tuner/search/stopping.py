@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterable
 from typing import Any
 
 from tuner.errors import TunerError
-from tuner.experiment.events import (
-    COMPLETED,
-    CONTROL,
-    EXPERIMENT_STARTED,
-    FAILED,
-    FINISH,
-    PATIENCE,
-    SAME_FAILURE,
-    TARGET,
-    TIME_BUDGET,
-    TRIAL_ENDED,
-    Event,
-)
+from tuner.experiment import events
 from tuner.experiment.history import History
 from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of
@@ -57,7 +43,7 @@ class StopRequest:
         """TIME_BUDGET, or `reason`, if the search is to end although nothing is wrong."""
         budget = self.time_budget_s
         late = budget is not None and time.monotonic() - self._begun >= budget
-        return self.reason or (TIME_BUDGET if late else None)
+        return self.reason or (events.TIME_BUDGET if late else None)
 
     def fail(self, error: TunerError) -> None:
         """End the search because of `error`; callable from any thread."""
@@ -89,67 +75,65 @@ class EarlyEnd:
             for node, domain in walk(space)
             if isinstance(domain, Choice) and domain.size != 1 and not node.branches
         ]
-        self._causes: dict[str, Cause] = {}  # trial_id -> of its latest failure
-        self._failed: defaultdict[Cause, dict[str, TrialRecord]] = defaultdict(dict)
-        self._shared_causes: set[Cause] = set()  # of which all trials would fail
+        self._failures: dict[str, Cause] = {}  # trial_id -> of its latest failure
+        self._retried: set[str] = set()  # trials that run again, until they fail otherwise
+        self._fails_alike = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
         best, kind = self._history.best, event["event"]
         if self._since is None or best != self._best:
             self._best, self._trials, self._since = best, 0, event["time"]
-        elif kind == TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
+        elif kind == events.TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
             self._trials += 1
-        if kind == CONTROL and event["control"]["verb"] == "go-on":
+        if kind == events.CONTROL and event["control"]["verb"] == "go-on":
             self._since = event["time"]
-        elif kind == EXPERIMENT_STARTED:
-            for trial in self._history.of_status(FAILED):
-                self._count_failure(trial)
-        elif kind == TRIAL_ENDED:
-            trial = self._history.trials[event["trial_id"]]
-            if trial.status == FAILED:
-                self._count_failure(trial)
-            elif cause := self._causes.get(trial.trial_id):  # the trial runs again
-                self._failed[cause].pop(trial.trial_id, None)
-                self._shared_causes.discard(cause)
+        elif kind == events.EXPERIMENT_STARTED:
+            for trial in self._history.of_status(events.FAILED):
+                self._note(trial)
+        elif kind == events.TRIAL_ENDED:
+            self._note(self._history.trials[event["trial_id"]])
+        if best is None and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
+            self._fails_alike = any(map(self._would_all_fail, set(self._failures.values())))
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
         stop, best = self._stop, self._history.best
-        if best is None and self._shared_causes:
-            return SAME_FAILURE
+        if best is None and self._fails_alike:
+            return events.SAME_FAILURE
         if stop.target is not None and best is not None:
             objective = self._objective
             if objective.key(best.value) <= objective.key(stop.target):
-                return TARGET
+                return events.TARGET
         waited = 0.0 if self._since is None else now - self._since
         tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
         paused = self._history.steered.paused
         late = stop.patience_s is not None and waited >= stop.patience_s and not paused
-        return PATIENCE if tired or late else None
+        return events.PATIENCE if tired or late else None
 
-    def _count_failure(self, trial: TrialRecord) -> None:
-        assert trial.error is not None
-        cause = cause_of(trial.error)
-        if cause.kind == "node_lost" or self._causes.get(trial.trial_id) == cause:
-            return
-        self._causes[trial.trial_id] = cause
-        failed = self._failed[cause]
-        failed[trial.trial_id] = trial
-        if _would_all_fail(cause.kind, failed.values(), self._choices):
-            self._shared_causes.add(cause)
+    def _note(self, trial: TrialRecord) -> None:
+        if trial.error is not None:
+            cause = cause_of(trial.error)
+            if self._failures.get(trial.trial_id) != cause:
+                self._failures[trial.trial_id] = cause
+                self._retried.discard(trial.trial_id)
+        elif trial.trial_id in self._failures:
+            self._retried.add(trial.trial_id)
 
+    def _would_all_fail(self, cause: Cause) -> bool:
+        """Whether the trials that failed with one cause show that all others would fail, too.
 
-def _would_all_fail(kind: str, failed: Collection[TrialRecord], choices: Iterable[str]) -> bool:
-    """Whether trials that `failed` with one cause show that all others would fail, too.
-
-    Three do. Ten are needed if the configs may be the cause: NaN and lack of memory often come from
-    a part of the space, an error from a value that all of them have of one of the `choices`.
-    """
-    if kind == "bad_report" or not _ENOUGH <= len(failed) < _SURELY:
-        return len(failed) >= _ENOUGH
-    values = ({repr(value_at(trial.config, name)) for trial in failed} for name in choices)
-    return kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
+        Three do. Ten are needed if the configs may be the cause: NaN and lack of memory often come
+        from a part of the space, an error from a value that all of them have of one choice.
+        """
+        ids = [i for i, other in self._failures.items() if other == cause]
+        failed = [self._history.trials[i] for i in ids if i not in self._retried]
+        if cause.kind == "node_lost" or len(failed) < _ENOUGH:
+            return False
+        if cause.kind == "bad_report" or len(failed) >= _SURELY:
+            return True
+        values = ({repr(value_at(t.config, name)) for t in failed} for name in self._choices)
+        return cause.kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
 
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
@@ -159,11 +143,11 @@ def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[st
     `reason` says why and `never_started` how many of them are left.
     """
     total, trials, left = history.total(spec.trials), history.trials, unfinished(history)
-    reason = stop.why_early or (FINISH if history.steered.finishing else None)
+    reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:
         reason = None
-    has_failed = trials and history.best is None and (reason == SAME_FAILURE or not left)
-    fields: dict[str, Any] = {"status": FAILED if has_failed else COMPLETED}
+    has_failed = trials and history.best is None and (reason == events.SAME_FAILURE or not left)
+    fields: dict[str, Any] = {"status": events.FAILED if has_failed else events.COMPLETED}
     if reason is not None:
         fields["reason"] = reason
         if total is not None:

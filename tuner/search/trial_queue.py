@@ -10,11 +10,16 @@ from ray.tune.search import Searcher
 
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.steered import ASKED, Steered
-from tuner.search.searchers._background import BackgroundSearch
+from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
 
 _REPORTED = {"done": True}  # in place of a report that a strategy has learned from
-_SUGGESTION_TIMEOUT_S = 60.0
+
+
+def last_result(trial: TrialRecord) -> dict[str, Any]:
+    """The last report of a trial as a searcher takes it; empty before the first."""
+    last = trial.results[-1:]
+    return {**last[0].metrics, "training_iteration": last[0].epoch} if last else {}
 
 
 def trial_id_of(number: int) -> str:
@@ -51,12 +56,9 @@ class TrialQueue:
         self._strategy = strategy
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._taken = 0  # trials
-        self._last = -1  # number of them
-        self._next_free = 0  # the lowest number that is free
-        self._beyond: set[int] = set()  # numbers above it that are taken
-        for trial_id in taken:
-            self._take(int(trial_id))
+        self._taken = {int(trial_id) for trial_id in taken}  # numbers of trials
+        self._last = max(self._taken, default=-1)
+        self._next_free = 0  # no lower number is free
         self._requested: set[str] = set()
         for trial_id in sorted(requested, key=int):
             self._pass_over(trial_id)
@@ -86,7 +88,7 @@ class TrialQueue:
 
     @property
     def _has_total(self) -> bool:
-        return self.total is not None and self._taken - len(self._requested) >= self.total
+        return self.total is not None and len(self._taken) - len(self._requested) >= self.total
 
     def _next(self) -> Assignment | None:
         if self._unfinished:
@@ -102,9 +104,11 @@ class TrialQueue:
         return None
 
     def _next_suggested(self) -> Assignment | None:
+        while self._next_free in self._taken:
+            self._next_free += 1
         number = self._next_free
         trial_id = trial_id_of(number)
-        config = self._suggestion(trial_id)
+        config = self._strategy.suggest(trial_id)
         if config is None or isinstance(config, str):
             self.at_end = config is not None
             return None
@@ -124,12 +128,8 @@ class TrialQueue:
         return Assignment(trial_id, deepcopy(config), origin=ASKED)
 
     def _take(self, number: int) -> None:
-        self._taken += 1
+        self._taken.add(number)
         self._last = max(self._last, number)
-        self._beyond.add(number)
-        while self._next_free in self._beyond:
-            self._beyond.remove(self._next_free)
-            self._next_free += 1
 
     def _pass_over(self, trial_id: str) -> None:
         """Keep a strategy that counts trials from counting this one."""
@@ -140,17 +140,6 @@ class TrialQueue:
     def _is_known(self, trial_id: str) -> bool:
         """Whether the strategy has suggested the trial, or has taken it."""
         return trial_id not in self._requested or hasattr(self._strategy, "take_trial")
-
-    def _suggestion(self, trial_id: str) -> Any:
-        """What the strategy suggests; None: not yet.
-
-        While no trial is live this waits, since Tune would ask again only after 2 s.
-        """
-        config = self._strategy.suggest(trial_id)
-        if config is None and not self.live and isinstance(self._strategy, BackgroundSearch):
-            self._strategy.wait(_SUGGESTION_TIMEOUT_S)
-            config = self._strategy.suggest(trial_id)
-        return config
 
     def report(self, trial_id: str, result: dict[str, Any]) -> None:
         """Let the strategy learn from a report."""
@@ -190,32 +179,28 @@ def _go_on(strategy: Searcher, trial_id: str) -> None:
         go_on(trial_id)
 
 
-def replay(strategy: Searcher, events: Iterable[Event]) -> None:
+def replay(strategy: Any, events: Iterable[Event]) -> None:
     """Report every trial of a journal to a `strategy` that learns, as if it had suggested them.
 
     A lost node says nothing of its trial's config, and an interrupted trial has not ended.
     """
     if not hasattr(strategy, "take_trial"):
         return
-    background = strategy if isinstance(strategy, BackgroundSearch) else None
-    learner: Any = background.search if background else strategy
     latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report
     for event in events:
         kind, trial_id = event["event"], event.get("trial_id", "")
         if kind == TRIAL_STARTED and trial_id not in latest:
-            learner.take_trial(trial_id, event["config"])
+            strategy.take_trial(trial_id, event["config"])
             latest[trial_id] = {}
         elif kind == TRIAL_STARTED:
-            _go_on(learner, trial_id)
+            _go_on(strategy, trial_id)
         elif kind == RESULT:
             latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
-            learner.on_trial_result(trial_id, latest[trial_id])
+            strategy.on_trial_result(trial_id, latest[trial_id])
         elif kind == TRIAL_ENDED and event["status"] == FAILED:
             is_at_fault = event["error"]["kind"] != "node_lost"
-            learner.on_trial_complete(trial_id, None, error=is_at_fault)
+            strategy.on_trial_complete(trial_id, None, error=is_at_fault)
         elif kind == TRIAL_ENDED and event["status"] != INTERRUPTED:
-            learner.on_trial_complete(trial_id, latest[trial_id] or None)
+            strategy.on_trial_complete(trial_id, latest[trial_id] or None)
             if latest[trial_id]:
                 latest[trial_id] = _REPORTED  # saves memory: there may be 100,000 trials
-    if background and latest:
-        background.go_on_from_earlier_trials()

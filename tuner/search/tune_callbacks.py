@@ -20,15 +20,7 @@ from ray.tune.search import Searcher
 
 from tuner import ray_compat
 from tuner.errors import JournalError, StorageError
-from tuner.experiment.events import (
-    CHECKPOINT,
-    COMPLETED,
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    RUNNING,
-    STOPPED,
-)
+from tuner.experiment import events
 from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
 from tuner.search.resuming import assignment_of
@@ -104,7 +96,7 @@ class Recorder(Callback):
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._driver.steering.attend()
-        if self._history.steered.paused and not self._history.counts[RUNNING]:
+        if self._history.steered.paused and not self._history.counts[events.RUNNING]:
             time.sleep(_IDLE_S)
 
     def on_trial_start(
@@ -132,7 +124,9 @@ class Recorder(Callback):
         self._came_to[trial_id] = epoch
         if not again:
             done = {"done": True} if report.get("done") else {}
-            self._driver.emit(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done)
+            self._driver.emit(
+                events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done
+            )
         # Weights that were trained again may have other metrics than the report before the kill
         self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else {})
         if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
@@ -166,7 +160,7 @@ class Recorder(Callback):
         for checkpoint in saved:
             epoch = checkpoint["epoch"]
             metrics = {"metrics": again[epoch]} if epoch in again else {}
-            self._driver.emit(CHECKPOINT, trial_id=trial_id, **checkpoint, **metrics)
+            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint, **metrics)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -181,14 +175,14 @@ class Recorder(Callback):
         if leaving is not None:
             status, control = leaving
             driver.end(trial_id, status, control=control)
-            if status == INTERRUPTED:
+            if status == events.INTERRUPTED:
                 self._try_again(trial_id)
         elif trial_id in driver.scheduler.stopped:
-            driver.end(trial_id, STOPPED)
+            driver.end(trial_id, events.STOPPED)
         else:
             record, epochs = self._history.trials[trial_id], driver.spec.epochs
             returned_early = epochs is not None and record.last_epoch < epochs
-            driver.end(trial_id, COMPLETED, done=record.done or returned_early)
+            driver.end(trial_id, events.COMPLETED, done=record.done or returned_early)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -218,7 +212,7 @@ class Recorder(Callback):
         if self._retries.grants(trial_id, came_to, failure):
             self._try_again(trial_id)
             return
-        driver.end(trial_id, FAILED, failure)
+        driver.end(trial_id, events.FAILED, failure)
         sweep(driver.folder, [self._history.trials[trial_id]])
         driver.queue.give_up(trial_id, failure.kind)
 

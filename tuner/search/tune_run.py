@@ -36,10 +36,9 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress
 from tuner.reporting.time_left import TimeLeft
 from tuner.reporting.trackers import Tracker
-from tuner.search.driver import Driver
+from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.resuming import assignment_of
 from tuner.search.retention import Retention, sweep
-from tuner.search.steering import UNBOUNDED
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
@@ -138,8 +137,7 @@ class TuneRun:
         """The one call of `tune.run`."""
         driver, spec, is_joined = self.driver, self.driver.spec, cluster.is_joined()
         slots = cluster.slots(spec.resources)
-        concurrent = min(slots, spec.max_concurrent or slots)
-        driver.restore(slots=concurrent)
+        driver.restore()
         if self._resumed:
             sweep(driver.folder, driver.history.trials.values())
         watch = ray_compat.WorkerWatch(_PATIENCE * spec.timeouts.report_s)
@@ -171,7 +169,7 @@ class TuneRun:
                     Recorder(driver, call_of=watch.call_of),
                     Waiting(partial(cluster.shortage, spec.resources)),
                 ],
-                progress_reporter=progress_reporter(),
+                progress_reporter=_SilentReporter(),
                 storage_path=files,
                 reuse_actors=True,
                 raise_on_failed_trial=False,
@@ -282,13 +280,10 @@ class StopAll(Stopper):
 
 
 class _SilentReporter(ProgressReporter):
+    """Reports nothing; Ray's clears the output of a notebook."""
+
     def should_report(self, trials: object, done: bool = False) -> bool:
         return False
-
-
-def progress_reporter() -> ProgressReporter | None:
-    """In a notebook one that reports nothing, since Ray's clears the output; elsewhere None."""
-    return _SilentReporter() if ray_compat.in_notebook() else None
 
 
 @contextmanager

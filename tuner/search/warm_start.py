@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import config_key, walk
 from tuner.spec.strategies import GridSettings, SearchSettings
 from tuner.spec.validation import ValidatedSpec
+from tuner.wording import amount_of
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
 MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about as many
@@ -116,32 +117,21 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
         and not (trial.error and trial.error.kind == "node_lost")
     ]
     trials = tuple(trial for trial in map(match.translated, finished) if trial is not None)
-    notes = tuple(match.notes())
-    of_all = f"of the {len(finished)} finished trials of {earlier.name}"
-    if spec.search.skips:
-        warm_start = WarmStart(earlier.name, trials, (*_skipping(trials, of_all), *notes))
-        count = spec.search.trials(None)
-        if count is not None and count <= warm_start.left_out(spec.search):
-            rule = f"all {count} configs were tried in {earlier.name}; warm_start=null tries again"
-            raise SpecError([Fault("warm_start", rule)], "the spec")
-        return warm_start
-    if not trials:
-        reasons = "".join(f"; {note}" for note in notes)
-        rule = f"none {of_all} can be given{reasons}; warm_start=null begins without them"
+    notes, count = list(match.notes()), spec.search.trials(None)
+    used, verb = (
+        (sum(trial.tried for trial in trials), "are not tried again")
+        if spec.search.skips
+        else (len(trials), "are given")
+    )
+    notes.insert(0, f"{used} of the {len(finished)} finished trials of {earlier.name} {verb}")
+    warm_start = WarmStart(earlier.name, trials, tuple(notes))
+    if not spec.search.skips and not trials:
+        rule = f"{'; '.join(notes)}; warm_start=null begins without them"
         raise SpecError([Fault("warm_start", rule)], "the spec")
-    head = f"given {len(trials)} {of_all}"
-    return WarmStart(earlier.name, trials, (head, *notes))
-
-
-def _skipping(trials: Sequence[WarmTrial], of_all: str) -> Iterator[str]:
-    """Notes on what a search that does not learn does with the trials."""
-    yield f"{sum(trial.tried for trial in trials)} {of_all} are not tried again"
-    failed = sum(trial.failed for trial in trials)
-    others = sum(not trial.tried for trial in trials) - failed
-    if failed:
-        yield f"{failed} that failed there may be tried again"
-    if others:
-        yield f"{others} that were trained otherwise there may be tried again"
+    if spec.search.skips and count is not None and count <= warm_start.left_out(spec.search):
+        rule = f"all {count} configs were tried in {earlier.name}; warm_start=null tries again"
+        raise SpecError([Fault("warm_start", rule)], "the spec")
+    return warm_start
 
 
 def leave_out_tried(spec: ValidatedSpec, warm_start: WarmStart | None) -> None:
@@ -219,39 +209,31 @@ class _Match:
 
     def notes(self) -> Iterator[str]:
         """A line for each hyperparameter and constant that did not match."""
-        yield from self._of_hyperparameters()
+        spec, before = self._spec, self._before
+        old, new = (
+            {name for name, value in space.items() if _is_searched(value)}
+            for space in (before.search.space, self._space)
+        )
+        for name in sorted(old ^ new):
+            yield f"{name}: {'is not searched here' if name in old else 'was not searched there'}"
+        for path, count in self._outside.items():
+            yield f"{path}: does not fit in {amount_of(count, 'trial')}, left out"
         if self._without_value:
-            metric = self._spec.objective.metric
+            metric = spec.objective.metric
             yield f"{self._without_value} without a value of {metric!r}, left out"
-        old, new = self._before.training, self._spec.training
-        searched = {*self._before.search.space, *self._space}
+        constants = before.training.keys() | spec.training.keys()
         both: dict[str, tuple[object, object]] = {
-            f"training.{name}": (old.get(name, "the default"), new.get(name, "the default"))
-            for name in sorted((old.keys() | new.keys()) - searched)
+            f"training.{name}": (
+                before.training.get(name, "the default"),
+                spec.training.get(name, "the default"),
+            )
+            for name in sorted(constants - {*before.search.space, *self._space})
         }
-        both["trainable"] = (self._before.trainable, self._spec.trainable)
-        both["epochs of a trial"] = (self._before.epochs, self._spec.epochs)
+        both["trainable"] = (before.trainable, spec.trainable)
+        both["epochs of a trial"] = (before.epochs, spec.epochs)
         for name, (was, now) in both.items():
             if was != now:
                 yield f"{name}: was {was!r}, is {now!r}"
-
-    def _of_hyperparameters(self) -> Iterator[str]:
-        before = self._before.search.space
-        old = [name for name, value in before.items() if _is_searched(value)]
-        new = [name for name, value in self._space.items() if _is_searched(value)]
-        for name in sorted(set(old) - set(new)):
-            yield f"{name}: is not searched here, its values are left out"
-        known = {**self._before.training, **before}
-        for name in [name for name in new if name not in old]:
-            if name in known:
-                yield f"{name}: was not searched there, its value was {known[name]!r}"
-            else:
-                yield f"{name}: was not searched there, so its value is not known"
-        for path, count in self._outside.items():
-            name = path.split(".")[0]
-            if name in known:
-                trials = "1 trial lies" if count == 1 else f"{count} trials lie"
-                yield f"{path}: {trials} outside of {self._space[name]}, left out"
 
 
 def _is_searched(value: Value) -> bool:

@@ -78,15 +78,13 @@ class SearchSettings(Settings):
         *,
         objective: Objective | None = None,
         max_t: int | None = None,
-        slots: int = 1,
     ) -> Any:
         """Ray Tune's searcher of these settings; the same seed suggests the same configs.
 
-        objective, max_t (epochs of a whole trial) and slots (trials that run at a time) are for
-        the strategies that learn from results.
+        objective and max_t (epochs of a whole trial) are for the strategies that learn.
         """
         module = SEARCHERS.extension(self.strategy)
-        return module.build(self, seed, objective=objective, max_t=max_t, slots=slots)
+        return module.build(self, seed, objective=objective, max_t=max_t)
 
     def gives(self, config: Mapping[str, Any]) -> bool:
         """Whether the search can suggest `config`, one of its space."""
@@ -122,6 +120,22 @@ class ModelSettings(SearchSettings):
     startup: int = Field(
         10, ge=1, description="how many trials must have reported before the model is asked"
     )
+
+    @model_validator(mode="after")
+    def _points_fit(self) -> Self:
+        if not self.points_to_evaluate:
+            return self
+        from tuner.spec.space.encoding import Encoding  # numpy
+
+        encoding, faults = Encoding(self.space), list[Fault]()
+        for number, point in enumerate(self.points_to_evaluate):
+            try:
+                encoding.check(point)
+            except FaultsError as error:
+                faults += (fault.under(f"points_to_evaluate.{number}") for fault in error.faults)
+        if faults:
+            raise FaultsError(*faults)
+        return self
 
 
 class UncheckedSearch(SearchSettings):

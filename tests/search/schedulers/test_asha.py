@@ -53,13 +53,6 @@ def test_rungs_multiply_from_the_grace_period():
     assert len(asha(10**9, 1, 1.3).rungs()) < 100
 
 
-def test_rungs_stop_a_trial_worse_than_the_first():
-    rungs = rungs_of(asha(9, 1, 3))
-    assert rungs.goes_on("0", 1, 0.5)
-    assert not rungs.goes_on("1", 1, 0.6)
-    assert rungs.goes_on("2", 1, 0.4)
-
-
 unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by=lambda x: x[1])
 
 
@@ -75,25 +68,6 @@ def test_rungs_without_ties_decide_as_rays_asha(stream, shape):
         trial = SimpleNamespace(trial_id=str(number))
         expected = rays.on_result(trial, epochs[number], -loss) == "CONTINUE"
         assert ours.goes_on(str(number), epochs[number], loss) == expected
-
-
-@given(streams)
-def test_rungs_after_the_same_reports_are_equal(stream):
-    def replay():
-        rungs = rungs_of(asha(27, 1, 3))
-        for epoch, (number, loss) in enumerate(stream, start=1):
-            rungs.goes_on(str(number), epoch, loss)
-        return rungs
-
-    assert vars(replay()) == vars(replay())
-
-
-def test_max_brackets_is_one_more_than_the_rungs():
-    assert asha(10, 1, 3).max_brackets == 4
-    assert asha(5, 5, 2).max_brackets == 1
-    assert asha(5, 5, 2).brackets_with(2) == 1
-    assert asha(10, 1, 3).brackets_with(2) == 2
-    assert AshaSettings(brackets=1).brackets_with(2) == 1
 
 
 @given(shapes, st.integers(0, 40), st.data())
@@ -120,27 +94,6 @@ def test_shares_are_those_of_hyperband():
         assert share == pytest.approx(configs / sum(rounded), abs=0.01)
 
 
-@given(shapes, st.data())
-def test_bracket_of_spreads_trials_by_the_shares(shape, data):
-    settings = asha(*shape)
-    count = data.draw(st.integers(1, settings.max_brackets))
-    shares, bracket_of = settings.shares(count), Brackets(settings, count).bracket_of
-    first = data.draw(st.integers(0, 10**6))
-    seen = Counter(bracket_of(number) for number in range(first, first + 200))
-    assert sum(shares) == pytest.approx(1)
-    assert set(seen) <= set(range(count))
-    for bracket, share in enumerate(shares):
-        assert abs(seen[bracket] - 200 * share) <= 5  # evenly, not by chance
-    assert bracket_of(0) == 0
-
-
-@given(streams, shapes)
-def test_brackets_of_one_decide_as_its_rungs(stream, shape):
-    one, rungs = Brackets(asha(*shape)), rungs_of(asha(*shape))
-    for epoch, (number, loss) in enumerate(stream, start=1):
-        assert one.goes_on(str(number), epoch, loss) == rungs.goes_on(str(number), epoch, loss)
-
-
 @given(streams, shapes, st.data())
 def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data):
     settings = asha(*shape)
@@ -164,11 +117,6 @@ def test_expected_epochs_follow_from_the_rungs():
     (first, second) = asha(9, 1, 3).shares(2)
     expected = first * (1 + 2 / 3 + 6 / 9) + second * (3 + 6 / 3)
     assert asha(9, 1, 3).expected_epochs(2) == pytest.approx(expected)
-
-
-def test_without_stopping_has_no_rung():
-    whole = AshaSettings(max_t=9, reduction_factor=3, brackets=2).without_stopping()
-    assert (whole.max_t, whole.rungs(), whole.brackets_with(2)) == (9, (), 1)
 
 
 @given(

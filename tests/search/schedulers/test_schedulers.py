@@ -17,15 +17,6 @@ def test_settled_with_few_trials_has_a_late_first_rung(trials, first):
     assert not rungs or trials / 3**rungs >= 3
 
 
-def test_settled_keeps_a_written_grace_period():
-    for written in ({"grace_period": 1}, {"grace_period": 3}):
-        assert AshaSettings(**written).settled(4) == AshaSettings(**written)
-    two = AshaSettings(brackets=2).settled(4)
-    assert (two.grace_period, two.brackets_with(1)) == (1, 2)
-    assert AshaSettings().settled(None).grace_period == 1
-    assert "grace_period" not in AshaSettings().settled(4).model_fields_set
-
-
 def test_settled_forecast_waits_as_long_as_asha():
     def rungs(trials):
         return ForecastSettings(max_t=50).settled(trials).rungs()
@@ -35,9 +26,3 @@ def test_settled_forecast_waits_as_long_as_asha():
     assert rungs(27) == (7, 12, 19, 31)
     assert rungs(243) == rungs(None) == (1, 2, 3, 4, 7, 12, 19, 31)
     assert ForecastSettings(max_t=50, grace_period=1).settled(8).rungs() == rungs(None)
-
-
-def test_settled_text_names_the_first_epoch_unless_it_is_written():
-    few = ForecastSettings(max_t=50).settled(9)
-    assert few.settled_text() == "epoch 19, for so few trials; scheduler.grace_period sets another"
-    assert ForecastSettings(max_t=50, grace_period=17).settled(9).settled_text() is None

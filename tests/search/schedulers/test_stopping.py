@@ -1,7 +1,6 @@
 """What Ray asks of a scheduler: which trials stop, and which come next."""
 
 import inspect
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +13,8 @@ from tuner.experiment.events import RESULT
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.search.resuming import restored
-from tuner.search.schedulers._stopping import Forecasts, InOrder, Patience, StoppingScheduler
-from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
+from tuner.search.schedulers.asha import AshaSettings
 from tuner.search.schedulers.forecast import ForecastSettings
 from tuner.spec.sections import Objective
 from tuner.trial.trainable import REPORT, RUNS_ON
@@ -49,46 +48,12 @@ def test_on_trial_result_compares_no_whole_trial_whose_code_runs_on():
     assert not asha.stopped
 
 
-def test_on_trial_result_before_the_grace_period_stops_none():
-    asha = asha_of(SETTINGS.model_copy(update={"grace_period": 3}))
-    assert all(goes_on(asha, number, 2, number) for number in range(9))
-
-
-def test_on_trial_result_under_another_id_of_rays_counts_once():
-    asha = asha_of()
-    goes_on(asha, 0, 1, 0.5, ray_id="a")
-    assert goes_on(asha, 0, 1, 0.9, ray_id="b")
-
-
-def test_on_trial_result_and_record_decide_alike():
-    live, replayed = asha_of(), asha_of()
-    for number, value in enumerate([0.5, 0.9, 0.2, 0.4, 0.1, 0.6]):
-        answer = goes_on(live, number, 1, value)
-        assert replayed.record(f"{number:05}", 1, {"m": value}) == answer
-    assert live.stopped == replayed.stopped
-
-
-def test_later_bracket_stops_later():
-    asha, bracket_of, stopped = asha_of(brackets=3), Brackets(SETTINGS, 3).bracket_of, {}
-    for number in range(60):
-        epochs = stopped.setdefault(bracket_of(number), set())
-        ends = (e for e in range(1, SETTINGS.max_t) if not goes_on(asha, number, e, number))
-        epochs |= {epoch for epoch in [next(ends, None)] if epoch}
-    assert [epochs for _, epochs in sorted(stopped.items())] == [{1}, {3}, set()]
-
-
 @pytest.mark.parametrize("scheduler", [InOrder(), asha_of()])
 def test_choose_trial_to_run_gives_no_trial_the_worker_of_another(scheduler):
     starting = SimpleNamespace(status=Trial.PENDING)
     controller = SimpleNamespace(get_trials=lambda: [starting])
     assert FIFOScheduler().choose_trial_to_run(controller) is starting
     assert scheduler.choose_trial_to_run(controller) is None
-
-
-def test_scheduler_pickles():
-    asha = asha_of()
-    goes_on(asha, 0, 1, 0.5)
-    assert not goes_on(pickle.loads(pickle.dumps(asha)), 1, 1, 0.9)
 
 
 @pytest.mark.parametrize("make", [InOrder, asha_of])
@@ -176,31 +141,6 @@ def test_forecasts_stop_none_without_peers_or_before_the_grace_period():
     reports = play(rule, falling(40))
     assert rule.stopped
     assert all(max(e for m, e, _ in reports if m == int(n)) >= 5 for n in rule.stopped)
-
-
-def test_forecasts_of_equal_curves_stop_none():
-    rule = forecasting()
-    play(rule, [[0.5] * 10 for _ in range(12)])
-    assert rule.stopped == set()
-
-
-def test_forecasts_ignore_a_repeated_report():
-    once, twice = (Forecasts(Objective(metric="m"), max_t=10, grace=1, peers=3) for _ in range(2))
-    for epoch in range(1, 11):
-        for number, curve in enumerate(falling(8)):
-            answer = once.goes_on(str(number), epoch, curve[epoch - 1])
-            assert twice.goes_on(str(number), epoch, curve[epoch - 1]) == answer
-            twice.goes_on(str(number), epoch, 99.0)
-            assert once.forecasts(str(number)) == twice.forecasts(str(number))
-    assert once.forecasts("7")
-
-
-def test_forecasts_are_available_beside_patience():
-    rule = forecasting()
-    rule.rules.append(Patience(20))
-    play(rule, falling(40))
-    assert rule.stopped
-    assert all(rule.forecasts(trial_id) for trial_id in rule.stopped)
 
 
 def brackets_of(count):

@@ -5,23 +5,20 @@ import math
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import search_of
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tuner.search.searchers._bayesopt import (
-    BayesOpt,
-    at_most,
     maximise,
     predicted_ends,
     targets,
 )
-from tuner.search.searchers._learning import LearningSearch
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
 
 
 class TestBayesOpt(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        options = {"metric": "loss", "mode": "min", "startup": 8, **settings}
-        return LearningSearch(BayesOpt(), space, **options)
+        return search_of("bayesopt", space, **settings)
 
 
 def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
@@ -37,16 +34,6 @@ def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
         after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
     assert set(found) == {1}
     assert set(after) == {2}
-
-
-def test_at_most_keeps_the_best_and_a_spread_of_others():
-    losses = np.arange(1000.0)[::-1]
-    kept = sorted(losses[at_most(losses)])
-    assert len(kept) == 400
-    assert kept[:200] == list(range(200))
-    assert kept[-1] == 999.0
-    assert max(np.diff(kept)) <= 5
-    assert list(at_most(losses[:400])) == list(range(400))
 
 
 def test_predicted_ends_of_complete_trials_are_their_losses():

@@ -2,25 +2,19 @@
 
 import numpy as np
 import pytest
+from searches import search_of
 
-from tuner.search.searchers._learning import LearningSearch
-from tuner.search.searchers.bohb import BOHB
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
-
-
-def bohb(space, *, random_share=0.05, **settings):
-    model = BOHB(random_share, candidates=64)
-    return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
 
 
 class TestBOHB(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        return bohb(space, **settings)
+        return search_of("bohb", space, **settings)
 
 
 @pytest.mark.parametrize(("share", "model"), [(0.0, 20), (1.0, 0)])
 def test_random_share_is_drawn_without_the_model(share, model):
-    search = bohb({"x": "uniform(0, 1)"}, seed=1, random_share=share)
+    search = search_of("bohb", {"x": "uniform(0, 1)"}, seed=1, random_share=share)
     for number in range(30):
         config = search.suggest(str(number))
         assert isinstance(config, dict)
@@ -30,7 +24,7 @@ def test_random_share_is_drawn_without_the_model(share, model):
 
 def test_propose_does_not_prefer_trials_for_their_age():
     """The loss falls with every epoch: by their last values, only the oldest would be good."""
-    search = bohb({"x": "uniform(0, 1)"}, seed=3, random_share=0.0)
+    search = search_of("bohb", {"x": "uniform(0, 1)"}, seed=3, random_share=0.0)
     for number in range(40):
         x = (number + 0.5) / 40
         epochs = 9 if x > 0.5 else 1  # the better half happens to be young

@@ -1,16 +1,15 @@
 """HyperOpt: the contract, and how widely it searches."""
 
 import numpy as np
+from searches import search_of
 
-from tuner.search.searchers._learning import LearningSearch
-from tuner.search.searchers.hyperopt import TPE
+from tuner.spec.strategies import SEARCHERS
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 
 class TestHyperOpt(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
-        model = TPE(gamma=0.1, candidates=64)
-        return LearningSearch(model, space, **{"metric": "loss", "mode": "min", **settings})
+        return search_of("hyperopt", space, **settings)
 
 
 def spread(epochs):
@@ -28,3 +27,9 @@ def spread(epochs):
 
 def test_tpe_searches_more_widely_once_trials_are_stopped_early():
     assert spread(epochs=1) > 1.5 * spread(epochs=2)
+
+
+def test_hyperopt_settings_accept_the_engine_of_earlier_versions():
+    settings = SEARCHERS.settings("hyperopt")
+    raw = {"space": {"x": "uniform(0, 1)"}, "gamma": 0.2}
+    assert settings.model_validate({**raw, "engine": "tuner"}) == settings.model_validate(raw)

@@ -31,21 +31,6 @@ def test_forbidden_configs_are_left_out(strategy):
     assert finite.origin("0") == strategy
 
 
-def test_forbidden_configs_of_an_infinite_space_are_left_out():
-    wide = numbered("random", SPACE, forbid=["lr > 0.01"])
-    assert all(config["lr"] <= 0.01 for config in suggestions(wide, range(50)))
-
-
-def test_reports_and_snapshots_do_not_change_what_is_suggested(tmp_path):
-    search = numbered("random", SPACE)
-    config = search.suggest("00003")
-    search.on_trial_complete("00003", {"loss": 1.0})
-    search.save(str(tmp_path / "state"))
-    search.restore(str(tmp_path / "state"))
-    assert search.suggest("00003") == config
-    assert search.seed_of("00003") is None
-
-
 def test_pass_over_does_not_count_trials():
     search = NumberedSearch("grid", lambda number: {"number": number}, seeds=(7, 8))
     assert search.suggest("00001") == {"number": 0}
@@ -67,23 +52,12 @@ def test_skip_leaves_configs_out_and_keeps_the_order_of_others(strategy, space):
     assert late.suggest("8") == configs[11]  # in any order of numbers, as after a resume
 
 
-def test_skip_of_all_configs_finishes():
-    search = numbered("grid", {"a": "choice([1, 2])"})
-    search.skip([{"a": 1}, {"a": 2}])
-    assert search.suggest("0") == Searcher.FINISHED
-
-
 @pytest.mark.parametrize("order", [range(10), range(9, -1, -1)])
 def test_finite_space_is_drawn_without_repeats(order):
     space = {"a": "choice([1, 2, 3])", "b": "choice(['x', {'n': randint(0, 2)}])"}
     configs = dict(zip(order, suggestions(numbered("random", space), order), strict=True))
     assert configs[9] == Searcher.FINISHED
     assert len({json.dumps(configs[i]) for i in range(9)}) == 9
-
-
-def test_finite_space_with_rare_configs_is_drawn_completely():
-    configs = suggestions(numbered("random", {"n": "lograndint(1, 200)"}), range(199))
-    assert sorted(config["n"] for config in configs) == list(range(1, 200))
 
 
 def test_large_finite_space_is_not_listed():

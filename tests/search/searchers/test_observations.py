@@ -51,56 +51,6 @@ def test_end_without_a_number_in_the_last_report_is_failed(values, status):
     assert list(trial.reports.values()) == [0.5]
 
 
-def test_tried_has_all_configs_but_lost_ones():
-    observations = observations_of({}, {}, {})
-    observations.warm = [Observation({"x": 0.9}, "warm")]
-    running, lost, failed = observations.trials.values()
-    lost.end(lost=True)
-    failed.end(error=True)
-    assert observations.tried() == {t.key for t in (running, failed, *observations.warm)}
-    assert list(observations) == [*observations.warm, running, lost, failed]
-    assert observations.running("0") is running
-    assert observations.running("1") is observations.running("unknown") is None
-
-
-def test_model_input_has_trials_without_a_value_as_pending():
-    given_data = data({1: 2.0}, {})
-    assert given_data.u_ND.tolist() == [[0.25]]
-    assert given_data.pending_PD.tolist() == [[0.75]]
-    assert given_data.live_N.tolist() == [True]
-
-
-def test_model_input_without_trials_is_empty():
-    empty = data()
-    assert (empty.u_ND.shape, empty.pending_PD.shape, empty.failed_ND.shape) == ((0, 1),) * 3
-    assert len(empty.loss_N) == 0
-
-
-def test_model_input_has_losses_whatever_the_mode():
-    assert data({1: 3.0}, mode="max").curves == [{1: -3.0}]
-
-
-@pytest.mark.parametrize(("max_t", "epoch"), [(10, 10), (None, 4)])
-def test_model_input_counts_a_whole_trial_at_its_last_epoch(max_t, epoch):
-    assert data({0: 7.0}, {4: 1.0}, max_t=max_t).curves[0] == {epoch: 7.0}
-
-
-def test_stops_early_once_a_trial_is_over_before_another():
-    observations = observations_of({}, {})
-    old, young = observations.trials.values()
-
-    def stops_early():
-        return model_input(observations, ENCODING, Objective(), None).stops_early
-
-    assert not stops_early()
-    old.reports, young.reports = {1: 1.0, 2: 0.5}, {1: 2.0}
-    assert not stops_early()  # the younger one still runs
-    young.end()
-    assert stops_early()
-    young.reports[2] = 1.0
-    assert not stops_early()
-
-
 @pytest.mark.parametrize(
     ("curves", "losses"),
     [
@@ -120,10 +70,6 @@ def test_expected_losses_compare_trials_at_equal_epochs(curves, losses):
     np.testing.assert_allclose(expected_losses(curves), losses, rtol=1e-12)
 
 
-def test_expected_losses_prefer_no_trial_for_its_age():
-    assert np.argmin(expected_losses([{1: 2.0}, {1: 2.5, 2: 1.0}])) == 0
-
-
 loss = st.integers(-640, 640).map(lambda k: k / 128)  # sums of these are exact
 curve = st.lists(loss, min_size=1, max_size=6).map(lambda losses: dict(enumerate(losses, start=1)))
 
@@ -136,14 +82,3 @@ def test_expected_losses_depend_neither_on_order_nor_on_a_drop_shared_by_all_epo
     last = max(max(c) for c in curves)
     moved = [{t: loss - 100 * t for t, loss in c.items()} for c in curves]
     assert np.allclose(expected_losses(moved), losses - 100 * last, atol=1e-6)
-
-
-@given(st.lists(curve, min_size=1, max_size=8))
-def test_expected_losses_are_finite_and_keep_the_order_of_trials_of_one_age(curves):
-    huge = [{t: 3e307 * x for t, x in c.items()} for c in curves]
-    assert np.isfinite(expected_losses(huge)).all()
-    losses = expected_losses(curves)
-    for i, a in enumerate(curves):
-        for j, b in enumerate(curves):
-            if max(a) == max(b) and a[max(a)] < b[max(b)]:
-                assert losses[i] <= losses[j]

@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.search.searchers import _parzen
 from tuner.search.searchers._parzen import (
     Parzen,
-    adaptive_widths,
     likelier,
     neighbour_widths,
     scott_widths,
@@ -52,60 +50,6 @@ def test_draw_follows_the_density():
     assert np.allclose(counts / 2000, mass, atol=0.1)
 
 
-def test_draw_has_a_column_only_in_its_branch():
-    u_MD = density(BRANCHES).draw(200, np.random.default_rng(3))
-    model, C = u_MD[:, 0], u_MD[:, 1]
-    assert (np.isnan(C) == (model > 0.5)).all()
-    assert 0 < np.isnan(C).sum() < 200
-
-
-def test_log_density_without_points_is_uniform():
-    nothing = np.empty((0, 1))
-    empty = Parzen(nothing, neighbour_widths(nothing), LINE)
-    assert empty.log_density(np.array([[0.1], [0.9]])).tolist() == [0, 0]
-
-
-def test_draw_prefers_points_of_more_weight():
-    u_ND = np.array([[0.1], [0.9]])
-    mixture = Parzen(u_ND, np.full((2, 1), 0.03), LINE, np.array([9.0, 1.0]))
-    u_MD = mixture.draw(1000, np.random.default_rng(4))
-    assert ((u_MD < 0.3).sum() - (u_MD > 0.7).sum()) > 300
-
-
-def test_neighbour_widths_of_equal_neighbours_are_narrow():
-    u_ND = np.column_stack([np.full(5, 0.5), np.linspace(0, 1, 5)])
-    width_ND = neighbour_widths(u_ND)
-    assert np.allclose(width_ND[:, 0], 0.03)
-    assert (width_ND[:, 1] > 0.2).all()
-
-
-def test_widths_follow_their_points_and_ignore_inactive_columns():
-    u_ND = np.array([[0.9, np.nan], [0.1, 0.2], [0.15, 0.7]])
-    for widths in (neighbour_widths, adaptive_widths):
-        width_ND = widths(u_ND)
-        assert np.allclose(widths(u_ND[::-1])[::-1], width_ND)
-        assert width_ND[0, 1] == 1
-    assert adaptive_widths(u_ND)[0, 0] > adaptive_widths(u_ND)[1, 0]
-
-
-def test_scott_widths_shrink_with_the_number_of_points():
-    rng = np.random.default_rng(5)
-    few, many = scott_widths(rng.random((4, 2))), scott_widths(0.01 * rng.random((64, 2)))
-    assert few.shape == (4, 2)
-    assert np.allclose(few, 0.2 * 4 ** (-1 / 6))
-    assert np.allclose(many, few[0, 0] / 16 ** (1 / 6))
-    assert scott_widths(np.empty((0, 2))).shape == (0, 2)
-
-
-def test_draw_with_widening_goes_further():
-    mixture = Parzen(np.array([[0.5]]), np.array([[0.05]]), LINE)
-    near, far = (
-        np.abs(mixture.draw(2000, np.random.default_rng(6), widening=widening) - 0.5)
-        for widening in (1.0, 3.0)
-    )
-    assert np.median(far) > 1.5 * np.median(near)
-
-
 @given(spaces, st.integers(0, 12), st.integers(0, 12), st.integers(0, 99))
 def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, seed):
     encoding, rng = Encoding(space), np.random.default_rng(seed)
@@ -120,10 +64,3 @@ def test_likelier_yields_the_likeliest_first_in_any_space(space, goods, others, 
     assert (np.diff(ratio_M) <= 0).all()
     for u_D in u_MD:
         encoding.encode(encoding.decode(u_D))
-
-
-def test_log_density_in_blocks_is_the_same(monkeypatch):
-    u_MD = BRANCHES.snap(np.random.default_rng(1).random((50, len(BRANCHES))))
-    whole = density(BRANCHES).log_density(u_MD)
-    monkeypatch.setattr(_parzen, "_MOST_ENTRIES", 20)
-    assert np.allclose(density(BRANCHES).log_density(u_MD), whole, rtol=1e-12)

@@ -26,8 +26,9 @@ class GraceSettings(SchedulerSettings):
         None,
         ge=1,
         description="the epoch before which no trial is stopped. Unless set it follows from the "
-        "number of trials: the fewer there are, the later it is, and below 9 trials "
-        "none is stopped. Where time alone ends the search it is 1",
+        "number of trials: the fewer there are, the later it is, and below 9 (with ASHA 3 * "
+        "reduction_factor) none is stopped. Where brackets are set, or time alone ends the search, "
+        "it is 1",
     )
 
     @model_validator(mode="after")

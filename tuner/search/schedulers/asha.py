@@ -9,11 +9,10 @@ accuracies at chance. Brackets are Hyperband's (Li et al., JMLR 2018): each begi
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from heapq import heappop, heappush, heappushpop
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -36,14 +35,6 @@ class AshaSettings(GraceSettings):
     """Asynchronous successive halving (Li et al., MLSys 2020), counted in epochs."""
 
     name: Literal["asha"] = "asha"
-    grace_period: int | None = Field(
-        None,
-        ge=1,
-        description="the first rung, the epoch before which no trial is stopped. Unless set it "
-        "follows from the number of trials: the fewer there are, the later it is, and below 3 * "
-        "reduction_factor trials none is stopped. Where brackets are set, or time alone ends the "
-        "search, it is 1",
-    )
     reduction_factor: float = Field(
         4,
         gt=1,
@@ -191,7 +182,8 @@ class Rungs:
                 continue
             score = -loss, lot_of(trial_id)
             least = rung.cutoff()
-            rung.add(trial_id, score)
+            rung.trials.add(trial_id)
+            insort(rung.scores, score)
             return least is None or score >= least
         return True
 
@@ -207,47 +199,26 @@ Score = tuple[float, float]  # the negated loss, and the lot, which decides betw
 
 @dataclass(slots=True)
 class _Rung:
-    """The scores at a rung, in two heaps that meet at their `quantile`, so that adding is fast.
-
-    Those in `low` are negated, so that the greatest comes first.
-    """
+    """The scores of the trials at a rung, ascending, and the `quantile` to which they go on."""
 
     quantile: float
     trials: set[str] = field(default_factory=set)
-    low: list[Score] = field(default_factory=list)
-    high: list[Score] = field(default_factory=list)
-
-    def add(self, trial_id: str, score: Score) -> None:
-        """Add the score of a trial that is not in `trials` yet."""
-        self.trials.add(trial_id)
-        heappush(self.high, _negated(heappushpop(self.low, _negated(score))))
-        if len(self.low) <= self._position[0]:
-            heappush(self.low, _negated(heappop(self.high)))
+    scores: list[Score] = field(default_factory=list)
 
     def cutoff(self) -> Score | None:
         """`np.percentile` of the scores, or None.
 
         Its lot is interpolated between equal values, and 0 between different ones.
         """
-        if not self.low:
+        if not self.scores:
             return None
-        below = _negated(self.low[0])
-        above = self.high[0] if self.high else below
-        share = self._position[1]
+        position = (len(self.scores) - 1) * self.quantile
+        index, share = int(position), position - int(position)
+        below, above = self.scores[index], self.scores[min(index + 1, len(self.scores) - 1)]
         value = _between(below[0], above[0], share)
         if below[0] == above[0]:
             return value, _between(below[1], above[1], share)
         return value, below[1] if share == 0 else 0.0
-
-    @property
-    def _position(self) -> tuple[int, float]:
-        """The index of the sorted score below the quantile, and the share of the next one."""
-        position = (len(self.trials) - 1) * self.quantile
-        return int(position), position - int(position)
-
-
-def _negated(score: Score) -> Score:
-    return -score[0], -score[1]
 
 
 def _between(below: float, above: float, share: float) -> float:

@@ -45,24 +45,8 @@ def learning_searcher(
     *,
     objective: Objective,
     max_t: int | None = None,
-    slots: int = 1,
 ) -> Searcher:
-    """The searcher that suggests what `model` proposes, in a thread.
-
-    max_t: epochs of a complete trial. slots: trials that run at a time.
-    """
-    from tuner.search.searchers._background import BackgroundSearch
+    """The searcher that suggests what `model` proposes. max_t: epochs of a complete trial."""
     from tuner.search.searchers._learning import LearningSearch
 
-    search = LearningSearch(
-        model,
-        settings.space,
-        objective.metric,
-        objective.mode,
-        seed,
-        settings.points_to_evaluate,
-        max_t=max_t,
-        forbid=settings.forbid,
-        startup=settings.startup,
-    )
-    return BackgroundSearch(search, slots=slots)
+    return LearningSearch(model, settings, seed, objective=objective, max_t=max_t)

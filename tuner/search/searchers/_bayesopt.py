@@ -134,9 +134,6 @@ class BayesOpt:
             self._fitted = (key, GaussianProcess(x_NF, y_N, features.groups_F, noise_N))
         return self._fitted[1]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_fitted": None}
-
 
 def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array, Array]:
     """The expected last loss of each trial, and one deviation to either side."""

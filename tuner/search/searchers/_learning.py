@@ -7,10 +7,9 @@ state, so a resume goes on with the same configs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from ray.tune.search import Searcher
@@ -32,8 +31,7 @@ from tuner.spec.space.constraints import MAX_DRAWS, Constraints
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
-from tuner.spec.space.parsing import parse_space
-from tuner.spec.space.spaces import names_of
+from tuner.spec.strategies import ModelSettings
 
 _DRAWS = 1000  # forbidden or tried ones, before the remaining configs are listed
 
@@ -50,41 +48,37 @@ class Model(Protocol):
 class LearningSearch(Searcher):
     """Suggests the configs that its model proposes.
 
-    space: name -> domain, as objects of Ray or tuner, or as text. points_to_evaluate:
-    configs to begin with; missing values are sampled. max_t: epochs of a complete trial; by default
-    the most that one has reported. forbid: expressions that no config may fulfil. startup: trials
-    that must have reported before the model is used; until then points come from a Sobol sequence.
-    Raises SpecError for arguments that cannot work.
+    max_t: epochs of a complete trial; by default the most that one has reported. Until
+    `settings.startup` trials have reported, points come from a Sobol sequence.
     """
 
     def __init__(
         self,
         model: Model,
-        space: Any,
-        metric: str,
-        mode: Literal["min", "max"],
+        settings: ModelSettings,
         seed: int = 0,
-        points_to_evaluate: Sequence[Mapping[str, Value]] = (),
         *,
+        objective: Objective,
         max_t: int | None = None,
-        forbid: Sequence[str] = (),
-        startup: int = 10,
     ) -> None:
-        super().__init__(metric, mode)
-        self.seed, self.observations = seed, Observations()
-        self._objective = Objective(metric=metric, mode=mode)
-        self._model, self._max_t, self._startup = model, max_t, startup
-        with _refusing("forbid"):
-            self._constraints = Constraints(forbid)
-        self._encoding = self._encoding_of(space)
-        self._initial = list(self._first_configs(points_to_evaluate))
+        super().__init__(objective.metric, objective.mode)
+        self.observations = Observations()
+        self._model, self._seed, self._objective, self._max_t = model, seed, objective, max_t
+        self._startup = settings.startup
+        self._constraints = Constraints(settings.forbid)
+        self._encoding = encoding = Encoding(settings.space)
+        first = (
+            encoding.complete(point, sobol_point(encoding, seed, number))
+            for number, point in enumerate(settings.points_to_evaluate)
+        )
+        self._initial = list(filter(self._constraints.allow, first))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED if none is left."""
         trials = self.observations.trials
         if trial_id not in trials:
             number = len(trials)
-            suggestion = self._next(number, np.random.default_rng((self.seed, number)))
+            suggestion = self._next(number, np.random.default_rng((self._seed, number)))
             if suggestion is None:
                 return str(Searcher.FINISHED)
             trials[trial_id] = Observation(*suggestion)
@@ -123,7 +117,7 @@ class LearningSearch(Searcher):
 
         A pruned trial counts at its last epoch; without any, only its config is remembered.
         """
-        trial = self._observed(dict(parameters), "parameters", "warm")
+        trial = self._observed(dict(parameters), "warm")
         for epoch, reported in enumerate(intermediate_values or (), start=1):
             trial.add(reported, epoch)
         if not pruned and not error:
@@ -137,7 +131,7 @@ class LearningSearch(Searcher):
         Its config is not copied: nobody may change it.
         """
         origin = "initial" if config in self._initial else "resumed"
-        self.observations.trials[trial_id] = self._observed(config, "config", origin)
+        self.observations.trials[trial_id] = self._observed(config, origin)
 
     def go_on(self, trial_id: str) -> None:
         """Learn again from a trial that had ended; its earlier reports still count."""
@@ -150,51 +144,34 @@ class LearningSearch(Searcher):
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin, or None."""
-        encoding, rules = self._encoding, self._constraints
-        tried = self.observations.tried()
+        encoding, rules, observations = self._encoding, self._constraints, self.observations
+        tried = observations.tried()
         for config in rules.untried(self._initial, tried):
             return config, "initial"
         with collector_paused():
-            data = model_input(self.observations, encoding, self._objective, self._max_t)
+            data = model_input(observations, encoding, self._objective, self._max_t)
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
-            points, origin = self._model.propose(data, encoding, rng), self._model_origin()
+            points, origin = self._model.propose(data, encoding, rng), "model"
+            known = observations.trials.values()
+            reported = sum(1 for trial in known if trial.reports and trial.status != FAILED)
+            if observations.warm and reported < self._startup:
+                origin = "warm"  # only trials of another run are enough
         else:
-            points, origin = iter([sobol_point(encoding, self.seed, number)]), "random"
+            points, origin = iter([sobol_point(encoding, self._seed, number)]), "random"
         for config in rules.untried(map(encoding.decode, points), tried):
             return config, origin
         drawn = draw_untried(encoding, rules, tried, rng)
         return None if drawn is None else (drawn, "random")
 
-    def _model_origin(self) -> str:
-        """model; or warm if only trials of another run are enough to use it."""
-        observations = self.observations
-        reported = sum(1 for t in observations.trials.values() if t.reports and t.status != FAILED)
-        return "warm" if observations.warm and reported < self._startup else "model"
-
-    def _encoding_of(self, space: Any) -> Encoding:
-        try:
-            encoding = Encoding(parse_space(space))
-        except FaultsError as error:
-            raise SpecError(error.faults, "the search space") from None
-        if faults := self._constraints.check_names(names_of(encoding.space)):
-            raise SpecError([fault.under("forbid") for fault in faults])
-        return encoding
-
-    def _first_configs(self, points: Sequence[Mapping[str, Value]]) -> Iterator[dict[str, Value]]:
-        for index, point in enumerate(points):
-            with _refusing(f"points_to_evaluate.{index}"):
-                random = sobol_point(self._encoding, self.seed, index)
-                config = self._encoding.complete(point, random)
-            if self._constraints.allow(config):
-                yield config
-
-    def _observed(self, config: dict[str, Value], name: str, origin: str) -> Observation:
+    def _observed(self, config: dict[str, Value], origin: str) -> Observation:
         """A trial of `config`. Raises SpecError if that is not of the space."""
         trial = Observation(config, origin)
-        with _refusing(name):
+        try:
             trial.encoded(self._encoding)
+        except FaultsError as error:
+            raise SpecError(error.faults, "a config of the searcher") from None
         return trial
 
 
@@ -227,13 +204,3 @@ def draw_untried(
         nothing_left(count)
     left = list(constraints.untried(cells(encoding.space, every_value), tried))
     return left[int(rng.integers(len(left)))] if left else None
-
-
-@contextmanager
-def _refusing(name: str) -> Iterator[None]:
-    """Turn faults of a value into a SpecError about the argument `name`."""
-    try:
-        yield
-    except FaultsError as error:
-        faults = [fault.under(name) for fault in error.faults]
-        raise SpecError(faults, "the searcher") from None

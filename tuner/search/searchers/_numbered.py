@@ -81,11 +81,7 @@ class NumberedSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Do nothing, as `save` and `restore`: there is no state."""
-
-    def save(self, checkpoint_path: str) -> None: ...
-
-    def restore(self, checkpoint_path: str) -> None: ...
+        """Do nothing: no suggestion depends on it."""
 
 
 class DistinctConfigs:

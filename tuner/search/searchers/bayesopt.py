@@ -1,4 +1,4 @@
-"""Bayesian optimisation; the models are in `_bayesopt` and `_libraries` beside."""
+"""Bayesian optimisation; the models are in `_bayesopt` and `_library_gp` beside."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
 
         model = BayesOpt()
     else:
-        from tuner.search.searchers._libraries import LibraryGP
+        from tuner.search.searchers._library_gp import LibraryGP
 
         model = LibraryGP()
     return learning_searcher(model, settings, seed, **context)

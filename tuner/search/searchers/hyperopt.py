@@ -7,20 +7,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tuner.errors import Fault
 from tuner.search.searchers import learning_searcher
-from tuner.settings import FaultsError
 from tuner.spec.strategies import ModelSettings
 
 if TYPE_CHECKING:
     import numpy as np
     from ray.tune.search import Searcher
 
-    from tuner.search.searchers._learning import Model
     from tuner.search.searchers._observations import ModelInput
     from tuner.spec.space.encoding import Array, Encoding
 
@@ -33,9 +30,6 @@ class HyperOptSettings(ModelSettings):
     """Tree-structured Parzen estimators, on hyperopt's spaces."""
 
     strategy: Literal["hyperopt"] = "hyperopt"
-    engine: Literal["tuner", "hyperopt"] = Field(
-        "tuner", description="our own model, or hyperopt's `tpe.suggest` with its defaults"
-    )
     startup: int = Field(
         10, ge=1, description="how many random configs are tried before the model is asked"
     )
@@ -43,22 +37,15 @@ class HyperOptSettings(ModelSettings):
         0.1,
         gt=0,
         lt=1,
-        description="with engine tuner, the share of trials that count as good, at most 25 of them",
+        description="the share of trials that count as good, at most 25 of them",
     )
-    candidates: int = Field(
-        64, ge=1, description="with engine tuner, how many draws are compared for a suggestion"
-    )
+    candidates: int = Field(64, ge=1, description="how many draws are compared for a suggestion")
 
-    @model_validator(mode="after")
-    def _used(self) -> Self:
-        """Refuse settings that hyperopt's engine does not use."""
-        if self.engine == "hyperopt":
-            fields = type(self).model_fields
-            unused = [n for n in ("gamma", "candidates") if getattr(self, n) != fields[n].default]
-            rule = "is not used by engine hyperopt, which has its own"
-            if faults := [Fault(name, rule, getattr(self, name)) for name in unused]:
-                raise FaultsError(*faults)
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _without_engine(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Accept the specs of earlier versions, which recorded the only engine that is left."""
+        return {key: raw[key] for key in raw if (key, raw[key]) != ("engine", "tuner")}
 
 
 SETTINGS = HyperOptSettings
@@ -66,11 +53,7 @@ SETTINGS = HyperOptSettings
 
 def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
     """The searcher of these settings."""
-    model: Model = TPE(settings.gamma, settings.candidates)
-    if settings.engine == "hyperopt":
-        from tuner.search.searchers._libraries import HyperOptTPE
-
-        model = HyperOptTPE()
+    model = TPE(settings.gamma, settings.candidates)
     return learning_searcher(model, settings, seed, **context)
 
 

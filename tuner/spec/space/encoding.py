@@ -90,8 +90,8 @@ class Encoding:
 
         return config_at(self.space, quantile_at)
 
-    def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
-        """`partial`, with what it lacks taken from the point.
+    def check(self, partial: Mapping[str, Value]) -> Array:
+        """The point of `partial`, NaN where it lacks a value.
 
         Raises FaultsError for each value that is not of the space.
         """
@@ -99,6 +99,14 @@ class Encoding:
         faults = self._encode(self.space, partial, ROOT, known_D)
         if faults := [fault for fault in faults if fault.rule != _MISSING]:
             raise FaultsError(*faults)
+        return known_D
+
+    def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
+        """`partial`, with what it lacks taken from the point.
+
+        Raises FaultsError for each value that is not of the space.
+        """
+        known_D = self.check(partial)
         config = self.decode(np.where(np.isnan(known_D), u_D, known_D))
         return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
 

@@ -1,0 +1,74 @@
+"""The package bayesian-optimization as a model: the contract, and what the library gets."""
+
+import numpy as np
+import pytest
+from bayes_opt import BayesianOptimization
+from hypothesis import given
+from hypothesis import strategies as st
+from searches import ModelSearch, search_of
+
+from tuner.search.searchers._bayesopt import Features
+from tuner.search.searchers._library_gp import LibraryGP
+from tuner.spec.space.encoding import Encoding
+from tuner.testing.searcher_contract import SPACE, LearningSearcherContract, play
+from tuner.testing.spaces import spaces
+
+LINE = {"x": "uniform(0, 1)"}
+
+
+@pytest.mark.slow
+class TestBayesianOptimization(LearningSearcherContract):
+    def make(self, space=SPACE, **settings):
+        return ModelSearch(LibraryGP(), space, **{"startup": 14, **settings})  # it is slow
+
+
+@given(spaces, st.integers(0, 99))
+def test_point_of_features_returns_the_point(space, seed):
+    encoding = Encoding(space)
+    (u_D,) = encoding.snap(np.random.default_rng(seed).random((1, len(encoding))))
+    features = Features(encoding)
+    x_NF = features(u_D[None])
+    assert (x_NF <= features.largest_F + 1e-12).all()
+    assert encoding.decode(features.point(x_NF[0])) == encoding.decode(u_D)
+
+
+def test_library_gp_searches_near_the_best_allowed():
+    search = ModelSearch(LibraryGP(), LINE, seed=1, startup=3, forbid=["x > 0.35 and x < 0.38"])
+
+    def loss(config):
+        return (config["x"] - 0.4) ** 2
+
+    for x in (0.1, 0.3, 0.6, 0.9):
+        search.add_evaluated_point({"x": x}, loss({"x": x}))
+    configs = play(search, 0, 4, loss=loss)
+    assert not any(0.35 < config["x"] < 0.38 for config in configs)
+    assert min(abs(config["x"] - 0.4) for config in configs) < 0.05
+
+
+def test_library_gp_gets_every_trial(monkeypatch):
+    values = []
+
+    def suggest(optimizer):
+        values[:] = optimizer.space.target
+        return {"0": 0.5}
+
+    monkeypatch.setattr(BayesianOptimization, "suggest", suggest)
+    search = ModelSearch(LibraryGP(), LINE, seed=1, startup=2)
+    for number in range(4):
+        search.suggest(str(number))
+    for number in range(2):
+        search.on_trial_complete(str(number), {"loss": 2.0 + number, "training_iteration": 1})
+    search.on_trial_complete("2", error=True)
+    search.suggest("4")
+    better, worse, failed, running = values
+    assert better > running > worse == failed
+
+
+def test_bayesopt_settings_choose_the_engine():
+    configs = []
+    for engine in ("tuner", "bayesian-optimization"):
+        search = search_of("bayesopt", LINE, engine=engine, startup=2)
+        configs.append(play(search, 0, 3, loss=lambda config: config["x"]))
+    ours, theirs = configs
+    assert ours[:2] == theirs[:2]
+    assert ours[2] != theirs[2]
