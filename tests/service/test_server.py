@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -11,24 +10,20 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, suppress
-from functools import partial
 
 import pytest
 import uvicorn
 from sockets import listening, outside
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.routing import Route
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.service import server as server_module
 from tuner.service.app import Live
 from tuner.service.server import _listening, _Server, check_host, check_pair
 
 
-def test_others_reach_it_over_tls_or_by_an_explicit_word_alone():
+def test_check_host_rejects_public_address_without_tls_or_insecure():
     check_host("127.0.0.1", is_tls=False, is_insecure=False)
     check_host("0.0.0.0", is_tls=True, is_insecure=False)
     check_host("0.0.0.0", is_tls=False, is_insecure=True)
@@ -37,7 +32,7 @@ def test_others_reach_it_over_tls_or_by_an_explicit_word_alone():
             check_host(host, is_tls=False, is_insecure=False)
 
 
-def test_a_certificate_and_its_key_go_together(tmp_path):
+def test_check_pair_rejects_incomplete_or_invalid_pair(tmp_path):
     assert not check_pair(None, None)
     file = tmp_path / "x.pem"
     file.write_text("no certificate")
@@ -47,14 +42,14 @@ def test_a_certificate_and_its_key_go_together(tmp_path):
         check_pair(file, file)
 
 
-def test_a_port_that_is_taken_is_told():
+def test_listening_rejects_taken_port():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {port}: "):
             _listening("127.0.0.1", port)
 
 
-def started(tmp_path, *arguments, **options):
+def started(tmp_path, *arguments):
     """A server of one experiment, and the URL that it prints."""
     if not (tmp_path / "digits").exists():
         writer = Writer(make_folder(tmp_path / "digits"))
@@ -66,7 +61,6 @@ def started(tmp_path, *arguments, **options):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        **options,
     )
     return process, process.stdout.readline().strip()
 
@@ -76,7 +70,7 @@ def get(url, **headers):
         return answer.read().decode()
 
 
-def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path):
+def test_serve_ends_on_signal_with_an_open_stream(tmp_path):
     process, url = started(tmp_path)
     base, port, token = re.fullmatch(r"(http://127\.0\.0\.1:(\d+))/\?token=(\S{43})", url).groups()
     assert outside([process.pid]) == []
@@ -95,7 +89,7 @@ def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path
     assert re.fullmatch(rf"from another machine: {tunnel}, then open the same address\n", told)
 
 
-def test_what_an_end_cuts_short_is_no_error_to_tell(capfd):
+def test_server_end_logs_no_interrupted_answer(capfd):
     async def report(request):
         server.handle_exit(signal.SIGTERM, None)
         await asyncio.sleep(60)
@@ -110,83 +104,8 @@ def test_what_an_end_cuts_short_is_no_error_to_tell(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_serve_answers_while_others_hold_more_connections_than_it_may_have_files(tmp_path):
-    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (256, 256))
-    process, url = started(tmp_path, preexec_fn=few)
-    base, port = re.match(r"(http://127\.0\.0\.1:(\d+))/", url).groups()
-    with ExitStack() as idle:
-        idle.callback(process.communicate)
-        idle.callback(process.kill)
-        for _ in range(300):
-            idle.enter_context(socket.create_connection(("127.0.0.1", int(port))))
-        with urllib.request.urlopen(f"{base}/", timeout=30) as answer:
-            assert answer.status == 200
-
-
-class Silent:
-    """A server, and clients that connect to it and send part of a request's head."""
-
-    def __init__(self):
-        app = Starlette(routes=[Route("/", lambda request: Response("x"))])
-        config = uvicorn.Config(app, http=server_module._Connection, log_level="error")
-        self.server = _Server(config, Live(None))
-        self.socket = socket.create_server(("127.0.0.1", 0))
-
-    def run(self, story):
-        async def played():
-            serving = asyncio.create_task(self.server.serve(sockets=[self.socket]))
-            async with asyncio.timeout(30):
-                await story()
-            self.server.should_exit = True
-            await serving
-
-        asyncio.run(played())
-
-    async def connect(self, sent=b"GET / HTTP/1.1\r\n"):
-        reader, writer = await asyncio.open_connection(*self.socket.getsockname())
-        writer.write(sent)
-        return reader, writer
-
-
-@pytest.fixture
-def silent():
-    return Silent()
-
-
-WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET / HTTP/1.1\r\n", WHOLE + b"GET", WHOLE[:-2] + b"Content-Length: 9\r\n\r\nx"]
-)
-def test_connection_without_a_complete_head_is_closed_in_time(silent, monkeypatch, sent):
-    monkeypatch.setattr(server_module, "_HEAD_S", 0.1)
-
-    async def story():
-        reader, writer = await silent.connect(sent)
-        with suppress(ConnectionResetError):
-            while await reader.read(1 << 10):
-                writer.write(b"x")
-
-    silent.run(story)
-
-
-def test_connection_beyond_the_most_takes_the_place_of_the_longest_idle(silent, monkeypatch):
-    monkeypatch.setattr(server_module._Connection, "most", 2)
-
-    async def story():
-        idle = [await silent.connect() for _ in range(2)]
-        reader, _ = await silent.connect(WHOLE)
-        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-        assert await idle[0][0].read() == b""
-        idle[1][1].write(b"Host: x\r\n\r\n")
-        assert await idle[1][0].readline() == b"HTTP/1.1 200 OK\r\n"
-
-    silent.run(story)
-
-
 @pytest.mark.slow
-def test_over_tls_it_serves_others_until_it_is_interrupted(tmp_path):
+def test_serve_over_tls_until_interrupted(tmp_path):
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     subprocess.run(

@@ -22,7 +22,6 @@ from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, known_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
 from tuner.reporting.experiment_text import control_text
-from tuner.service import shapes
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.watch import Experiments, Followed, UnknownNameError
@@ -50,7 +49,7 @@ Reverse = Annotated[bool, Query(description="the other way round")]
 Wanted = Annotated[control.AnyControl, Body(discriminator="verb")]
 
 
-@router.get("", response_model=list[listing.Listed])
+@router.get("")
 def experiments(
     known: All,
     where: Where = None,
@@ -66,14 +65,14 @@ def experiments(
     return Json([one.as_dict() for one in chosen])
 
 
-@router.get("/{name}", response_model=shapes.Shown)
+@router.get("/{name}")
 def experiment(results: Opened) -> Response:
     """The status of an experiment, and its best trial: `tuner show --json`."""
     with results.lock:
         return Json(shown(results))
 
 
-@router.get("/{name}/best", response_model=list[shapes.Best])
+@router.get("/{name}/best")
 def best(
     results: Opened,
     top: Annotated[int, Query(ge=1, description="how many")] = 1,
@@ -85,7 +84,7 @@ def best(
         return Json(best_json(results, top=top, metric=metric, mode=mode))
 
 
-@router.get("/{name}/trials", response_model=list[shapes.Row])
+@router.get("/{name}/trials")
 def trials(
     results: Opened,
     where: Where = None,
@@ -103,7 +102,7 @@ def trials(
         return Json([rows[number] for number in shown], headers=total)
 
 
-@router.get("/{name}/trials/{trial_id}", response_model=shapes.Trial)
+@router.get("/{name}/trials/{trial_id}")
 def trial(results: Opened, trial_id: str) -> Response:
     """One trial with its reports: `tuner trials --trial ID --json`."""
     with results.lock:
@@ -118,14 +117,14 @@ def log(results: Opened, trial_id: str) -> Response:
     return PlainTextResponse(log_of(results, trial))
 
 
-@router.get("/{name}/curves", response_model=shapes.Curves)
+@router.get("/{name}/curves")
 def curves(results: Opened, metric: str | None = None) -> Response:
     """What the page draws: each trial's best value, the best so far, and some trials' curves."""
     with results.lock:
         return Json(curves_json(results, metric))
 
 
-@router.get("/{name}/spec", response_model=dict[str, Any])
+@router.get("/{name}/spec")
 def spec(results: Opened) -> Response:
     """experiment.json: the resolved spec, and the versions that it ran with."""
     return Json(results.document)
@@ -139,7 +138,7 @@ def report(request: Request, known: All, name: str) -> Response:
     return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-@router.get("/{name}/control", response_model=list[shapes.Requested])
+@router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
     known = {one.id: one.model_dump(mode="json") for one in control.requested(results.files)}
@@ -149,7 +148,7 @@ def controls(results: Opened) -> Response:
     return Json([{**each, "text": control_text(each["control"])} for each in requests])
 
 
-@router.post("/{name}/control", response_model=dict[str, str], status_code=202)
+@router.post("/{name}/control", status_code=202)
 def ask(results: Opened, wanted: Wanted) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
     request_id = control.request(results.files, wanted, by=_BY)

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from tuner.errors import TunerError
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
-from tuner.service import api, ask_tell, shapes
+from tuner.service import api, ask_tell
 from tuner.service.access import Access, Guard
 from tuner.service.detail import Reports
 from tuner.service.watch import Experiments
@@ -58,7 +58,7 @@ def application(storage: str | None, access: Access) -> FastAPI:
         routes=[*_page()],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers=api.ERRORS,
-        responses={"default": {"model": shapes.Error, "description": "refused"}},
+        responses={"default": {"description": 'refused: {"error": REASON}'}},
         lifespan=looking,
     )
     app.include_router(api.router)
@@ -137,7 +137,7 @@ class Live:
             while not self._is_over:
                 version = self.experiments.version
                 if version != seen:
-                    yield _event("experiments", self.experiments.since(seen).as_dict())
+                    yield _event("experiments", self.experiments.since(seen))
                     seen = version
                 if name is not None and seen:
                     now, stands = await run_in_threadpool(self._shown, name, opened)

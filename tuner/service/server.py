@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import resource
 import signal
 import socket
 import ssl
@@ -13,21 +11,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
 from tuner.errors import UsageError
 from tuner.service.access import Access, is_loopback, names_of, token_of
 from tuner.service.app import Live, application
 
-_GRACE_S = 2  # for answers that are under way
-_HEAD_S = 10  # for a request's head, from the connection or from the answer before
-_MOST, _ACCEPTED = 512, 32  # connections at a time, and those that are accepted together
-_FILES = 1 << 16
+_GRACE_S = 2  # for answers that are being sent when the server ends
+_MAX_CONNECTIONS = 512
 
 
 def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
-    """Raise UsageError for a host that others reach, without TLS or the word for it."""
+    """Raise UsageError if others can reach the host, without TLS and without --insecure."""
     if is_loopback(host) or is_tls or is_insecure:
         return
     raise UsageError(
@@ -38,7 +33,7 @@ def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
 
 
 def check_pair(cert: Path | None, key: Path | None) -> bool:
-    """Whether TLS is asked for; raises UsageError where its two files are no pair."""
+    """Whether to use TLS; raises UsageError if the two files do not belong together."""
     if cert is None and key is None:
         return False
     if cert is None or key is None:
@@ -63,87 +58,34 @@ def serve(
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
 
-    tell: called with the URL and the port, once the server can be reached. Raises UsageError for a
-    host, a port, a pair of files or a token that cannot be served.
+    tell: called with the URL and the port once the server can be reached. Raises UsageError for an
+    unusable host, port, certificate or token.
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
     token = token_of(is_kept=is_token_kept)
     listening = _listening(host, port)
     port = listening.getsockname()[1]
-    _Connection.most = _room_for_connections()
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
         app := application(storage, access),
-        http=_Connection,
-        backlog=_ACCEPTED,
+        limit_concurrency=_MAX_CONNECTIONS,
         ssl_certfile=cert,
         ssl_keyfile=key,
         log_level="warning",
-        access_log=False,  # it would have the token
+        access_log=False,  # it would contain the token
         server_header=False,
         proxy_headers=False,
         ws="none",
         timeout_graceful_shutdown=_GRACE_S,
     )
-    with suppress(KeyboardInterrupt):  # of a signal before the server takes them
+    with suppress(KeyboardInterrupt):  # a signal before the server handles them
         tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
         _Server(config, app.state.live).run(sockets=[listening])
 
 
-def _room_for_connections() -> int:
-    """How many there may be at a time: a quarter of the files that may be open, at most _MOST.
-
-    Raises this process's limit of open files as far as it may: a handshake of TLS that is not
-    completed holds a file for a minute, and counts as no connection yet.
-    """
-    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = max(files, min(most, _FILES))
-    with suppress(OSError, ValueError):  # a system that allows fewer
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    return max(_ACCEPTED, min(_MOST, files // 4))
-
-
-class _Connection(H11Protocol):
-    """A connection that is closed where a request's head does not come in time.
-
-    One beyond the `most` there may be takes the place of the one that has waited longest for a
-    head: it needs no token to connect. What a request's answer takes has no limit.
-    """
-
-    most = _MOST
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._await_head()
-        if len(self.connections) > self.most:
-            waiting = [c for c in self.connections if isinstance(c, _Connection) and c._is_waiting]
-            longest = min(waiting, key=lambda connection: connection._waits_since)
-            self.connections.discard(longest)
-            longest.transport.abort()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._await_head()
-
-    @property
-    def _is_waiting(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _await_head(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._waits_since = self.loop.time()
-        self._deadline = self.loop.call_later(_HEAD_S, self._give_up)
-
-    def _give_up(self) -> None:
-        if self._is_waiting:
-            self.transport.abort()
-
-
 class _Server(uvicorn.Server):
-    """Ends its streams before it waits for answers, and leaves signals that are ignored ignored."""
+    """Ends its streams before it waits for answers. Ignored signals stay ignored."""
 
     def __init__(self, config: uvicorn.Config, live: Live) -> None:
         super().__init__(config)
@@ -156,19 +98,19 @@ class _Server(uvicorn.Server):
             yield
 
     def handle_exit(self, sig: int, frame: object) -> None:
-        """End soon; at once, where it is asked for twice."""
+        """End soon; at once after a second SIGINT."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End; what is cut short by that, as a report that is being made, is no error to tell."""
+        """End. Do not log what this cuts short, such as the making of a report."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._live.close()
         await super().shutdown(sockets)
 
 
 def _shown(host: str) -> str:
-    """The host in a URL; of one that means every address, this machine's name."""
+    """The host as part of a URL; this machine's name for all addresses."""
     if host in ("0.0.0.0", "::"):
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
