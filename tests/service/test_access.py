@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import stat
 
 import httpx
 import pytest
@@ -144,26 +143,17 @@ def test_json_encodes_lone_surrogates():
 USER_TOKEN = "0123456789abcdef" * 4
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    """The user's state folder, of which there is nothing yet."""
+def test_token_of_makes_a_new_token_each_time(monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "state" / "tuner"
-
-
-def test_token_of_makes_a_new_token_each_time(state):
-    first, second = token_of(is_kept=False), token_of(is_kept=False)
+    first, second = token_of(), token_of()
     assert first != second
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", first)
-    assert not state.exists()
 
 
-def test_token_of_removes_variable_from_environment(state, monkeypatch):
+def test_token_of_removes_variable_from_environment(monkeypatch):
     monkeypatch.setenv(TOKEN_VARIABLE, USER_TOKEN)
-    assert token_of(is_kept=True) == USER_TOKEN
+    assert token_of() == USER_TOKEN
     assert TOKEN_VARIABLE not in os.environ
-    assert not state.exists()
 
 
 @pytest.mark.parametrize(
@@ -172,40 +162,6 @@ def test_token_of_removes_variable_from_environment(state, monkeypatch):
 def test_token_of_rejects_weak_or_unquotable_token_without_showing_it(monkeypatch, token):
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(UsageError, match="must have 32 to 200 characters") as refused:
-        token_of(is_kept=False)
+        token_of()
     assert str(refused.value).startswith(f"the token in ${TOKEN_VARIABLE} ")
     assert token not in str(refused.value)
-
-
-def test_token_of_keeps_token_in_private_file(state):
-    before = os.umask(0)
-    try:
-        first = token_of(is_kept=True)
-    finally:
-        os.umask(before)
-    assert token_of(is_kept=True) == first != token_of(is_kept=False)
-    (file,) = state.iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(state.stat().st_mode) == 0o700
-
-
-def test_token_of_rejects_readable_or_linked_file(state):
-    first = token_of(is_kept=True)
-    (file,) = state.iterdir()
-    file.chmod(0o640)
-    with pytest.raises(UsageError, match="is not yours alone: remove it"):
-        token_of(is_kept=True)
-    file.rename(state / "elsewhere")
-    file.symlink_to(state / "elsewhere")
-    with pytest.raises(UsageError, match=r"cannot be kept in .*: it is a symbolic link"):
-        token_of(is_kept=True)
-    file.unlink()
-    assert token_of(is_kept=True) != first
-
-
-def test_token_of_rejects_truncated_file(state):
-    token_of(is_kept=True)
-    (file,) = state.iterdir()
-    file.write_text("abc")
-    with pytest.raises(UsageError, match=rf"the token in {file} must have "):
-        token_of(is_kept=True)

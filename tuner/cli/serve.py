@@ -42,11 +42,6 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
 @click.option("--insecure", is_flag=True, help="Allow a --host that others can reach without TLS.")
 @options.storage
-@click.option(
-    "--keep-token",
-    is_flag=True,
-    help="Use the same token at each start.  [or set $TUNER_SERVE_TOKEN]",
-)
 def serve(
     host: str,
     port: int,
@@ -54,11 +49,11 @@ def serve(
     key: Path | None,
     insecure: bool,
     storage: str | None,
-    keep_token: bool,
 ) -> int:
     """Show the experiments in a browser, and steer those that run.
 
-    Open the address that it prints. The token in it is the key: nothing is shown without it.
+    Open the address that it prints. The token in it is the key: nothing is shown without it. It is
+    new at each start, unless $TUNER_SERVE_TOKEN sets it.
     """
     from tuner.service.server import serve as run
 
@@ -73,7 +68,6 @@ def serve(
         cert=cert,
         key=key,
         is_insecure=insecure,
-        is_token_kept=keep_token,
         tell=tell,
     )
     return 0

@@ -14,11 +14,8 @@ import os
 import re
 import secrets
 import socket
-import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,14 +24,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tuner.errors import UsageError, translate_error
-from tuner.experiment.files import create_file, open_plain
-from tuner.places import state_folder
+from tuner.errors import UsageError
 
 MAX_BODY_BYTES = 1 << 20
 TOKEN_VARIABLE = "TUNER_SERVE_TOKEN"  # in the environment
-_TOKEN_FILE = "serve-token"
-_LONGEST_TOKEN = 200  # characters
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{32,200}")  # needs no quoting in a URL, header or cookie
 
 _READING = ("GET", "HEAD")
@@ -212,39 +205,16 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def token_of(*, is_kept: bool) -> str:
-    """The token: that of the environment, else the kept one, else a new one.
+def token_of() -> str:
+    """The token of the environment, else a new one.
 
-    is_kept: keep the token in a file of the user's. The variable is removed from the environment,
-    so that no child process gets it. Raises UsageError, without the token, for one that could be
-    guessed or that others can read.
+    The variable is removed, so that no child process gets it. Raises UsageError, without the token,
+    for one that could be guessed.
     """
-    if token := os.environ.pop(TOKEN_VARIABLE, ""):
-        return _checked(token, f"${TOKEN_VARIABLE}")
-    return _kept(state_folder() / _TOKEN_FILE) if is_kept else secrets.token_urlsafe(32)
-
-
-def _kept(path: Path) -> str:
-    """The token in the file at `path`, which is created if it is missing."""
-    with translate_error(UsageError, f"the token cannot be kept in {path}", of=OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not os.path.lexists(path):
-            with suppress(FileExistsError):  # another server has created it a moment ago
-                create_file(path, secrets.token_urlsafe(32).encode(), mode=0o600)
-        with os.fdopen(open_plain(path), "rb") as file:
-            status, data = os.fstat(file.fileno()), file.read(_LONGEST_TOKEN + 2)
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UsageError(
-            f"{path}, the token of `tuner serve`, is not yours alone: remove it, and the next "
-            "start makes a new one"
-        )
-    return _checked(data.decode("ascii", "replace").strip(), str(path))
-
-
-def _checked(token: str, source: str) -> str:
+    token = os.environ.pop(TOKEN_VARIABLE, "") or secrets.token_urlsafe(32)
     if not _TOKEN.fullmatch(token):
         raise UsageError(
-            f"the token in {source} must have 32 to 200 characters, each a letter, a digit or one "
-            "of - . _ ~: `openssl rand -hex 32` makes one"
+            f"the token in ${TOKEN_VARIABLE} must have 32 to 200 characters, each a letter, a "
+            "digit or one of - . _ ~: `openssl rand -hex 32` makes one"
         )
     return token

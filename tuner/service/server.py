@@ -53,7 +53,6 @@ def serve(
     cert: Path | None,
     key: Path | None,
     is_insecure: bool,
-    is_token_kept: bool,
     tell: Callable[[str, int], object],
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
@@ -63,7 +62,7 @@ def serve(
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
-    token = token_of(is_kept=is_token_kept)
+    token = token_of()
     listening = _listening(host, port)
     port = listening.getsockname()[1]
     access = Access(token, names_of(host), port, is_tls)
