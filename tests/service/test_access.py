@@ -136,7 +136,10 @@ def test_is_loopback():
 
 def test_json_encodes_lone_surrogates():
     answer = refusal(404, "no experiment '\ud800'")
-    assert (answer.status_code, json.loads(answer.body)) == (404, {"error": "no experiment '\ud800'"})
+    assert (answer.status_code, json.loads(answer.body)) == (
+        404,
+        {"error": "no experiment '\ud800'"},
+    )
     assert answer.headers["content-type"] == "application/json"
 
 

@@ -81,17 +81,17 @@ def ls(storage: str | None, as_json: bool) -> int:
     from tuner.places import default_storage
     from tuner.service.queue.entries import Queue
 
-    standings = Queue(storage or default_storage()).standings()
+    entries = Queue(storage or default_storage()).statuses()
     if as_json:
-        click.echo(json_text([one.as_dict() for one in standings]))
+        click.echo(json_text([one.as_dict() for one in entries]))
         return 0
     rows = [("NAME", "USER", "STATUS", "ADDED", "")]
-    for one in standings:
+    for one in entries:
         added = moment(one.entry.added)
         reason = one.ended.reason if one.ended else ""
         rows.append((one.entry.name, one.entry.user, one.status, added, reason))
     cells = [[printable(cell) for cell in row] for row in rows]
-    click.echo("\n".join(aligned(cells)) if standings else "the queue is empty")
+    click.echo("\n".join(aligned(cells)) if entries else "the queue is empty")
     return 0
 
 
