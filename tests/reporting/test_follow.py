@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.results import Results
-from tuner.reporting.follow import follow, standing
+from tuner.reporting.follow import follow, status_text
 
 CONFIG = {"lr": 0.5}
 
@@ -20,9 +20,9 @@ def story(tmp_path):
     story.journal.close()
 
 
-def test_standing_of_running_search_shows_its_trials(story):
+def test_status_text_of_running_search_shows_its_trials(story):
     now = story.events[-1]["time"] + 1
-    lines = standing(Results(story.folder), now=now).splitlines()
+    lines = status_text(Results(story.folder), now=now).splitlines()
     assert lines[0] == "digits: running"
     assert "1/4 trials" in lines[1]
     assert "left" in lines[1]
@@ -36,16 +36,16 @@ def test_standing_of_running_search_shows_its_trials(story):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_standing_of_trials_elsewhere_reserves_nothing(tmp_path):
+def test_status_text_of_trials_elsewhere_reserves_nothing(tmp_path):
     story = Writer(make_folder(tmp_path / "far", trainable="elsewhere", training={}))
     story.trial(0, [0.5], end=None)
-    assert "running\n" in standing(Results(story.folder), now=story.events[-1]["time"] + 1)
+    assert "running\n" in status_text(Results(story.folder), now=story.events[-1]["time"] + 1)
     story.kill()
 
 
-def test_standing_shows_complete_failures(story):
+def test_status_text_shows_complete_failures(story):
     story.trial(2, [], error=("exception", "ValueError: " + "word " * 40))
-    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
+    lines = status_text(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
     at = lines.index("Failed trials")
     assert " ".join(" ".join(lines[at + 2 :]).split()) == f"ValueError: {'word ' * 40}".strip()
 

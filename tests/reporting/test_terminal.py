@@ -14,7 +14,7 @@ from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
 
 from tuner.experiment.history import History, fold
-from tuner.reporting.terminal import Progress, Standing, live_view
+from tuner.reporting.terminal import Progress, Status, live_view
 from tuner.reporting.time_left import TimeLeft
 from tuner.spec.sections import Objective
 
@@ -97,9 +97,9 @@ def test_progress_shows_controls():
     shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
     shown.close()
     assert stream.getvalue() == "pause, asked by ada\n"
-    assert Standing(shown.history, KNOWN, "m").counts() == "0 running, paused"
+    assert Status(shown.history, KNOWN, "m").counts() == "0 running, paused"
     shown({"event": "control", "time": START, "id": "2", "control": {"verb": "finish"}})
-    assert Standing(shown.history, KNOWN, "m").counts() == "0 running, ending as asked"
+    assert Status(shown.history, KNOWN, "m").counts() == "0 running, ending as asked"
 
 
 def test_progress_limits_lines_of_status():
@@ -142,10 +142,10 @@ def test_progress_shows_each_failure_once():
 
 def rendered(events, width, **settings):
     time_left = replace(KNOWN, **settings)
-    standing = Standing(fold(events, OBJECTIVE), time_left, OBJECTIVE.metric, "1 CPU")
+    status = Status(fold(events, OBJECTIVE), time_left, OBJECTIVE.metric, "1 CPU")
     file = io.StringIO()
     now = events[-1]["time"] if events else START
-    Console(file=file, width=width).print(live_view(standing, now=now, width=width))
+    Console(file=file, width=width).print(live_view(status, now=now, width=width))
     return file.getvalue().splitlines()
 
 
