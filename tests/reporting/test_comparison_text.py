@@ -4,7 +4,7 @@ import re
 
 import pytest
 from confirmed import retrained, searched
-from stories import odd, search
+from stories import search
 
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.confirmation import Confirmation
@@ -43,13 +43,6 @@ def test_comparison_text_has_a_line_for_each_strategy(comparison):
     assert "note: search.space.momentum differs: " in shown
 
 
-def test_verdict_of_three_strategies_widens_the_intervals(tmp_path):
-    space = {"strategy": "bohb", "space": {"lr": "loguniform(0.001, 1)"}}
-    others = [hyperopt(tmp_path / "h", 0), search(tmp_path / "b", 12, search=space)]
-    *_, last = verdict(Comparison([search(tmp_path / "r", 12), *others]))
-    assert last == "The intervals count in that it is the best of 3 strategies."
-
-
 def test_verdict_of_equal_strategies_is_open(comparison):
     ahead, beside = verdict(comparison)  # the same trials by another name
     assert ahead == f"After 49 epochs {comparison.sides[0].strategy} is ahead."
@@ -69,15 +62,6 @@ def test_verdict_of_one_strategy_names_the_seed(tmp_path):
     assert list(verdict(Comparison(results))) == [
         "All are of one strategy, random: their spread is that of the seed."
     ]
-
-
-def test_comparison_text_without_value_says_none(tmp_path):
-    failed = odd(tmp_path / "failed", "all_failed")
-    shown = comparison_text(Comparison([failed, hyperopt(tmp_path / "h", 0)]))
-    best, equal, *_ = (line for line in shown.splitlines() if line.startswith("random "))
-    assert best.endswith("none")
-    assert equal.split()[1:] == ["none"] * 3
-    assert shown.startswith("hyperopt and random by ")
 
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}

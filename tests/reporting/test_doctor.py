@@ -73,11 +73,6 @@ def test_examine_bucket_is_written_and_removed(monkeypatch):
     assert (broken.level, broken.found) == ("broken", f"{url}: Access Denied")
 
 
-def test_examine_disabled_token_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setenv(access.AUTH_MODE, "disabled")
-    assert finding(tmp_path, "security", "local Ray").level == "warning"
-
-
 def test_examine_lists_gpus_of_the_driver(tmp_path, monkeypatch):
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559 MiB, 81000 MiB, 580.95.05'\n")

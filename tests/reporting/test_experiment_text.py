@@ -18,7 +18,6 @@ from tuner.reporting.experiment_text import (
     change_lines,
     control_lines,
     control_text,
-    failure_lines,
     folder_name,
     nothing_left,
     summary,
@@ -161,19 +160,6 @@ def test_summary_out_of_time_says_how_to_resume(storage):
     assert "out of time" in experiments_table(list_experiments(storage))
 
 
-def test_failure_lines_show_the_five_most_frequent_causes(storage):
-    writer = Writer(make_folder(storage / "digits"))
-    for number, word in enumerate("aabcdefg"):
-        writer.trial(number, error=("exception", f"ValueError: {word}"))
-    lines = failure_lines(Results(writer.folder))
-    assert [line for line in lines if "first trial" in line] == [
-        "  2 exception, first trial 00000",
-        *(f"  1 exception, first trial {number:05}" for number in range(2, 6)),
-    ]
-    which = "tuner trials digits --where 'status == \"failed\"'"
-    assert lines[-1] == f"  2 with other causes: {which}"
-
-
 def test_summary_of_search_elsewhere_prints_a_call(storage):
     spec = {"trainable": "elsewhere", "training": {}, "time_budget_s": 90}
     make_folder(storage / "far", **spec)
@@ -226,20 +212,6 @@ def test_summary_fits_80_columns(storage):
     assert max(map(len, summary(Results(writer.folder)).splitlines()[:-3])) <= 80
 
 
-def test_summary_shows_the_confirmed_mean(storage):
-    writer = Writer(make_folder(storage / "digits"))
-    writer.trial(1, [0.75])
-    writer.end()
-    confirmed = {"mean": 0.71234, "standard_error": 0.0123, "seeds": 3, "searched": 0.75}
-    results = Results(writer.folder)
-    text = summary(results, confirmed={"trial_id": "00001", **confirmed})
-    mean = "0.7123 +- 0.012 over 3 fresh seeds; searched 0.75"
-    assert f"Confirmed: trial 00001, val_accuracy {mean}" in " ".join(text.split())
-    one = {"trial_id": "00001", **confirmed, "standard_error": None, "seeds": 1}
-    assert "0.7123 over 1 fresh seed; searched" in summary(results, confirmed=one)
-    assert "Confirmed" not in summary(results)
-
-
 def test_best_text_of_searched_trial():
     assert best_text(BEST).splitlines() == [
         "trial 00007, epoch 9, searched",
@@ -251,10 +223,6 @@ def test_best_text_of_searched_trial():
         "    optimizer     sgd",
         "  checkpoint  results/digits/trials/00007/checkpoints/9/state.pt",
     ]
-
-
-def test_best_text_without_checkpoint_says_so():
-    assert best_text(BEST | {"checkpoint": None}).endswith("none kept at this epoch")
 
 
 def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):

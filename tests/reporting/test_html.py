@@ -7,7 +7,6 @@ from confirmed import retrained, searched
 from stories import ODD, TAGS, odd, search
 from synthetic import Writer, make_folder
 
-from tuner.errors import UsageError
 from tuner.experiment.changes import CHANGES, Change
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.results import Results
@@ -19,7 +18,6 @@ from tuner.reporting.html import (
     render,
     report_page,
     tiles,
-    write_page,
 )
 from tuner.reporting.report import Report
 
@@ -44,14 +42,6 @@ def test_report_page_has_every_figure(tmp_path):
     assert "loguniform(0.001, 1)" in page
 
 
-def test_tiles_count_trials_and_epochs(tmp_path):
-    shown = {
-        label: (value, note) for label, value, note in tiles(Report(search(tmp_path / "x", 12)))
-    }
-    assert shown["trials"] == ("12", "4 completed, 7 stopped, 1 failed")
-    assert shown["epochs trained"] == ("49", "7 trials stopped early")
-
-
 @pytest.mark.usefixtures("_no_plotly_js")
 def test_page_shows_the_baseline_and_says_where_it_is_not_beaten(tmp_path):
     path = search(tmp_path / "x", 12).folder / "experiment.json"
@@ -63,16 +53,6 @@ def test_page_shows_the_baseline_and_says_where_it_is_not_beaten(tmp_path):
     assert report.as_dict()["validation"]["baseline"] == 0.5
     path.write_text(json.dumps({**document, "validation": {"images": 900, "baseline": 0.1}}))
     assert "does not beat" not in report_page(Report(Results(path.parent)))
-
-
-def test_best_table_has_a_column_for_each_hyperparameter(tmp_path):
-    head, *rows = best_table(Report(odd(tmp_path / "x", "conditional")))
-    assert head[:3] == ["trial", "val_accuracy", "epoch"]
-    assert sorted(head[3:]) == ["opt", "opt.lr", "opt.name"]
-    assert len(rows) == 10
-    assert {len(row) for row in rows} == {6}
-    cells = {row[head.index("opt")] for row in rows}
-    assert cells == {"None", ""}
 
 
 def test_best_table_of_confirmed_search_has_means(tmp_path):
@@ -129,18 +109,6 @@ def test_render_makes_one_file_without_requests():
     assert len(ours) < 10_000  # without plotly.js
     assert "http-equiv" in ours
     assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
-
-
-def test_write_page_replaces_or_keeps_the_file(tmp_path):
-    path = tmp_path / "report.html"
-    write_page(path, "one")
-    write_page(path, "two é")
-    assert path.read_text(encoding="utf-8") == "two é"
-    (tmp_path / "folder").mkdir()
-    for wrong in (tmp_path / "folder", tmp_path / "no" / "page.html"):
-        with pytest.raises(UsageError, match=f"cannot write {wrong}: "):
-            write_page(wrong, "x")
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "report.html"]
 
 
 @pytest.mark.usefixtures("_no_plotly_js")

@@ -200,13 +200,6 @@ def test_close_with_silent_target_waits_for_flush_s(
     assert len(caplog.messages) == 1
 
 
-def test_close_without_end_event_reports_failed(server: Server, tmp_path: Path) -> None:
-    search = Searched(tmp_path, server.url)
-    search.notifier.close()
-    end = server.message()
-    assert (end["event"], end["status"]) == (END, "failed")
-
-
 def test_notifier_skips_hidden_target_with_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,12 +243,6 @@ def test_apprise_target_gets_title_and_text(server: Server) -> None:
     assert (message["title"], message["message"]) == ("tuner digits", "digits: completed")
     with pytest.raises(UsageError, match=r"^notify: apprise does not know nonsense://\*\*\*; see"):
         deliveries(("nonsense://x",))
-
-
-def test_target_in_variable_is_posted_to(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEBHOOK_URL", server.url)
-    deliver("${WEBHOOK_URL}")
-    assert server.message() == MESSAGE
 
 
 def test_target_without_apprise_names_the_package_and_no_secret(

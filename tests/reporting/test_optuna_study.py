@@ -39,13 +39,6 @@ def test_study_of_odd_experiments_is_complete(tmp_path, kind):
     assert all(set(t.params) == set(t.distributions) for t in study.trials)
 
 
-def test_study_of_branches_has_dotted_names(tmp_path):
-    study = study_of(odd(tmp_path / "x", "conditional"))
-    assert study.trials[0].params == {"opt.name": "sgd", "opt.lr": 0.1}
-    assert study.trials[2].params == {"opt.name": "adam"}
-    assert study.trials[3].params == {"opt": None}
-
-
 @pytest.mark.parametrize(
     ("domain", "values", "expected"),
     [
@@ -80,10 +73,6 @@ def test_distributions_of_any_configs_contain_their_values(values, domain):
     for config in configs if found else ():
         params = {"x": category(config["x"], found["x"])}
         optuna.trial.create_trial(params=params, distributions=found, value=0)  # refuses others
-
-
-def test_distributions_of_constants_are_left_out():
-    assert distributions_of({}, [{"x": 1, "y": n} for n in (1, 2)]).keys() == {"y"}
 
 
 def test_write_study_twice_is_refused(tmp_path):

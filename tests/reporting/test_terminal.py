@@ -102,16 +102,6 @@ def test_progress_shows_controls():
     assert Status(shown.history, KNOWN, "m").counts() == "0 running, ending as asked"
 
 
-def test_progress_limits_lines_of_status():
-    stream = io.StringIO()
-    shown = Shown(stream)
-    shown({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
-    for second in range(300):
-        result = {"epoch": second + 1, "metrics": {}, "trial_id": "00001"}
-        shown({"event": "result", "time": START + second} | result)
-    assert len(stream.getvalue().splitlines()) == 9
-
-
 def test_progress_of_resume_shows_only_new_bests(events):
     stream = io.StringIO()
     shown = Shown(stream, earlier=events)
@@ -161,14 +151,6 @@ def test_live_view_fits_80_columns(events):
     ]
 
 
-def test_live_view_shows_failures_by_kind(events):
-    lines = rendered(events, 80)
-    assert [line.rstrip() for line in lines[4:]] == [
-        "failed: 1 oom",
-        "  00003  oom: m",
-    ]
-
-
 def test_live_view_of_many_trials_lists_some(tmp_path):
     writer = Writer(make_folder(tmp_path / "many"))
     for number in range(30):
@@ -189,16 +171,6 @@ def test_live_view_fits_every_width(events, width, unknown):
         lines = rendered(events[:upto], width, **unknown)
         assert len(lines) <= 8
         assert all(len(line) <= width for line in lines)
-
-
-def test_progress_on_terminal_shows_complete_failures(events, monkeypatch):
-    screen = pyte.HistoryScreen(80, 24, history=100)
-    terminal = pyte.Stream(screen)
-    failed = {**events[-2], "error": {"kind": "exception", "message": "word " * 40}}
-    assert failed["status"] == "failed"
-    terminal.feed(on_a_terminal([*events[:-2], failed, events[-1]], monkeypatch))
-    text = " ".join(line.strip() for line in screen.display)
-    assert f"trial 00003 failed: exception: {'word ' * 40}" in text
 
 
 def on_a_terminal(events, monkeypatch, *, pause=0.0, **environment):

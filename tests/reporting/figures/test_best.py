@@ -1,5 +1,5 @@
 from confirmed import retrained, searched
-from stories import odd, search
+from stories import search
 
 from tuner.experiment.results.results import Results
 from tuner.reporting.figures import best
@@ -13,13 +13,6 @@ def test_history_best_so_far_only_rises(tmp_path):
     assert line.y[-1] == max(dots.y)
     after = 11 - 1 - list(dots.y).index(max(dots.y))
     assert f"{after} after the best one brought nothing better" in caption
-
-
-def test_history_without_values_says_why(tmp_path):
-    for kind in ("no_report", "all_failed"):
-        caption, plot = best.history(Report(odd(tmp_path / kind, kind)))
-        assert plot is None
-        assert "no trial that did not fail has a value" in caption
 
 
 def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
@@ -60,11 +53,6 @@ def test_confirmation_interval_of_the_chosen_reaches_further_down(tmp_path):
         below > above + 1e-9 for above, below in zip(bars.array, bars.arrayminus, strict=True)
     ]
     assert longer == [True, False, False]
-
-
-def test_confirmation_of_one_seed_has_no_interval(tmp_path):
-    _, _, plot = draw(searched(tmp_path / "x", {0.1: 0.9}), [[0.7]])
-    assert list(plot.data[1].error_y.array) == [0]
 
 
 def test_confirmation_missing_says_how_to_get_one(tmp_path):
