@@ -10,8 +10,6 @@ from jsonschema import Draft202012Validator
 from served import HOST, Served
 from synthetic import Writer, make_folder
 
-from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.results.best import record_test
 from tuner.service import app, watch
 from tuner.service.app import Live
 from tuner.service.watch import Experiments
@@ -43,15 +41,6 @@ def test_the_script_makes_no_element_from_text(tmp_path):
 @pytest.mark.parametrize("path", ["/page/page.html", "/page.css/../app.py", "/%2e%2e/app.py"])
 def test_no_other_file_is_served(tmp_path, path):
     assert Served(tmp_path).ask("GET", f"{HOST}{path}").status_code == 404
-
-
-def test_the_verbs_of_ask_tell_are_asked_for_with_the_token(tmp_path):
-    served = Served(tmp_path)
-    asked = served.ask("POST", "/api/ask-tell/x/suggest", json={})
-    assert asked.status_code == 404
-    assert "no experiment 'x' in" in asked.json()["error"]
-    bare = {"Authorization": ""}
-    assert served.ask("POST", "/api/ask-tell/x/suggest", headers=bare).status_code == 401
 
 
 def test_openapi_has_every_endpoint_and_valid_schemas(tmp_path):
@@ -121,32 +110,6 @@ def test_a_listener_is_told_of_all_and_then_of_what_changes(tmp_path, experiment
 
     play(story, experiments)
     writer.end()
-
-
-def test_what_is_told_of_one_is_what_show_tells(tmp_path, experiments):
-    writer = Writer(make_folder(tmp_path / "a"))
-    path = writer.checkpoint(writer.trial(0, [0.5]), 1)
-    writer.end()
-    test = {"trial_id": "00000", "test_accuracy": 0.25, "checkpoint_sha256": sha256_of(path)}
-    record_test(writer.folder, "00000", test)
-
-    async def story(live):
-        events = stream(live, "a")
-        await anext(events)
-        assert (await anext(events))[1]["test"] == test
-
-    play(story, experiments)
-
-
-def test_one_that_cannot_be_read_says_why(tmp_path, experiments):
-    async def story(live):
-        events = stream(live, "nope")
-        assert (await anext(events))[0] == "experiments"
-        kind, told = await anext(events)
-        assert (kind, told["name"]) == ("experiment", "nope")
-        assert "no experiment 'nope'" in told["error"]
-
-    play(story, experiments)
 
 
 def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(

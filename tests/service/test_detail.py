@@ -73,10 +73,6 @@ def test_colours_bars_and_control_characters_are_gone(results):
     )
 
 
-def test_nothing_was_written(results):
-    assert log_of(results, results.trials["00000"]) == ""
-
-
 def test_of_a_long_one_the_end_is_read(results, monkeypatch):
     monkeypatch.setattr(detail, "_MAX_LOG_BYTES", 17)
     assert write(results, b"first line\nsecond line\nthird\n") == "...\nthird\n"
@@ -105,14 +101,3 @@ def test_a_report_is_made_once_until_the_journal_changes(tmp_path, monkeypatch):
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "unknown", "time": 1700000000.0}\n')
     assert pages.page(folder) == "2"
-
-
-def test_the_last_ones_are_kept(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(html, "report_page", lambda report: made.append(1) or report.results.name)
-    monkeypatch.setattr(detail, "_MAX_REPORTS", 1)
-    pages = Reports()
-    folders = [search(tmp_path / name, 3).folder for name in "ab"]
-    first, last = folders
-    shown = [pages.page(folder) for folder in (first, last, last, first)]
-    assert (shown, len(made)) == (["a", "b", "b", "a"], 3)

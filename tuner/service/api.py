@@ -1,4 +1,4 @@
-"""The JSON endpoints: what `tuner ls`, `show`, `best`, `trials` print with --json; control."""
+"""The JSON endpoints: `tuner ls`, `show`, `best` and `trials` with --json; control."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 
-_BY = "browser"  # who asks for a control, as it is shown
-_RETRY_S = "2"  # after which a client may ask a search that is closed, and opens it again
+_BY = "browser"  # the user who requests controls
+_RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
 
 router = APIRouter(prefix="/api/experiments")
 
 
-async def _of_storage(request: Request) -> Experiments:
+async def _experiments(request: Request) -> Experiments:
     experiments: Experiments = request.app.state.experiments
     return experiments
 
 
-def _opened(name: str, all_of_them: Annotated[Experiments, Depends(_of_storage)]) -> Followed:
-    return all_of_them.opened(name)
+All = Annotated[Experiments, Depends(_experiments)]
 
 
-All = Annotated[Experiments, Depends(_of_storage)]
+def _opened(name: str, experiments: All) -> Followed:
+    return experiments.opened(name)
+
+
 Opened = Annotated[Followed, Depends(_opened)]
 Where = Annotated[str | None, Query(description="an expression that chooses rows")]
 Sort = Annotated[str | None, Query(description="a column to sort by")]
@@ -59,10 +61,10 @@ def experiments(
     reverse: Reverse = False,
 ) -> Response:
     """Every experiment of the storage, oldest first: `tuner ls --json`."""
-    chosen = listing.find(
+    matches = listing.find(
         known.all(), where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
     )
-    return Json([one.as_dict() for one in chosen])
+    return Json([experiment.as_dict() for experiment in matches])
 
 
 @router.get("/{name}")
@@ -111,7 +113,7 @@ def trial(results: Opened, trial_id: str) -> Response:
 
 @router.get("/{name}/trials/{trial_id}/log", response_class=PlainTextResponse)
 def log(results: Opened, trial_id: str) -> Response:
-    """The end of what a trial wrote, as plain text."""
+    """The end of a trial's output, as plain text."""
     with results.lock:
         trial = results.trial(trial_id)
     return PlainTextResponse(log_of(results, trial))
@@ -119,7 +121,7 @@ def log(results: Opened, trial_id: str) -> Response:
 
 @router.get("/{name}/curves")
 def curves(results: Opened, metric: str | None = None) -> Response:
-    """What the page draws: each trial's best value, the best so far, and some trials' curves."""
+    """The best value of each trial, the best so far, and the curves of some trials."""
     with results.lock:
         return Json(curves_json(results, metric))
 
@@ -156,7 +158,7 @@ def ask(results: Opened, wanted: Wanted) -> Response:
 
 
 def shown(results: Followed) -> dict[str, Any]:
-    """What `show --json` shows."""
+    """The output of `show --json`."""
     test = known_test(results)
     shown = show_json(results)
     return {**shown, "test": with_interval(test)} if test else shown
@@ -178,8 +180,8 @@ def _error_answer(request: Request, error: Exception) -> Response:
     # Below ask-tell this process drives: what fails there is not the request
     kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
-    again = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
-    return refusal(status, str(error), headers=again)
+    headers = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
+    return refusal(status, str(error), headers=headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -1,8 +1,8 @@
 """HTTP for searches whose trials run elsewhere: suggest, report, should-stop, complete.
 
-An experiment is opened when it is first asked for, and from then on this process is its driver,
-until it is closed or the process ends. A kill loses nothing: the next server goes on, and clients
-repeat what was not answered.
+The first request opens an experiment. This process is then its driver until it is closed or the
+process ends. A kill loses nothing: the next server continues, and clients repeat requests that were
+not answered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ router = APIRouter(prefix=PATH, responses={503: _CLOSED})
 
 
 class Searches:
-    """The searches of a storage that this process drives, by their names; closed at its exit."""
+    """The searches that this process drives, by name; they are closed at its exit."""
 
     def __init__(self, storage: str | None) -> None:
         self._storage = storage
@@ -42,10 +42,10 @@ class Searches:
         atexit.register(self.close_all)
 
     def create(self, raw: dict[str, Any]) -> tuple[str, bool]:
-        """Begin the experiment of a spec, or go on with the one that has it; its name, and which.
+        """Create or open the experiment of a spec; returns its name, and whether it is new.
 
-        Raises NameTakenError where one of that name has another spec, and UsageError where the spec
-        names code: whoever may ask this server may not run what they like on it.
+        Raises NameTakenError if it exists with another spec, and UsageError for a spec that names
+        code: a client may not run its own code on the server.
         """
         from tuner.search.ask_tell import AskTell
         from tuner.spec.code import ELSEWHERE, code_named
@@ -73,7 +73,7 @@ class Searches:
         return spec.name, False
 
     def of(self, name: str) -> AskTell:
-        """The search of the experiment `name`. Raises UsageError where it cannot be driven here."""
+        """The search of an experiment. Raises UsageError if it cannot be driven here."""
         if (search := self._open.get(name)) and not search.error:
             return search
         from tuner.search.ask_tell import AskTell
@@ -102,14 +102,14 @@ class Searches:
         return search
 
     def close(self, name: str) -> None:
-        """Let go of an experiment, for `tuner rm` and kin; whoever asks for it opens it again."""
+        """Close an experiment, for `tuner rm` and others; the next request opens it again."""
         with self._opening:
             search = self._open.pop(name, None)
             if search is not None:
                 search.__exit__(None, None, None)
 
     def close_all(self) -> None:
-        """Let go of all of them; one whose storage fails keeps none of the others."""
+        """Close all, also those after one whose storage fails."""
         for name in list(self._open):
             with suppress(TunerError):
                 self.close(name)

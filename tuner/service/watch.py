@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tuner.errors import TunerError, UsageError, did_you_mean
 from tuner.experiment.events import EXPERIMENT_STARTED, RUNNING
@@ -28,8 +28,6 @@ from tuner.experiment.results.rows import trial_row
 from tuner.experiment.steered import present
 from tuner.experiment.storage import experiment_folders, storage_folder
 from tuner.places import shown, url_of
-
-T = TypeVar("T")
 
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown
@@ -46,7 +44,6 @@ class Followed(Results):
         Described.__init__(self, folder)
         self.lock = threading.RLock()
         self.version = 0  # increases with each change
-        self._cache: dict[str, Any] = {}
         self._seen: object = None
         self._was_driven = False
         self._begin()
@@ -60,7 +57,6 @@ class Followed(Results):
             if state == self._seen:
                 return
             self.files.refresh()
-            self._cache.clear()
             for name in ("ranked", "labels", "spec"):  # cached properties
                 self.__dict__.pop(name, None)
             self._catch_up(is_driven=is_driven)
@@ -73,13 +69,6 @@ class Followed(Results):
             if trial.trial_id not in self._rows:
                 self._rows[trial.trial_id] = trial_row(self, trial)
         return [self._rows[trial_id] for trial_id in self.trials]
-
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """The value of `make`, cached until something changes."""
-        if name not in self._cache:
-            self._cache[name] = make()
-        value: T = self._cache[name]
-        return value
 
     def _begin(self) -> None:
         self._tail, self._size = Tail(self.folder), 0

@@ -14,8 +14,6 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import StorageError, UsageError
 from tuner.experiment.remote.lease import acquire
-from tuner.experiment.results.listing import list_experiments
-from tuner.experiment.storage import experiment_folders
 from tuner.service.queue import entries
 from tuner.service.queue.entries import Entry, Queue, entry_of
 from tuner.spec.by_value import ByValue
@@ -37,10 +35,6 @@ def queue(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Q
 
 def statuses(queue: Queue) -> dict[str, str]:
     return {one.entry.name: one.status for one in queue.statuses()}
-
-
-def test_queue_without_files_is_empty(queue: Queue) -> None:
-    assert (queue.statuses(), queue.open(), queue.entry("a")) == ([], {}, None)
 
 
 def test_statuses_are_in_order_of_age(queue: Queue) -> None:
@@ -126,12 +120,6 @@ def test_status_of_driven_experiment_is_running(tmp_path: Path) -> None:
     assert (tmp_path / "a").is_dir()
 
 
-def test_list_experiments_ignores_queue(queue: Queue) -> None:
-    queue.add(entry("a"))
-    assert list(experiment_folders(queue.storage)) == []
-    assert list_experiments(queue.storage) == []
-
-
 def test_statuses_with_damaged_files_keep_the_others(tmp_path: Path) -> None:
     queue = Queue(str(tmp_path))
     for name in ("a", "b", "c"):
@@ -160,8 +148,3 @@ def test_entry_of_rejects_trainable_by_value() -> None:
     spec = build_spec({**SPEC, "trainable": ByValue(lambda config: None)})
     with pytest.raises(UsageError, match="is of a script or a notebook: give it a module"):
         entry_of(spec, user="ann", directory="/")
-
-
-def test_spec_file_contains_spec(tmp_path: Path) -> None:
-    file = Queue(str(tmp_path)).spec_file(entry("a"))
-    assert json.loads(Path(file).read_text()) == {**SPEC, "name": "a"}

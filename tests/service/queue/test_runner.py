@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from uuid import uuid4
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.errors import ExperimentError, StorageError
+from tuner.errors import ExperimentError
 from tuner.experiment.control import requested
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
@@ -322,21 +321,6 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(
         assert asked.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
 
 
-def test_run_with_failing_storage_raises_after_patience(
-    play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = play.runner()
-
-    def failing() -> bool:
-        raise StorageError("no answer")
-
-    monkeypatch.setattr(runner, "turn", failing)
-    monkeypatch.setattr(module, "_EVERY_S", 0.0)
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
-    with pytest.raises(StorageError, match="no answer"):
-        runner.run()
-
-
 def test_turn_ignores_damaged_entry(play: Played) -> None:
     play.add("a")
     (play.storage / ".queue/a/entry.json").write_text("{")
@@ -411,16 +395,3 @@ def test_renew_drops_searches_that_another_runner_has_taken_over(holding: Runner
     holding._next_beat = 0
     with pytest.raises(ExperimentError, match=r"^another runner has taken over"):
         holding.renew()
-
-
-def test_renew_in_failing_storage_keeps_searches(
-    holding: Runner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def failing(*arguments: object) -> None:
-        raise OSError(5, "no answer")
-
-    monkeypatch.setattr(FolderObjects, "write", failing)
-    with caplog.at_level(logging.WARNING):
-        holding.renew()
-    assert list(holding._searches) == ["one", "two"]
-    assert len(caplog.messages) == 3

@@ -20,7 +20,6 @@ from tuner.service.queue.searches import (
     outcome_of,
     spec_of,
     verdict,
-    waiting,
     why_of,
 )
 from tuner.service.queue.shares import Amounts, Demand
@@ -148,15 +147,6 @@ def test_limit_is_not_lowered_above_the_trials_left(
     assert requests == [1]
 
 
-def test_search_without_driver_has_ended_and_keeps_its_limit(tmp_path: Path) -> None:
-    one = search(tmp_path)
-    one.limit(2)
-    one.read()
-    one.end()
-    assert one.has_ended
-    assert one.demand().holds == 3
-
-
 @pytest.mark.parametrize(
     ("code", "outcome", "tries", "status"),
     [
@@ -205,13 +195,6 @@ def test_outcome_of_journal(
     else:
         writer.end(end)
     assert outcome_of(writer.folder) == came_to
-
-
-def test_amounts_of_trial() -> None:
-    resources = {"cpus": 2, "gpus": 1, "workers": 3}
-    assert amounts_of(spec_of(entry(resources=resources))) == (6, 3)
-    assert waiting(entry(resources=resources)).each == (6, 3)
-    assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.cluster.joined import nodes
 from tuner.places import LOCAL
 from tuner.service.queue.shares import (
     Amounts,
@@ -53,10 +52,6 @@ def test_divide_among_users_by_weight() -> None:
 def test_divide_gives_unwanted_trials_to_others() -> None:
     assert divided(demand("a", most=1), demand("b"), cpus=6) == {"a": 1, "b": 5}
     assert divided(demand("a", most=0), demand("b"), cpus=6) == {"a": 0, "b": 6}
-
-
-def test_divide_counts_cpus_of_a_trial() -> None:
-    assert divided(demand("a", each=Amounts(4)), demand("b"), cpus=8) == {"a": 1, "b": 4}
 
 
 def test_divide_by_dominant_share() -> None:
@@ -187,12 +182,6 @@ def test_next_to_start_is_not_overtaken_while_it_waits_for_room() -> None:
     assert turn(waiting("too large", each=Amounts(9))) == "too large"  # it says so by itself
 
 
-def test_wants_is_what_fits_at_most_the_limit_and_at_least_one() -> None:
-    assert demand("a", each=Amounts(2)).wants(of(5)) == 2
-    assert demand("a", each=Amounts(9)).wants(of(5)) == 1
-    assert demand("a", most=3).wants(of(5)) == 3
-
-
 @pytest.fixture(autouse=True)
 def four_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
@@ -224,9 +213,3 @@ def test_gpus_here_have_cuda_names(
     if visible is not None:
         monkeypatch.setenv(VISIBLE, visible)
     assert gpus_here() == names
-
-
-def test_capacity_of_cluster_is_that_of_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [nodes.Node("1", "10.0.0.1", cpus=4, gpus=1), nodes.Node("2", "10.0.0.2", cpus=2)]
-    monkeypatch.setattr(nodes, "list_nodes", lambda: made)
-    assert capacity_of("auto", gpus=False) == (6, (1,))
