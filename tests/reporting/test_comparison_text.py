@@ -105,13 +105,6 @@ def test_leaders_verdict_of_different_leaders_names_the_better(leaders):
     assert "test_accuracy  0.9  (held-out test split)" in text
 
 
-def test_leaders_verdict_of_several_names_the_best(leaders):
-    text = text_of(leaders, [[0.97, 0.98, 0.99], [0.90, 0.91, 0.92]])
-    assert "Trial 00001 is better than the others" in text
-    assert "the best of" not in text
-    assert "the search did not flatter it." in " ".join(text.split())
-
-
 def test_leaders_verdict_of_one_seed_is_open(leaders):
     assert "One seed tells nothing of the spread" in text_of(leaders, [[0.9], [0.8]])
     assert "No result depends on the seed" in text_of(leaders, [[0.9, 0.9], [0.8, 0.8]])

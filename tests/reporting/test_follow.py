@@ -36,13 +36,6 @@ def test_status_text_of_running_search_shows_its_trials(story):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_status_text_of_trials_elsewhere_reserves_nothing(tmp_path):
-    story = Writer(make_folder(tmp_path / "far", trainable="elsewhere", training={}))
-    story.trial(0, [0.5], end=None)
-    assert "running\n" in status_text(Results(story.folder), now=story.events[-1]["time"] + 1)
-    story.kill()
-
-
 def test_status_text_shows_complete_failures(story):
     story.trial(2, [], error=("exception", "ValueError: " + "word " * 40))
     lines = status_text(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()

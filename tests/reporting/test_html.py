@@ -7,7 +7,6 @@ from confirmed import retrained, searched
 from stories import ODD, TAGS, odd, search
 from synthetic import Writer, make_folder
 
-from tuner.experiment.changes import CHANGES, Change
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.results import Results
 from tuner.reporting import html
@@ -124,25 +123,3 @@ def test_report_page_escapes_controls(tmp_path):
     assert told[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
     assert told[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
     assert "num_samples: 9" in page[page.index('<section id="provenance">') :]
-
-
-@pytest.mark.usefixtures("_no_plotly_js")
-def test_report_page_escapes_changes(tmp_path):
-    folder = make_folder(tmp_path / "x")
-    writer = Writer(folder)
-    writer.trial(0, [0.5])
-    now = writer.journal.clock()
-    changes = [
-        Change({"<b>": 1}, {"<b>": "<i>"}, 10),
-        Change({"num_samples": 4}, {"num_samples": 8}, 10, now),
-    ]
-    path = folder / "experiment.json"
-    document = json.loads(path.read_text()) | {CHANGES: [one.as_dict() for one in changes]}
-    path.write_text(json.dumps(document))
-    writer.end()
-    page = report_page(Report(Results(folder)))
-    section = page[page.index('<section id="changes">') :].partition("</section>")[0]
-    told = re.findall(r"<td[^>]*>([^<]*)</td>", section)
-    assert told[:3] == ["not kept", "", "&lt;b&gt; 1 -&gt; &lt;i&gt;"]
-    assert told[3].startswith("2023-11-14T22:13")
-    assert told[4:] == ["1", "num_samples 4 -&gt; 8"]

@@ -106,17 +106,6 @@ def test_trial_text_has_a_curve(results):
     assert "\x1b" not in trial_text(results, results.trials["00002"])
 
 
-def test_trial_text_names_the_user_who_ended_it(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    writer.trial(0, [0.5], end=None)
-    writer.add("control", id="1", control={"verb": "stop-trial", "trial_id": "00000"}, by="ad\x1ba")
-    writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
-    writer.end()
-    results = Results(writer.folder)
-    told = trial_text(results, results.trials["00000"]).splitlines()[0]
-    assert told == "trial 00000: stopped after 3s, as asked by ad a"
-
-
 def test_plot_of_few_and_many_values_fits(results, tmp_path):
     assert list(plot(results.trials["00001"], "val_accuracy")) == [
         "val_accuracy",

@@ -1,7 +1,5 @@
 """The event files of a search, as TensorBoard reads them."""
 
-import os
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.experiment.history import History
 from tuner.reporting import tensorboard
-from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
+from tuner.reporting.tensorboard import TensorBoardWriter, logdir, tag_of
 from tuner.spec.experiment import build_spec
 
 METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125, "epoch_s": 2.0}
@@ -149,17 +147,6 @@ def test_writer_resume_repeats_no_point(folder):
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
 
 
-def test_writer_of_many_trials_holds_no_descriptor(folder):
-    import threading
-
-    writer = writer_of(folder)
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    for number in range(1000):
-        writer(result(number, 1, val_loss=1.0))
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert threading.active_count() == threads
-
-
 def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device")
@@ -215,32 +202,6 @@ def test_writer_row_shows_the_final_status(folder, status, shown):
     writer(ended(1, status))
     assert status_of(folder, 1) == (shown, status)
     assert hparams(folder, 1)[2].end_time_secs == START + 60
-
-
-def test_writer_runs_have_equal_columns(folder):
-    writer = writer_of(folder, space={"lr": "uniform(0, 1)", "schedule": "choice([None, 'step'])"})
-    writer(started(1, lr=0.5, schedule=None))
-    writer(started(2, lr=0.25, schedule="step"))
-    (first, start, _), (second, _, _) = hparams(folder, 1), hparams(folder, 2)
-    assert first == second
-    assert start.hparams["schedule"].string_value == "None"
-    assert [m.name.tag for m in first.metric_infos] == [
-        "best/val_accuracy",
-        "val/accuracy",
-        "val/loss",
-    ]
-
-
-def test_metric_columns_of_custom_trainable_are_its_objective():
-    spec = build_spec(
-        {
-            "trainable": "mine:Learner",
-            "search": {"space": {"lr": "uniform(0, 1)"}},
-            "objective": {"metric": "f1", "mode": "max"},
-            "num_samples": 1,
-        }
-    )
-    assert metric_columns(spec) == ["best/f1", "objective/f1"]
 
 
 def test_writer_resume_updates_every_status(folder):

@@ -219,9 +219,3 @@ def test_progress_on_terminal_scrolls_nothing_away(events, monkeypatch):
     assert lines[3] == "0 running, 1 completed, 1 stopped, 1 failed"
     assert [line for line in lines if "3/3 trials" in line] == [lines[2]]  # drawn in its place
     assert lines[-1] == "$"
-
-
-def test_progress_on_a_dumb_terminal_prints_plain_lines(events, monkeypatch):
-    received = on_a_terminal(events, monkeypatch, TERM="dumb")
-    assert received.startswith("new best val_accuracy 0.5")
-    assert "\x1b" not in received

@@ -97,16 +97,6 @@ def test_seconds_expects_of_trials_what_the_scheduler_and_those_seen_say():
     assert search.left_s() == pytest.approx(2 * 9 * depth)
 
 
-def test_seconds_beyond_the_expected_epochs_expects_a_trial_to_end_as_the_longest():
-    search = Search(total=1, max_t=81, depth=5)
-    search.begin()
-    search.start(1)
-    for epoch in range(1, 6):
-        search.now += 2
-        search.report(1, epoch)
-    assert search.left_s() == 2 * 76
-
-
 def test_seconds_is_at_most_the_time_budget():
     search = Search(budget_s=60)
     search.begin()

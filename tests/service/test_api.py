@@ -120,14 +120,6 @@ def test_what_is_no_json_is_refused(tmp_path, running, body):
     assert answer.status_code == 400
 
 
-def test_names_that_utf8_cannot_write_are_answered(tmp_path):
-    name = "half \udcff"
-    writer = Writer(make_folder(tmp_path / name))
-    writer.end()
-    [one] = Served(tmp_path).get().json()
-    assert one["name"] == name
-
-
 def test_the_log_is_plain_text_and_the_report_runs_apart(storage, monkeypatch):
     monkeypatch.setattr(
         "tuner.service.detail.Reports.page", lambda self, folder: f"<p>{folder.name}"

@@ -135,23 +135,6 @@ def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(
     writer.end()
 
 
-def test_nobody_looks_while_nobody_listens(tmp_path, experiments, monkeypatch):
-    looks = []
-    monkeypatch.setattr(experiments, "look", lambda: looks.append(1) and False)
-    experiments.version = 1
-
-    async def story(live):
-        await asyncio.sleep(0.2)
-        assert len(looks) == 1
-        events = stream(live)
-        await anext(events)
-        while len(looks) < 4:
-            await asyncio.sleep(0.01)
-        await events.aclose()
-
-    play(story, experiments)
-
-
 def test_silence_is_broken_by_a_beat(tmp_path, experiments, monkeypatch):
     monkeypatch.setattr(app, "_BEAT_S", 0.01)
 

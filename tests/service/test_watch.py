@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from stores import needs_s3
@@ -16,7 +15,7 @@ from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.rows import trial_rows
 from tuner.service import watch
-from tuner.service.watch import Experiments, Followed, Kept, UnknownNameError
+from tuner.service.watch import Experiments, Followed, UnknownNameError
 
 
 class Clock:
@@ -259,19 +258,3 @@ def test_update_reads_replaced_journal_anew(tmp_path):
     os.replace(tmp_path / "y" / JOURNAL, tmp_path / "x" / JOURNAL)
     followed.update()
     assert agree(followed)
-
-
-def test_kept_holds_running_and_last_requested(tmp_path):
-    running = Writer(make_folder(tmp_path / "running"))
-    folders = [running.folder]
-    for number in range(6):
-        writer = Writer(make_folder(tmp_path / f"ended-{number}"))
-        writer.end()
-        folders.append(writer.folder)
-    kept = Kept()
-    found = [kept.get(folder) for folder in folders]
-    assert [Path(f).name for f in folders if f in kept] == [
-        "running",
-        *(f"ended-{number}" for number in (2, 3, 4, 5)),
-    ]
-    assert kept.get(running.folder) is found[0]

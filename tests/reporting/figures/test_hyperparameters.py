@@ -76,10 +76,6 @@ def test_slices_draw_outliers_at_the_fence(tmp_path):
     assert max(one.plot.data[0].y) < 10
 
 
-def test_slices_without_a_varying_hyperparameter_are_none(tmp_path):
-    assert slices(odd(tmp_path / "x", "one_config")) == {}
-
-
 def contours(results):
     figures = draw_section("hyperparameters", Report(results))
     return [one for one in figures if one.name.startswith("contour")]

@@ -16,7 +16,6 @@ from tuner.service.queue.searches import (
     Search,
     amounts_of,
     left_of,
-    limit_of,
     outcome_of,
     spec_of,
     verdict,
@@ -89,14 +88,6 @@ def test_left_of_follows_controls(asked: dict[str, Any], left: int) -> None:
     assert left_of(history, spec) == 5
     history.apply(event("control", id="2", control=asked))
     assert left_of(history, spec) == left
-
-
-def test_limit_of_is_the_last_accepted_one() -> None:
-    assert limit_of(journaled(started(), control(3), control(2))) == 2
-    assert limit_of(journaled(started(), control(3), control(2, refused="over"))) == 3
-    assert limit_of(journaled(started(), control(3), started())) is None
-    pause = event("control", id="2", control={"verb": "pause"})
-    assert limit_of(journaled(started(), control(3), pause)) == 3
 
 
 def search(tmp_path: Path, *, limit: int = 3, **fields: Any) -> Search:

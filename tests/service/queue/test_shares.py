@@ -49,11 +49,6 @@ def test_divide_among_users_by_weight() -> None:
     assert divided(*both, cpus=9, bob=2) == {"a": 2, "b": 1, "c": 6}
 
 
-def test_divide_gives_unwanted_trials_to_others() -> None:
-    assert divided(demand("a", most=1), demand("b"), cpus=6) == {"a": 1, "b": 5}
-    assert divided(demand("a", most=0), demand("b"), cpus=6) == {"a": 0, "b": 6}
-
-
 def test_divide_by_dominant_share() -> None:
     on_gpu = demand("a", each=Amounts(1, 1))
     assert divided(on_gpu, demand("b"), cpus=8, gpus=2) == {"a": 2, "b": 6}
