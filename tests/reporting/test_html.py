@@ -33,7 +33,8 @@ def _no_plotly_js(monkeypatch):
 def test_report_page_has_every_figure(tmp_path):
     page = report_page(Report(search(tmp_path / "x", 40)))
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
-    drawn = [name for name in re.findall(r'<figure id="([^"]+)"', page) if name != "confirmation"]
+    drawn = re.findall(r'<figure id="([^"]+)"', page)
+    assert "The leaders were not retrained." in page
     assert len(drawn) > 10
     assert re.findall(r'data-figure="([^"]+)"', page) == drawn
     assert len(re.findall('<script type="application/json">', page)) == len(drawn)
@@ -64,6 +65,9 @@ def test_best_table_of_confirmed_search_has_means(tmp_path):
     _, value, shown = next(tiles(report))
     note = "trial 00001, epoch 2; confirmed mean 0.75 +- 0.05 of 2 seeds"
     assert (value, shown) == ("0.8", note)
+    section = report_page(report).partition('<section id="confirmed">')[2]
+    assert "<td>00001</td><td>0.8</td><td>0.75 +- 0.05</td><td>2</td>" in section
+    assert "The search&#39;s best, trial 00000, showed val_accuracy 0.9" in section
 
 
 @pytest.mark.usefixtures("_no_plotly_js")

@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from tuner.experiment.results.comparison import RANKED_BY, Comparison, Side
-from tuner.experiment.results.confirmation import Confirmation, Leader
+from tuner.experiment.results.confirmation import Confirmation
 from tuner.experiment.results.statistics import Mean
 from tuner.places import shown
 from tuner.reporting.experiment_text import failure_lines, folder_name, model_lines
@@ -133,9 +133,6 @@ def _mean(mean: Mean | None) -> str:
     return "none" if mean is None else with_error(mean.mean, mean.standard_error)
 
 
-_HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
-
-
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
     """The leaders with their means, the verdict, failures, and the best leader's model.
 
@@ -143,7 +140,7 @@ def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None
     """
     sections = [
         [_head(confirmation)],
-        aligned([_HEAD, *map(_row, confirmation.leaders)]),
+        aligned(leaders_table(confirmation)),
         [fill(line, 80) for line in leaders_verdict(confirmation)],
         failure_lines(confirmation.results),
         _model(confirmation, test or {}),
@@ -160,16 +157,21 @@ def _head(confirmation: Confirmation) -> str:
     return f"{printable(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
 
 
-def _row(leader: Leader) -> tuple[str, ...]:
-    mean, less = leader.mean, leader.difference
-    return (
-        leader.trial_id,
-        number(leader.searched),
-        with_error(mean.mean, mean.standard_error) if mean else "all failed",
-        str(len(leader.values)),
-        _with_interval(less) if less else "",
-        ("yes" if less.is_settled else "no") if less else "",
-    )
+def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
+    """The head, and a row for each leader: its values, and its difference to the first."""
+    rows = [("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")]
+    for leader in confirmation.leaders:
+        mean, less = leader.mean, leader.difference
+        row = (
+            leader.trial_id,
+            number(leader.searched),
+            with_error(mean.mean, mean.standard_error) if mean else "all failed",
+            str(len(leader.values)),
+            _with_interval(less) if less else "",
+            ("yes" if less.is_settled else "no") if less else "",
+        )
+        rows.append(row)
+    return rows
 
 
 def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:

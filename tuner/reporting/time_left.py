@@ -53,8 +53,8 @@ class TimeLeft:
         epochs = max(0, self.total - len(trials)) * depth
         for trial in trials:
             if trial.status in (RUNNING, INTERRUPTED):
-                is_longer = trial.last_epoch >= depth and self.max_t is not None
-                epochs += max(0.0, (self.max_t if is_longer else depth) - trial.last_epoch)
+                end = depth if trial.last_epoch < depth else self.max_t or depth
+                epochs += max(0.0, end - trial.last_epoch)
         return epochs * max(0.0, latest(history, now) - pace.first_trial) / pace.epochs
 
     def _depth(self, ended: Sequence[int]) -> float | None:

@@ -35,7 +35,6 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
         "best": ["history"],
         "hyperparameters": ["importance", "parallel", *slices, *contours],
         "stopping": ["curves", "rungs"],
-        "confirmed": ["confirmation"],
         "comparison": ["trials", "epochs", "seconds"],
     }
 
