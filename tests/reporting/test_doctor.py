@@ -73,19 +73,6 @@ def test_examine_bucket_is_written_and_removed(monkeypatch):
     assert (broken.level, broken.found) == ("broken", f"{url}: Access Denied")
 
 
-def test_examine_lists_gpus_of_the_driver(tmp_path, monkeypatch):
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559 MiB, 81000 MiB, 580.95.05'\n")
-    smi.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    wanted = "NVIDIA H100 80GB HBM3, 81559 MiB of which 81000 MiB are free, driver 580.95.05"
-    assert finding(tmp_path / "results", "machine", "GPU 0").found == wanted
-    import torch
-
-    if not torch.cuda.is_available():
-        assert finding(tmp_path / "results", "machine", "GPUs").level == "warning"
-
-
 @pytest.fixture
 def checked(tmp_path):
     """The findings where the first node's reply differs by `change` from a good reply."""

@@ -56,11 +56,6 @@ def test_follow_shows_a_search_to_its_end(story):
     assert "2/4 trials: 1 running, 2 completed; best val_accuracy 0.875" in last
 
 
-def test_follow_of_ended_search_returns_at_once(story):
-    story.kill()
-    follow(Results(story.folder), stream=io.StringIO(), sleep=lambda seconds: pytest.fail("waits"))
-
-
 def test_follow_shows_controls(story):
     stream = io.StringIO()
 

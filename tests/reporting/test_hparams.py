@@ -43,11 +43,6 @@ def test_columns_of_whole_numbers_sort_as_numbers():
     assert found.cell(16) in found.values
 
 
-def test_columns_of_constants_do_not_vary():
-    found = columns_of({"a": 0.9, **parse_space({"b": "choice([1])", "c": "choice([1, 2])"})})
-    assert [c.varies for c in found] == [False, False, True]
-
-
 def test_row_of_branch_not_taken_is_empty():
     space = parse_space(
         {

@@ -42,15 +42,6 @@ def test_ranked_trials_diverged_are_moved_to_the_fence(tmp_path):
     assert found.fence < 10
 
 
-def test_study_of_limited_size_keeps_the_best(tmp_path):
-    found = ranked(search(tmp_path / "x", 40))
-    kept = [trial.user_attrs["trial_id"] for trial in found.study(10).trials]
-    ids = [trial.user_attrs["trial_id"] for trial in found.trials]
-    assert len(kept) == 10
-    assert {*ids[:5], ids[-1]} <= set(kept)
-    assert kept == sorted(kept)
-
-
 def test_ranked_trials_escape_names_and_texts(tmp_path):
     found = ranked(odd(tmp_path / "x", "hostile"))
     (name,) = found.varying

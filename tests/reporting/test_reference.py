@@ -27,14 +27,6 @@ def test_docs_page_is_the_reference() -> None:
     assert PAGE.read_text() == f"{reference()}\n", "write it anew: make reference"
 
 
-def test_reference_ignores_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = reference()
-    monkeypatch.setenv("TUNER_STORAGE", "/elsewhere")
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-    assert reference() == before
-
-
 def test_reference_has_every_key() -> None:
     text = reference()
     keys = [f"training.{name}" for name in ClassifierSettings.model_fields]

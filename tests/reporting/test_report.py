@@ -73,10 +73,3 @@ def test_rungs_leave_out_trials_that_a_user_stopped(tmp_path):
     writer.end()
     report = Report(Results(writer.folder))
     assert (report.stopped, report.rungs[0].stopped) == ([], 0)
-
-
-def test_rungs_between_epochs_are_those_at_which_trials_are_compared(tmp_path):
-    asha = {"name": "asha", "max_t": 6, "grace_period": 1, "reduction_factor": 1.5}
-    report = stopped_at(tmp_path / "x", (3, "stopped"), scheduler=asha)
-    rungs = [(rung.epoch, rung.stopped) for rung in report.rungs]
-    assert rungs == [(1, 0), (2, 0), (3, 1), (4, 0), (6, 0)]

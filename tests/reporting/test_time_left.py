@@ -85,18 +85,6 @@ def test_seconds_after_resume_leaves_out_the_gap():
     assert search.left_s() == 34
 
 
-def test_seconds_expects_of_trials_what_the_scheduler_and_those_seen_say():
-    search = Search(total=10, depth=4)
-    search.begin()
-    search.start(1)
-    search.now += 2
-    search.report(1, 1)
-    assert search.left_s() == 2 * (3 + 9 * 4)
-    search.end(1, "stopped")
-    depth = (4 * 4 + 1) / 5  # as if four trials had lasted as the scheduler says
-    assert search.left_s() == pytest.approx(2 * 9 * depth)
-
-
 def test_seconds_is_at_most_the_time_budget():
     search = Search(budget_s=60)
     search.begin()

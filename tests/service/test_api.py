@@ -52,14 +52,6 @@ def test_the_answers_are_those_of_the_commands(storage, parts, query, command):
     assert Served(storage).get(*parts, **query).json() == json.loads(printed.stdout)
 
 
-def test_a_window_of_the_trials_and_how_many_there_are(storage):
-    served = Served(storage)
-    answer = served.get("digits", "trials", sort="lr", limit=3, offset=2)
-    whole = served.get("digits", "trials", sort="lr")
-    assert answer.json() == whole.json()[2:5]
-    assert answer.headers["X-Total-Count"] == whole.headers["X-Total-Count"] == "12"
-
-
 @pytest.mark.parametrize(
     ("parts", "query", "status", "reason"),
     [

@@ -106,13 +106,6 @@ def test_another_server_goes_on(far: Server, tmp_path: Path) -> None:
     assert far.post("/far/suggest", {"client": "a"}) == trial
 
 
-def test_a_loss_that_is_no_number_ends_the_trial(far: Server) -> None:
-    far.post("/far/suggest")
-    body = b'{"epoch": 1, "metrics": {"val_loss": NaN}}'
-    answer = far.send("POST", "/far/trials/00000/report", content=body)
-    assert answer.json() == {"should_stop": True, "status": "failed"}
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
@@ -183,12 +176,6 @@ def test_a_search_whose_journal_failed_is_opened_anew(far: Server, tmp_path: Pat
     assert "was moved or removed while the search ran" in message
     away.rename(tmp_path / "far")
     assert far.post("/far/suggest", {"client": "a"})["trial"]["trial_id"] == "00000"
-
-
-def test_spec_that_is_nested_too_deeply_is_refused(server: Server) -> None:
-    nested = b'{"search": ' + b"[" * 500 + b"]" * 500 + b"}"
-    status, message = server.refused("/", content=nested)
-    assert (status, message) == (400, "the spec is nested deeper than 30 levels")
 
 
 @pytest.fixture

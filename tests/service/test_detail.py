@@ -4,7 +4,6 @@ import pytest
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.errors import UsageError
 from tuner.reporting import html
 from tuner.service import detail
 from tuner.service.detail import Reports, curves_json, log_of
@@ -44,15 +43,6 @@ def test_many_dots_are_thinned_out(tmp_path, monkeypatch):
     monkeypatch.setattr(detail, "_MAX_DOTS", 10)
     drawn = curves_json(Followed(search(tmp_path / "x", 25).folder))
     assert [dot[0] for dot in drawn["dots"]] == list(range(0, 25, 3))
-
-
-def test_another_metric(tmp_path):
-    followed = Followed(search(tmp_path / "x", 6).folder)
-    drawn = curves_json(followed, "images_per_s")
-    assert (drawn["metric"], drawn["of"]) == ("val_accuracy", "images_per_s")
-    assert drawn["curves"][0]["points"][0] == (1, 5000.0)
-    with pytest.raises(UsageError, match="unknown metric 'x'"):
-        curves_json(followed, "x")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.errors import StorageError, UsageError
+from tuner.errors import UsageError
 from tuner.experiment.remote.lease import acquire
 from tuner.service.queue import entries
 from tuner.service.queue.entries import Entry, Queue, entry_of
@@ -35,14 +35,6 @@ def queue(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Q
 
 def statuses(queue: Queue) -> dict[str, str]:
     return {one.entry.name: one.status for one in queue.statuses()}
-
-
-def test_statuses_are_in_order_of_age(queue: Queue) -> None:
-    assert queue.add(entry("b", 2.0)) == "b"
-    assert queue.add(entry("a", 3.0, "bob")) == "a"
-    assert statuses(queue) == {"b": "waiting", "a": "waiting"}
-    assert queue.entry("a") == entry("a", 3.0, "bob")
-    assert queue.open() == {"a": (False, False), "b": (False, False)}
 
 
 def test_add_rejects_or_numbers_taken_name(queue: Queue) -> None:
@@ -127,12 +119,6 @@ def test_statuses_with_damaged_files_keep_the_others(tmp_path: Path) -> None:
     (tmp_path / ".queue/a/entry.json").write_text("{")
     (tmp_path / ".queue/b/ended.json").write_text("[]")
     assert statuses(queue) == {"b": "failed", "c": "waiting"}
-
-
-def test_add_to_unusable_storage_raises_storage_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"^cannot use the queue in .*file: Not a directory"):
-        Queue(str(tmp_path / "file")).add(entry("a"))
 
 
 def test_entry_of_keeps_spec_and_rejects_secret(tmp_path: Path) -> None:

@@ -114,14 +114,6 @@ def test_demand_of_running_search(tmp_path: Path) -> None:
     assert one.demand().holds == 1  # it evaluates its best
 
 
-def test_demand_of_paused_search_is_one_trial(tmp_path: Path) -> None:
-    one = search(tmp_path)
-    for verb, most in (("pause", 1), ("go-on", 6)):
-        one._history.apply(event("control", id=verb, control={"verb": verb}))
-        assert one.demand().most == most
-    assert search(tmp_path / "x", max_concurrent=2).demand().most == 2
-
-
 def test_limit_is_not_lowered_above_the_trials_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
