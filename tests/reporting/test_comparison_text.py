@@ -57,13 +57,6 @@ def test_verdict_without_paired_seeds_is_open(tmp_path):
     assert "no seed in common" in other
 
 
-def test_verdict_of_one_strategy_names_the_seed(tmp_path):
-    results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
-    assert list(verdict(Comparison(results))) == [
-        "All are of one strategy, random: their spread is that of the seed."
-    ]
-
-
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
 
 

@@ -36,13 +36,6 @@ def test_status_text_of_running_search_shows_its_trials(story):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_status_text_shows_complete_failures(story):
-    story.trial(2, [], error=("exception", "ValueError: " + "word " * 40))
-    lines = status_text(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
-    at = lines.index("Failed trials")
-    assert " ".join(" ".join(lines[at + 2 :]).split()) == f"ValueError: {'word ' * 40}".strip()
-
-
 def test_follow_shows_a_search_to_its_end(story):
     stream = io.StringIO()
 

@@ -133,12 +133,3 @@ def test_refinement_text_shows_each_change(tmp_path):
         "leading": ["00000"],
         "space": {"lr": "loguniform(0.0501, 0.2)"},
     }
-
-
-def test_plan_text_lists_early_ends():
-    stop = {"target": 0.25, "patience_trials": 5, "patience_s": 90, "patience_epochs": 3}
-    assert told(stop=stop)["Ends early"] == (
-        "at val_loss 0.25; after 5 trials without a better one; after 1m 30s without a better one; "
-        "a trial after 3 epochs without a better one"
-    )
-    assert "Ends early" not in told()

@@ -13,7 +13,6 @@ from tuner.reporting.tables import (
     experiments_table,
     findings_text,
     jobs_table,
-    plot,
     trial_text,
     trials_table,
 )
@@ -104,18 +103,3 @@ def test_trial_text_has_a_curve(results):
     assert lines[-1] == "      1   3  epoch"
     assert len(lines) == 5 + 12 + 1
     assert "\x1b" not in trial_text(results, results.trials["00002"])
-
-
-def test_plot_of_few_and_many_values_fits(results, tmp_path):
-    assert list(plot(results.trials["00001"], "val_accuracy")) == [
-        "val_accuracy",
-        "0.25 |*",
-        "      1  epoch",
-    ]
-    assert list(plot(results.trials["00002"], "x")) == ["x: nothing reported"]
-    writer = Writer(make_folder(tmp_path / "long"))
-    writer.trial(0, [epoch / 1000 for epoch in range(1000)])
-    writer.end()
-    lines = list(plot(Results(writer.folder).trials["00000"], "val_accuracy"))
-    assert max(map(len, lines)) <= 80
-    assert lines[1].endswith("*")

@@ -106,12 +106,6 @@ def test_a_control_that_cannot_work_is_refused(tmp_path, running, body, reason):
     assert served.get("running", "control").json() == []
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000])
-def test_what_is_no_json_is_refused(tmp_path, running, body):
-    answer = Served(tmp_path).ask("POST", "/api/experiments/running/control", content=body)
-    assert answer.status_code == 400
-
-
 def test_the_log_is_plain_text_and_the_report_runs_apart(storage, monkeypatch):
     monkeypatch.setattr(
         "tuner.service.detail.Reports.page", lambda self, folder: f"<p>{folder.name}"

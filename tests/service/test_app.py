@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from served import HOST, Served
 from synthetic import Writer, make_folder
 
-from tuner.service import app, watch
+from tuner.service import watch
 from tuner.service.app import Live
 from tuner.service.watch import Experiments
 
@@ -133,13 +133,3 @@ def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(
 
     play(story, experiments)
     writer.end()
-
-
-def test_silence_is_broken_by_a_beat(tmp_path, experiments, monkeypatch):
-    monkeypatch.setattr(app, "_BEAT_S", 0.01)
-
-    async def story(live):
-        kinds = [kind async for kind, _ in take(3, stream(live))]
-        assert ": beat\n\n" in kinds
-
-    play(story, experiments)

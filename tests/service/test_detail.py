@@ -39,12 +39,6 @@ def test_the_best_the_running_and_the_latest_have_curves(tmp_path, monkeypatch):
     writer.end()
 
 
-def test_many_dots_are_thinned_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(detail, "_MAX_DOTS", 10)
-    drawn = curves_json(Followed(search(tmp_path / "x", 25).folder))
-    assert [dot[0] for dot in drawn["dots"]] == list(range(0, 25, 3))
-
-
 @pytest.fixture
 def results(tmp_path):
     return search(tmp_path / "x", 1)

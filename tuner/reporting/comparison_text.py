@@ -159,7 +159,8 @@ def _head(confirmation: Confirmation) -> str:
 
 def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
     """The head, and a row for each leader: its values, and its difference to the first."""
-    rows = [("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")]
+    head = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
+    rows: list[tuple[str, ...]] = [head]
     for leader in confirmation.leaders:
         mean, less = leader.mean, leader.difference
         row = (

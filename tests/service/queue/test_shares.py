@@ -49,11 +49,6 @@ def test_divide_among_users_by_weight() -> None:
     assert divided(*both, cpus=9, bob=2) == {"a": 2, "b": 1, "c": 6}
 
 
-def test_divide_by_dominant_share() -> None:
-    on_gpu = demand("a", each=Amounts(1, 1))
-    assert divided(on_gpu, demand("b"), cpus=8, gpus=2) == {"a": 2, "b": 6}
-
-
 def test_divide_gives_each_one_trial_if_possible() -> None:
     heavy = divided(demand("a"), demand("b", "bob"), cpus=2, ann=100)
     assert heavy == {"a": 1, "b": 1}
@@ -75,13 +70,6 @@ def test_limits_wait_for_what_others_hold() -> None:
 
 def test_limits_keep_one_trial_of_each_running_search() -> None:
     assert limited(demand("a", holds=2), demand("b", holds=2), cpus=1) == {"a": 1, "b": 1}
-
-
-def test_fraction_of_gpu_needs_room_on_one_gpu() -> None:
-    share = Amounts(1, 0.6)
-    assert of(8, 2).fits(share) == 2
-    assert of(8, 2).less(share).less(share).fits(Amounts(1, 0.6)) == 0
-    assert divided(demand("a", each=share), cpus=8, gpus=2) == {"a": 2}
 
 
 def test_limits_of_whole_gpu_wait_while_fractions_lie_on_each() -> None:
