@@ -32,7 +32,7 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
-from tuner.reporting.follow import standing
+from tuner.reporting.follow import status_text
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.service.api import router
@@ -170,7 +170,7 @@ def test_whatever_its_journal_holds(made, data):
         lines[at] = json.dumps(data.draw(hostile.mutated(json.loads(lines[at]))))
         (made / name).write_text("".join(f"{line}\n" for line in lines))
         with contextlib.suppress(TunerError):
-            assert standing(Results(made / "x"), now=time.time())
+            assert status_text(Results(made / "x"), now=time.time())
         told_or_read(*data.draw(st.sampled_from(SLOWER)))
         ask_for_all(made)
         for command in (*READING, *RESUMING):

@@ -19,10 +19,10 @@ def test_serve_passes_options_on(here, monkeypatch):
         tell("http://127.0.0.1:8642/?token=x", 8642)
 
     monkeypatch.setattr(server, "serve", serve)
-    done = call("serve", "--storage", here, "--keep-token")
+    done = call("serve", "--storage", here)
     assert done.return_value == 0
     assert done.stdout == "http://127.0.0.1:8642/?token=x\n"
-    pair = {"cert": None, "key": None, "is_insecure": False, "is_token_kept": True}
+    pair = {"cert": None, "key": None, "is_insecure": False}
     assert asked == [(str(here), {"host": "127.0.0.1", "port": 8642, **pair})]
 
 

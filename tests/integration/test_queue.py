@@ -150,7 +150,7 @@ def test_a_queue_in_a_bucket_is_run_from_anywhere(tmp_path, s3, monkeypatch):
     runner = searches.start("run")
     _, told = runner.communicate(timeout=2 * LIMIT_S)
     assert runner.returncode == 3, told
-    entries = {one.entry.name: one for one in Queue(s3).standings()}
+    entries = {one.entry.name: one for one in Queue(s3).statuses()}
     assert {name: one.status for name, one in entries.items()} == {
         "fails": "failed",
         "first": "completed",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from confirmed import retrained, searched
-from stories import odd, search
+from stories import search
 
 from tuner.experiment.results.comparison import Comparison
 from tuner.experiment.results.confirmation import Confirmation
@@ -43,13 +43,6 @@ def test_comparison_text_has_a_line_for_each_strategy(comparison):
     assert "note: search.space.momentum differs: " in shown
 
 
-def test_verdict_of_three_strategies_widens_the_intervals(tmp_path):
-    space = {"strategy": "bohb", "space": {"lr": "loguniform(0.001, 1)"}}
-    others = [hyperopt(tmp_path / "h", 0), search(tmp_path / "b", 12, search=space)]
-    *_, last = verdict(Comparison([search(tmp_path / "r", 12), *others]))
-    assert last == "The intervals count in that it is the best of 3 strategies."
-
-
 def test_verdict_of_equal_strategies_is_open(comparison):
     ahead, beside = verdict(comparison)  # the same trials by another name
     assert ahead == f"After 49 epochs {comparison.sides[0].strategy} is ahead."
@@ -62,22 +55,6 @@ def test_verdict_without_paired_seeds_is_open(tmp_path):
     assert "with the one seed that both have, which says nothing about the spread" in same
     *_, other = verdict(Comparison([one, hyperopt(tmp_path / "h1", 1)]))
     assert "no seed in common" in other
-
-
-def test_verdict_of_one_strategy_names_the_seed(tmp_path):
-    results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
-    assert list(verdict(Comparison(results))) == [
-        "All are of one strategy, random: their spread is that of the seed."
-    ]
-
-
-def test_comparison_text_without_value_says_none(tmp_path):
-    failed = odd(tmp_path / "failed", "all_failed")
-    shown = comparison_text(Comparison([failed, hyperopt(tmp_path / "h", 0)]))
-    best, equal, *_ = (line for line in shown.splitlines() if line.startswith("random "))
-    assert best.endswith("none")
-    assert equal.split()[1:] == ["none"] * 3
-    assert shown.startswith("hyperopt and random by ")
 
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
@@ -119,13 +96,6 @@ def test_leaders_verdict_of_different_leaders_names_the_better(leaders):
     assert "flattered it by 0.15." in text
     assert "Confirmed: trial 00000, its model of seed 4, epoch 2\n" in text
     assert "test_accuracy  0.9  (held-out test split)" in text
-
-
-def test_leaders_verdict_of_several_names_the_best(leaders):
-    text = text_of(leaders, [[0.97, 0.98, 0.99], [0.90, 0.91, 0.92]])
-    assert "Trial 00001 is better than the others" in text
-    assert "the best of" not in text
-    assert "the search did not flatter it." in " ".join(text.split())
 
 
 def test_leaders_verdict_of_one_seed_is_open(leaders):

@@ -4,7 +4,7 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.results import Results
-from tuner.reporting.follow import follow, standing
+from tuner.reporting.follow import follow, status_text
 
 CONFIG = {"lr": 0.5}
 
@@ -20,9 +20,9 @@ def story(tmp_path):
     story.journal.close()
 
 
-def test_standing_of_running_search_shows_its_trials(story):
+def test_status_text_of_running_search_shows_its_trials(story):
     now = story.events[-1]["time"] + 1
-    lines = standing(Results(story.folder), now=now).splitlines()
+    lines = status_text(Results(story.folder), now=now).splitlines()
     assert lines[0] == "digits: running"
     assert "1/4 trials" in lines[1]
     assert "left" in lines[1]
@@ -36,20 +36,6 @@ def test_standing_of_running_search_shows_its_trials(story):
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_standing_of_trials_elsewhere_reserves_nothing(tmp_path):
-    story = Writer(make_folder(tmp_path / "far", trainable="elsewhere", training={}))
-    story.trial(0, [0.5], end=None)
-    assert "running\n" in standing(Results(story.folder), now=story.events[-1]["time"] + 1)
-    story.kill()
-
-
-def test_standing_shows_complete_failures(story):
-    story.trial(2, [], error=("exception", "ValueError: " + "word " * 40))
-    lines = standing(Results(story.folder), now=story.events[-1]["time"] + 1).splitlines()
-    at = lines.index("Failed trials")
-    assert " ".join(" ".join(lines[at + 2 :]).split()) == f"ValueError: {'word ' * 40}".strip()
-
-
 def test_follow_shows_a_search_to_its_end(story):
     stream = io.StringIO()
 
@@ -61,11 +47,6 @@ def test_follow_shows_a_search_to_its_end(story):
     first, last = stream.getvalue().splitlines()
     assert first == "new best val_accuracy 0.875, trial 00002, epoch 1: lr=0.5"
     assert "2/4 trials: 1 running, 2 completed; best val_accuracy 0.875" in last
-
-
-def test_follow_of_ended_search_returns_at_once(story):
-    story.kill()
-    follow(Results(story.folder), stream=io.StringIO(), sleep=lambda seconds: pytest.fail("waits"))
 
 
 def test_follow_shows_controls(story):

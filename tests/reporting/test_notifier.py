@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
 import pytest
@@ -29,8 +26,6 @@ from tuner.reporting.notifier import (
     FAILURE,
     Message,
     Notifier,
-    RefusedError,
-    TargetQueue,
     _run_command,
     deliveries,
 )
@@ -134,13 +129,12 @@ def test_notifier_posts_new_best_first_failure_and_end(server: Server, tmp_path:
     assert server.got.empty()
 
 
-def test_notifier_with_rapid_bests_sends_the_last(server: Server, tmp_path: Path) -> None:
-    search = Searched(tmp_path, server.url, best_every_s=0.3)
+def test_notifier_limits_rate_of_new_bests(server: Server, tmp_path: Path) -> None:
+    search = Searched(tmp_path, server.url, best_every_s=6)
     search.start("00000")
-    for epoch in range(1, 6):
+    for epoch in range(1, 7):  # an event each second
         search.report("00000", epoch, 1 / epoch)
     assert server.message()["best"]["epoch"] == 5
-    search.report("00000", 6, 0.01)
     search.event(EXPERIMENT_ENDED, status="completed")
     search.notifier.close()
     assert server.message()["event"] == END  # which names the best as well
@@ -171,7 +165,7 @@ def test_notifier_retries_without_blocking_the_search(server: Server, tmp_path: 
     server.held.clear()
     search = Searched(tmp_path, server.url, pauses_s=(0.0, 0.0))
     search.start("00000")
-    search.end("00000", "failed", error=ERROR)  # returns though the server does not answer
+    search.end("00000", "failed", error=ERROR)  # returns although the server does not answer
     server.held.set()
     assert [server.message()["event"] for _ in range(3)] == [FAILURE] * 3
     search.notifier.close()
@@ -194,15 +188,6 @@ def test_notifier_refused_twice_warns_once_without_the_secret(
     assert server.got.empty()
 
 
-def test_notifier_without_server_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    search = Searched(tmp_path, "http://127.0.0.1:9/s3cret", pauses_s=())
-    search.event(EXPERIMENT_ENDED, status="completed")
-    search.notifier.close()
-    [warning] = caplog.messages
-    assert warning.startswith("cannot notify http://127.0.0.1:9/***: ")
-    assert "refused" in warning
-
-
 def test_close_with_silent_target_waits_for_flush_s(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,27 +200,12 @@ def test_close_with_silent_target_waits_for_flush_s(
     assert len(caplog.messages) == 1
 
 
-def test_close_without_end_event_reports_failed(server: Server, tmp_path: Path) -> None:
-    search = Searched(tmp_path, server.url)
-    search.notifier.close()
-    end = server.message()
-    assert (end["event"], end["status"]) == (END, "failed")
-
-
 def test_notifier_skips_hidden_target_with_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Searched(tmp_path, "https://hooks.slack.com/***").notifier.close()
     [warning] = caplog.messages
     assert warning.startswith("https://hooks.slack.com/*** is not notified")
-
-
-def test_notifier_without_targets_starts_no_thread(tmp_path: Path) -> None:
-    before = threading.active_count()
-    search = Searched(tmp_path)
-    search.event(EXPERIMENT_ENDED, status="completed")
-    assert threading.active_count() == before
-    search.notifier.close()
 
 
 MESSAGE: Message = {"experiment": "digits", "text": "digits: completed"}
@@ -261,7 +231,7 @@ def test_command_gets_the_message_on_stdin(tmp_path: Path) -> None:
     ],
 )
 def test_command_that_fails_or_hangs_is_refused(command: str, reason: str) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(UsageError) as refused:
         _run_command(command, MESSAGE, timeout_s=0.1 if "sleep" in command else PATIENCE_S)
     assert str(refused.value) == reason
 
@@ -275,12 +245,6 @@ def test_apprise_target_gets_title_and_text(server: Server) -> None:
         deliveries(("nonsense://x",))
 
 
-def test_target_in_variable_is_posted_to(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEBHOOK_URL", server.url)
-    deliver("${WEBHOOK_URL}")
-    assert server.message() == MESSAGE
-
-
 def test_target_without_apprise_names_the_package_and_no_secret(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -290,16 +254,3 @@ def test_target_without_apprise_names_the_package_and_no_secret(
         UsageError, match=r"^notify: \$\{WEBHOOK_URL\} needs a package: pip install"
     ):
         deliver("${WEBHOOK_URL}")
-
-
-def test_slow_target_delays_no_other() -> None:
-    release, delivered = threading.Event(), Queue[Any]()
-    slow = TargetQueue("slow", lambda message: release.wait(PATIENCE_S))
-    fast = TargetQueue("fast", delivered.put)
-    for queue in (slow, fast):
-        queue.put(END, {"event": END})
-    assert delivered.get(timeout=PATIENCE_S) == {"event": END}
-    release.set()
-    for queue in (slow, fast):
-        queue.end()
-        assert queue.join(time.monotonic() + PATIENCE_S)

@@ -39,13 +39,6 @@ def test_study_of_odd_experiments_is_complete(tmp_path, kind):
     assert all(set(t.params) == set(t.distributions) for t in study.trials)
 
 
-def test_study_of_branches_has_dotted_names(tmp_path):
-    study = study_of(odd(tmp_path / "x", "conditional"))
-    assert study.trials[0].params == {"opt.name": "sgd", "opt.lr": 0.1}
-    assert study.trials[2].params == {"opt.name": "adam"}
-    assert study.trials[3].params == {"opt": None}
-
-
 @pytest.mark.parametrize(
     ("domain", "values", "expected"),
     [
@@ -82,10 +75,6 @@ def test_distributions_of_any_configs_contain_their_values(values, domain):
         optuna.trial.create_trial(params=params, distributions=found, value=0)  # refuses others
 
 
-def test_distributions_of_constants_are_left_out():
-    assert distributions_of({}, [{"x": 1, "y": n} for n in (1, 2)]).keys() == {"y"}
-
-
 def test_write_study_twice_is_refused(tmp_path):
     results = search(tmp_path / "x", 6)
     url = f"sqlite:///{tmp_path}/study.db"
@@ -109,15 +98,6 @@ def test_write_study_error_hides_the_password(tmp_path):
     assert "secret" not in str(told.value)
 
 
-def test_write_study_refuses_a_device(tmp_path):
-    results = odd(tmp_path / "x", "one_trial")
-    (tmp_path / "link.db").symlink_to("/dev/null")
-    with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
-        write_study(study_of(results), f"sqlite:///{tmp_path}/link.db")
-    with pytest.raises(UsageError, match=r"cannot write /dev/null: it is no plain file"):
-        write_study(study_of(results), "sqlite:////dev/null")
-
-
 def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
     study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
 
@@ -130,3 +110,9 @@ def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
             write_study(study, url)
     write_study(study, url)
     assert len(optuna.load_study(study_name="x", storage=url).trials) == 3
+
+
+def test_write_study_refuses_a_link(tmp_path):
+    (tmp_path / "link.db").symlink_to("/dev/null")
+    with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
+        write_study(study_of(odd(tmp_path / "x", "one_trial")), f"sqlite:///{tmp_path}/link.db")

@@ -42,20 +42,6 @@ def test_ranked_trials_diverged_are_moved_to_the_fence(tmp_path):
     assert found.fence < 10
 
 
-def test_ranked_trials_include_running_ones(tmp_path):
-    found = ranked(odd(tmp_path / "x", "running"))
-    assert [trial.value for trial in found.trials] == [0.5, 0.5]
-
-
-def test_study_of_limited_size_keeps_the_best(tmp_path):
-    found = ranked(search(tmp_path / "x", 40))
-    kept = [trial.user_attrs["trial_id"] for trial in found.study(10).trials]
-    ids = [trial.user_attrs["trial_id"] for trial in found.trials]
-    assert len(kept) == 10
-    assert {*ids[:5], ids[-1]} <= set(kept)
-    assert kept == sorted(kept)
-
-
 def test_ranked_trials_escape_names_and_texts(tmp_path):
     found = ranked(odd(tmp_path / "x", "hostile"))
     (name,) = found.varying
@@ -75,14 +61,6 @@ def test_ranked_trials_escape_names_and_texts(tmp_path):
 )
 def test_fence_of_values_is_tukeys_outer_fence(values, mode, fence):
     assert fence_of(values, Objective(mode=mode)) == fence
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=4))
-def test_fence_of_any_values_includes_the_best(values):
-    fence = fence_of(values, Objective())
-    if fence is not None:
-        assert min(values) <= fence < max(values)
-        assert sum(value > fence for value in values) <= len(values) / 4
 
 
 def test_escaped_replaces_tags_and_control_characters():
@@ -132,11 +110,6 @@ def test_importances_of_noise_are_not_told_apart(count):
 def test_importances_are_reproducible(tmp_path):
     results = search(tmp_path / "x", 20)
     assert importances_of(results) == importances_of(results)
-
-
-def test_importances_include_conditional_hyperparameters(tmp_path):
-    found = importances_of(odd(tmp_path / "x", "conditional"))
-    assert {one.name for one in found} == {"opt.name", "opt.lr"}
 
 
 @pytest.mark.parametrize("kind", ["no_trial", "one_trial", "all_failed", "one_config"])

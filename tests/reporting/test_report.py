@@ -2,7 +2,6 @@ import json
 from hashlib import sha256
 
 import pytest
-from confirmed import retrained, searched
 from stories import ODD, odd, search
 from synthetic import Writer, make_folder
 
@@ -45,26 +44,10 @@ def test_report_provenance_is_complete(tmp_path):
     assert set(told["report_made_by"]) == {"tuner", "optuna", "plotly"}
 
 
-def test_report_of_confirmed_search_puts_it_first(tmp_path):
-    results = searched(tmp_path / "x", {0.1: 0.9, 0.2: 0.8})
-    retrained(results, [[0.5, 0.5], [0.7, 0.7]])
-    told = Report(Results(results.folder)).as_dict()
-    assert told["best"]["shown"] == "confirmed"
-    assert told["best"]["trial_id"] == "00001"
-    assert told["confirmation"]["chosen"] == "00001"
-
-
 @pytest.mark.parametrize("kind", ODD)
 def test_report_of_odd_experiments_is_complete(tmp_path, kind):
     told = json.loads(json.dumps(Report(odd(tmp_path / "x", kind)).as_dict(), allow_nan=False))
     assert (told["best"] is None) == (kind in ("no_trial", "no_report", "all_failed"))
-
-
-def test_report_without_best_says_why(tmp_path):
-    report = Report(odd(tmp_path / "x", "all_failed"))
-    assert report.best == []
-    assert report.why_no_best.startswith("x has no usable trial: 3 failed (nan). Trial 00000: <b>")
-    assert Report(search(tmp_path / "y", 3)).why_no_best == ""
 
 
 def stopped_at(folder, *trials, **spec):
@@ -90,15 +73,3 @@ def test_rungs_leave_out_trials_that_a_user_stopped(tmp_path):
     writer.end()
     report = Report(Results(writer.folder))
     assert (report.stopped, report.rungs[0].stopped) == ([], 0)
-
-
-def test_rungs_end_before_the_full_length(tmp_path):
-    report = stopped_at(tmp_path / "x", (1, "stopped"), training={"epochs": 5})
-    assert [rung.epoch for rung in report.rungs] == [1, 2, 4]
-
-
-def test_rungs_between_epochs_are_those_at_which_trials_are_compared(tmp_path):
-    asha = {"name": "asha", "max_t": 6, "grace_period": 1, "reduction_factor": 1.5}
-    report = stopped_at(tmp_path / "x", (3, "stopped"), scheduler=asha)
-    rungs = [(rung.epoch, rung.stopped) for rung in report.rungs]
-    assert rungs == [(1, 0), (2, 0), (3, 1), (4, 0), (6, 0)]

@@ -13,7 +13,6 @@ from tuner.reporting.tables import (
     experiments_table,
     findings_text,
     jobs_table,
-    plot,
     trial_text,
     trials_table,
 )
@@ -26,22 +25,12 @@ def listed(name, **changes):
     return Listed(name, Path("results") / name, **{**fields, "started": 1.7e9, **changes})
 
 
-def test_experiments_table_when_empty_says_how_to_begin():
-    assert experiments_table([]) == "no experiments yet; start with: tuner run digits"
-
-
 def test_experiments_table_aligns_columns():
     lines = experiments_table([listed("digits"), listed("a-longer-name", best=None)]).splitlines()
     assert lines[0].split() == ["NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED"]
     assert lines[1].split()[:6] == ["digits", "completed", "12", "1", "val_loss", "0.03125"]
     assert len({line.index("completed") for line in lines[1:]}) == 1
     assert not any(line.endswith(" ") for line in lines)
-
-
-def test_experiments_table_lists_a_damaged_experiment():
-    counts = dict.fromkeys(COUNTS, 0)
-    damaged = listed("x", status="damaged", counts=counts, metric=None, best=None, started=None)
-    assert experiments_table([damaged]).splitlines()[1].split() == ["x", "damaged", "0", "0"]
 
 
 def test_experiments_table_removes_control_characters():
@@ -80,18 +69,6 @@ def test_findings_text_shows_advice_and_verdict():
     ]
 
 
-@pytest.mark.parametrize(
-    ("findings", "verdict"),
-    [
-        ([GOOD], "Nothing would break a search."),
-        ([GOOD, SLOW], "Nothing would break a search, 1 warning."),
-        ([BROKEN, BROKEN], "A search would not work: 2 findings."),
-    ],
-)
-def test_findings_text_ends_with_verdict(findings, verdict):
-    assert findings_text(findings).splitlines()[-1] == verdict
-
-
 @pytest.fixture
 def results(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
@@ -126,29 +103,3 @@ def test_trial_text_has_a_curve(results):
     assert lines[-1] == "      1   3  epoch"
     assert len(lines) == 5 + 12 + 1
     assert "\x1b" not in trial_text(results, results.trials["00002"])
-
-
-def test_trial_text_names_the_user_who_ended_it(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    writer.trial(0, [0.5], end=None)
-    writer.add("control", id="1", control={"verb": "stop-trial", "trial_id": "00000"}, by="ad\x1ba")
-    writer.add("trial_ended", trial_id="00000", status="stopped", control="1")
-    writer.end()
-    results = Results(writer.folder)
-    told = trial_text(results, results.trials["00000"]).splitlines()[0]
-    assert told == "trial 00000: stopped after 3s, as asked by ad a"
-
-
-def test_plot_of_few_and_many_values_fits(results, tmp_path):
-    assert list(plot(results.trials["00001"], "val_accuracy")) == [
-        "val_accuracy",
-        "0.25 |*",
-        "      1  epoch",
-    ]
-    assert list(plot(results.trials["00002"], "x")) == ["x: nothing reported"]
-    writer = Writer(make_folder(tmp_path / "long"))
-    writer.trial(0, [epoch / 1000 for epoch in range(1000)])
-    writer.end()
-    lines = list(plot(Results(writer.folder).trials["00000"], "val_accuracy"))
-    assert max(map(len, lines)) <= 80
-    assert lines[1].endswith("*")

@@ -1,9 +1,6 @@
 """The event files of a search, as TensorBoard reads them."""
 
-import os
-
 import pytest
-from fresh import ran
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import START, Writer, make_folder
@@ -13,7 +10,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.experiment.history import History
 from tuner.reporting import tensorboard
-from tuner.reporting.tensorboard import TensorBoardWriter, logdir, metric_columns, tag_of
+from tuner.reporting.tensorboard import TensorBoardWriter, logdir, tag_of
 from tuner.spec.experiment import build_spec
 
 METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125, "epoch_s": 2.0}
@@ -133,14 +130,6 @@ def test_writer_points_have_epoch_and_time(folder):
     assert points(folder, 1, "best/val_accuracy") == [(1, 0.5), (2, 0.75), (3, 0.75)]
 
 
-def test_writer_best_of_min_objective_falls(tmp_path):
-    folder = tmp_path / "digits"
-    writer = writer_of(folder, metric="val_loss", mode="min")
-    for epoch, value in ((1, 0.5), (2, 0.75), (3, 0.25)):
-        writer(result(1, epoch, val_loss=value))
-    assert points(folder, 1, "best/val_loss") == [(1, 0.5), (2, 0.5), (3, 0.25)]
-
-
 def test_writer_resume_repeats_no_point(folder):
     story = Writer(folder)
     story.trial(1, [0.5, 0.75], end=None)
@@ -156,42 +145,6 @@ def test_writer_resume_repeats_no_point(folder):
     assert len(list((logdir(folder) / "00001").iterdir())) == 3
     assert points(folder, 1, "val/accuracy") == [(1, 0.5), (2, 0.75), (3, 0.5), (4, 0.625)]
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
-
-
-def test_writer_resume_within_a_second_appends(folder):
-    for epoch in (1, 2):
-        writer_of(folder)(result(1, epoch, val_loss=1.0) | {"time": START})
-    assert len(list((logdir(folder) / "00001").iterdir())) == 1
-    assert points(folder, 1, "val/loss") == [(1, 1.0), (2, 1.0)]
-
-
-def test_writer_of_many_trials_holds_no_descriptor(folder):
-    import threading
-
-    writer = writer_of(folder)
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    for number in range(1000):
-        writer(result(number, 1, val_loss=1.0))
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert threading.active_count() == threads
-
-
-def test_writer_does_not_import_torch(folder):
-    code = """
-        import sys
-        from tuner.experiment.history import History
-        from tuner.reporting.tensorboard import TensorBoardWriter
-        from tuner.spec.experiment import build_spec
-        space = {"space": {"lr": "uniform(0, 1)"}}
-        spec = build_spec({"storage": sys.argv[1], "search": space, "num_samples": 1})
-        TensorBoardWriter(spec, History(spec.objective))
-        import importlib.util
-        print(importlib.util.find_spec("torch") is not None)
-    """
-    done = ran(code, folder)
-    assert done.stdout == "True"
-    assert "tensorboard" in done.modules
-    assert "torch" not in done.modules
 
 
 def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):
@@ -211,20 +164,6 @@ def test_tag_of_any_metric_is_valid(metric):
     group, _, rest = tag.partition("/")
     assert group in ("train", "val", "system")
     assert all(char.isalnum() or char in "-/_." for char in rest)
-
-
-def test_tag_of_objective_without_split_has_a_group():
-    assert tag_of("accuracy", "accuracy") == "objective/accuracy"
-    assert tag_of("accuracy", "loss") == "system/accuracy"
-
-
-def test_writer_adds_a_row_when_a_trial_starts(folder):
-    writer_of(folder)(started(1, lr=0.25))
-    experiment, start, end = hparams(folder, 1)
-    assert [info.name for info in experiment.hparam_infos] == ["status", "seed", "lr"]
-    assert start.hparams["lr"].number_value == 0.25
-    assert start.start_time_secs == START
-    assert (end.status, end.end_time_secs) == (api_pb2.STATUS_RUNNING, 0)
 
 
 def test_writer_row_has_the_seed(folder):
@@ -265,32 +204,6 @@ def test_writer_row_shows_the_final_status(folder, status, shown):
     assert hparams(folder, 1)[2].end_time_secs == START + 60
 
 
-def test_writer_runs_have_equal_columns(folder):
-    writer = writer_of(folder, space={"lr": "uniform(0, 1)", "schedule": "choice([None, 'step'])"})
-    writer(started(1, lr=0.5, schedule=None))
-    writer(started(2, lr=0.25, schedule="step"))
-    (first, start, _), (second, _, _) = hparams(folder, 1), hparams(folder, 2)
-    assert first == second
-    assert start.hparams["schedule"].string_value == "None"
-    assert [m.name.tag for m in first.metric_infos] == [
-        "best/val_accuracy",
-        "val/accuracy",
-        "val/loss",
-    ]
-
-
-def test_metric_columns_of_custom_trainable_are_its_objective():
-    spec = build_spec(
-        {
-            "trainable": "mine:Learner",
-            "search": {"space": {"lr": "uniform(0, 1)"}},
-            "objective": {"metric": "f1", "mode": "max"},
-            "num_samples": 1,
-        }
-    )
-    assert metric_columns(spec) == ["best/f1", "objective/f1"]
-
-
 def test_writer_resume_updates_every_status(folder):
     story = Writer(folder)
     story.trial(1, [0.5], end="stopped")
@@ -314,20 +227,3 @@ def test_writer_accepts_a_hyperparameter_called_status(folder):
     start = hparams(folder, 1)[1]
     assert start.hparams["status"].string_value == "a"
     assert start.hparams["trial_status"].string_value == "running"
-
-
-def test_replace_file_is_atomic(tmp_path):
-    tensorboard.replace(tmp_path / "file", b"old content")
-    with (tmp_path / "file").open("rb") as reader:
-        tensorboard.replace(tmp_path / "file", b"new")
-        assert reader.read() == b"old content"  # who reads it reads on
-    assert (tmp_path / "file").read_bytes() == b"new"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_plugin_data_reads_what_was_written():
-    data = tensorboard.version_record(time=1.0)
-    data += tensorboard.plugin_record("hparams", {"a": b"1", "b": b"2"}, time=2.0)
-    data += tensorboard.plugin_record("other", {"c": b"3"}, time=2.0)
-    data += tensorboard.scalars_record({"loss": 0.5}, step=1, time=3.0)
-    assert tensorboard.plugin_data(data, "hparams") == {"a": b"1", "b": b"2"}

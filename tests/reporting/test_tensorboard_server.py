@@ -40,17 +40,6 @@ def test_board_has_a_row_for_each_trial(board):
     assert 0 < session["startTimeSecs"] < session["endTimeSecs"]
 
 
-def test_board_row_shows_config_best_and_last(board):
-    row = board.sessions()["00000"]
-    config = row["hparams"]
-    assert config["batch_size"].strip() == "32"
-    shown = {name: config[name] for name in ("lr", "schedule", "nesterov", "layers")}
-    assert shown == {"lr": 0.01, "schedule": "None", "nesterov": True, "layers": "[1, 2]"}
-    values = {value["name"]["tag"]: value["value"] for value in row["metricValues"]}
-    assert values == pytest.approx({"best/val_loss": 0.2, "val/loss": 0.3, "val/accuracy": 0.7})
-    assert board.sessions()["00002"]["metricValues"] == []
-
-
 def test_board_follows_a_running_trial_to_its_end(board):
     assert board.sessions()["00005"]["hparams"]["status"] == "running"
     board.end(5, "stopped")

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from synthetic import OWNER, START
 
 from tuner.experiment.history import History
-from tuner.reporting.time_left import TimeLeft, done, elapsed_s, latest
-from tuner.spec.experiment import build_spec
+from tuner.reporting.time_left import TimeLeft, done, elapsed_s
 
 
 class Search:
@@ -40,28 +39,6 @@ class Search:
         return self.time_left.seconds(self.history, self.now if now is None else now)
 
 
-def test_done_counts_completed_stopped_and_failed():
-    search = Search()
-    search.begin()
-    assert done(search.history) == 0
-    for number, status in enumerate(("completed", "stopped", "failed", "interrupted"), start=1):
-        search.start(number)
-        search.end(number, status)
-    search.start(5)
-    assert done(search.history) == 3
-
-
-def test_elapsed_with_late_clock_uses_events():
-    search = Search()
-    assert (elapsed_s(search.history, START), latest(search.history, START)) == (0, START)
-    search.begin()
-    assert elapsed_s(search.history, START + 60) == 60
-    search.now += 30
-    search.start(1)
-    assert latest(search.history, START + 20) == START + 30  # a clock that is behind the events'
-    assert elapsed_s(search.history, START + 20) == 30
-
-
 @pytest.mark.parametrize("unknown", [{"total": None}, {"max_t": None}, {}])
 def test_seconds_without_totals_or_after_the_end_is_none(unknown):
     search = Search(**unknown)
@@ -90,19 +67,6 @@ def test_seconds_at_a_steady_pace_is_that_of_the_epochs():
     assert search.left_s() == 0
 
 
-def test_seconds_of_slow_last_trial_uses_its_pace():
-    search = Search(total=2)
-    search.begin()
-    for number in (1, 2):
-        search.start(number)
-    for epoch in range(1, 11):
-        search.now += 1
-        search.report(1, epoch)
-    search.end(1, "completed")
-    search.report(2, 1)  # slow: 9 epochs to go, of which both slots did 11 in 10 s
-    assert search.left_s() == pytest.approx(90)  # it has taken 10 s for one
-
-
 def test_seconds_after_resume_leaves_out_the_gap():
     search = Search()
     search.begin()
@@ -121,28 +85,6 @@ def test_seconds_after_resume_leaves_out_the_gap():
     assert search.left_s() == 34
 
 
-def test_seconds_expects_of_trials_what_the_scheduler_and_those_seen_say():
-    search = Search(total=10, depth=4)
-    search.begin()
-    search.start(1)
-    search.now += 2
-    search.report(1, 1)
-    assert search.left_s() == 2 * (3 + 9 * 4)
-    search.end(1, "stopped")
-    depth = (4 * 4 + 1) / 5  # as if four trials had lasted as the scheduler says
-    assert search.left_s() == pytest.approx(2 * 9 * depth)
-
-
-def test_seconds_beyond_the_expected_epochs_expects_a_trial_to_end_as_the_longest():
-    search = Search(total=1, max_t=81, depth=5)
-    search.begin()
-    search.start(1)
-    for epoch in range(1, 6):
-        search.now += 2
-        search.report(1, epoch)
-    assert search.left_s() == 2 * 76
-
-
 def test_seconds_is_at_most_the_time_budget():
     search = Search(budget_s=60)
     search.begin()
@@ -156,21 +98,6 @@ def test_seconds_is_at_most_the_time_budget():
     endless.begin()
     assert endless.left_s(START + 20) == 40
     assert endless.left_s(START + 90) == 0
-
-
-def test_of_takes_the_expected_epochs_from_the_scheduler():
-    spec = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 10}
-    for scheduler, epochs in (
-        ({"max_t": 9, "reduction_factor": 3}, 1 + 2 / 3 + 6 / 9),
-        ("none", 9),
-    ):
-        training = {"epochs": 9, "model": "cnn", "dataset": "digits"}
-        search = Search()
-        whole = spec | {"scheduler": scheduler, "training": training}
-        search.time_left = TimeLeft.of(build_spec(whole), search.history)
-        search.start(1)
-        search.report(1, 1)
-        assert search.left_s(START + 1) == pytest.approx(epochs - 1 + 9 * epochs)
 
 
 def test_seconds_is_safe_in_another_thread():

@@ -6,7 +6,6 @@ import os
 import pytest
 from synthetic import OWNER, START, Writer
 
-from tuner.errors import UsageError
 from tuner.experiment.history import History
 from tuner.reporting import trackers
 from tuner.reporting.trackers import Tracker
@@ -141,15 +140,3 @@ def test_tracker_failure_warns_once(spec, monkeypatch, caplog):
         "no longer logged to mlflow: no route to host"
     ]
     assert caplog.records[0].levelno == logging.WARNING
-
-
-def test_tracker_with_wrong_address_is_refused(spec, mlflow, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://here")
-    with pytest.raises(UsageError, match=r"cannot log to mlflow: .*nonsense"):
-        Notified(spec)
-
-
-def test_tracker_names_equal_those_of_the_spec():
-    from tuner.spec.sections import LOGS
-
-    assert sorted(trackers._BUILDERS) == sorted(LOGS)

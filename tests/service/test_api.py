@@ -10,7 +10,6 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.best import record_test
 
 
 @pytest.fixture
@@ -51,27 +50,6 @@ def running(tmp_path):
 def test_the_answers_are_those_of_the_commands(storage, parts, query, command):
     printed = call(*command, "--storage", storage, "--json")
     assert Served(storage).get(*parts, **query).json() == json.loads(printed.stdout)
-
-
-def test_show_has_what_was_measured_on_the_test_split(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    writer.checkpoint(writer.trial(0, [0.5]), 1)
-    writer.end()
-    served = Served(tmp_path)
-    [record] = served.experiments.opened("x").trials["00000"].checkpoints
-    measured = {"trial_id": "00000", "checkpoint_sha256": record.sha256, "test_loss": 0.5}
-    record_test(writer.folder, "00000", measured)
-    printed = json.loads(call("show", "x", "--storage", tmp_path, "--json").stdout)
-    assert printed["test"] == measured
-    assert served.get("x").json() == printed
-
-
-def test_a_window_of_the_trials_and_how_many_there_are(storage):
-    served = Served(storage)
-    answer = served.get("digits", "trials", sort="lr", limit=3, offset=2)
-    whole = served.get("digits", "trials", sort="lr")
-    assert answer.json() == whole.json()[2:5]
-    assert answer.headers["X-Total-Count"] == whole.headers["X-Total-Count"] == "12"
 
 
 @pytest.mark.parametrize(
@@ -126,26 +104,6 @@ def test_a_control_that_cannot_work_is_refused(tmp_path, running, body, reason):
     answer = served.post("running", "control", **body)
     assert (answer.status_code, reason in answer.text) == (400, True), answer.text
     assert served.get("running", "control").json() == []
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000])
-def test_what_is_no_json_is_refused(tmp_path, running, body):
-    answer = Served(tmp_path).ask("POST", "/api/experiments/running/control", content=body)
-    assert answer.status_code == 400
-
-
-def test_nothing_is_asked_of_a_search_that_is_over(storage):
-    answer = Served(storage).post("digits", "control", verb="pause")
-    assert answer.status_code == 400
-    assert "digits is completed; go on" in answer.json()["error"]
-
-
-def test_names_that_utf8_cannot_write_are_answered(tmp_path):
-    name = "half \udcff"
-    writer = Writer(make_folder(tmp_path / name))
-    writer.end()
-    [one] = Served(tmp_path).get().json()
-    assert one["name"] == name
 
 
 def test_the_log_is_plain_text_and_the_report_runs_apart(storage, monkeypatch):

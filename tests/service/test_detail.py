@@ -4,7 +4,6 @@ import pytest
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.errors import UsageError
 from tuner.reporting import html
 from tuner.service import detail
 from tuner.service.detail import Reports, curves_json, log_of
@@ -40,21 +39,6 @@ def test_the_best_the_running_and_the_latest_have_curves(tmp_path, monkeypatch):
     writer.end()
 
 
-def test_many_dots_are_thinned_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(detail, "_MAX_DOTS", 10)
-    drawn = curves_json(Followed(search(tmp_path / "x", 25).folder))
-    assert [dot[0] for dot in drawn["dots"]] == list(range(0, 25, 3))
-
-
-def test_another_metric(tmp_path):
-    followed = Followed(search(tmp_path / "x", 6).folder)
-    drawn = curves_json(followed, "images_per_s")
-    assert (drawn["metric"], drawn["of"]) == ("val_accuracy", "images_per_s")
-    assert drawn["curves"][0]["points"][0] == (1, 5000.0)
-    with pytest.raises(UsageError, match="unknown metric 'x'"):
-        curves_json(followed, "x")
-
-
 @pytest.fixture
 def results(tmp_path):
     return search(tmp_path / "x", 1)
@@ -71,10 +55,6 @@ def test_colours_bars_and_control_characters_are_gone(results):
     assert write(results, b"\x1b[1;31mred\x1b[0m\n 1%\r50%\r99%\r\n\x1b]0;title\x07\xff <b>\n") == (
         "red\n99%\n ]0;title \ufffd <b>\n"
     )
-
-
-def test_nothing_was_written(results):
-    assert log_of(results, results.trials["00000"]) == ""
 
 
 def test_of_a_long_one_the_end_is_read(results, monkeypatch):
@@ -105,14 +85,3 @@ def test_a_report_is_made_once_until_the_journal_changes(tmp_path, monkeypatch):
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "unknown", "time": 1700000000.0}\n')
     assert pages.page(folder) == "2"
-
-
-def test_the_last_ones_are_kept(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(html, "report_page", lambda report: made.append(1) or report.results.name)
-    monkeypatch.setattr(detail, "_MAX_REPORTS", 1)
-    pages = Reports()
-    folders = [search(tmp_path / name, 3).folder for name in "ab"]
-    first, last = folders
-    shown = [pages.page(folder) for folder in (first, last, last, first)]
-    assert (shown, len(made)) == (["a", "b", "b", "a"], 3)

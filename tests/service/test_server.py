@@ -28,7 +28,7 @@ from tuner.service.app import Live
 from tuner.service.server import _listening, _Server, check_host, check_pair
 
 
-def test_others_reach_it_over_tls_or_by_an_explicit_word_alone():
+def test_check_host_rejects_public_address_without_tls_or_insecure():
     check_host("127.0.0.1", is_tls=False, is_insecure=False)
     check_host("0.0.0.0", is_tls=True, is_insecure=False)
     check_host("0.0.0.0", is_tls=False, is_insecure=True)
@@ -37,7 +37,7 @@ def test_others_reach_it_over_tls_or_by_an_explicit_word_alone():
             check_host(host, is_tls=False, is_insecure=False)
 
 
-def test_a_certificate_and_its_key_go_together(tmp_path):
+def test_check_pair_rejects_incomplete_or_invalid_pair(tmp_path):
     assert not check_pair(None, None)
     file = tmp_path / "x.pem"
     file.write_text("no certificate")
@@ -47,7 +47,7 @@ def test_a_certificate_and_its_key_go_together(tmp_path):
         check_pair(file, file)
 
 
-def test_a_port_that_is_taken_is_told():
+def test_listening_rejects_taken_port():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {port}: "):
@@ -76,7 +76,7 @@ def get(url, **headers):
         return answer.read().decode()
 
 
-def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path):
+def test_serve_ends_on_signal_with_an_open_stream(tmp_path):
     process, url = started(tmp_path)
     base, token = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=(\S{43})", url).groups()
     assert outside([process.pid]) == []
@@ -94,7 +94,7 @@ def test_it_serves_this_machine_until_a_signal_comes_with_a_stream_open(tmp_path
     assert told == ""
 
 
-def test_what_an_end_cuts_short_is_no_error_to_tell(capfd):
+def test_server_end_logs_no_interrupted_answer(capfd):
     async def report(request):
         server.handle_exit(signal.SIGTERM, None)
         await asyncio.sleep(60)
@@ -185,7 +185,7 @@ def test_connection_beyond_the_most_takes_the_place_of_the_longest_idle(silent, 
 
 
 @pytest.mark.slow
-def test_over_tls_it_serves_others_until_it_is_interrupted(tmp_path):
+def test_serve_over_tls_until_interrupted(tmp_path):
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     subprocess.run(

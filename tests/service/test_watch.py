@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from stores import needs_s3
@@ -16,7 +15,7 @@ from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.rows import trial_rows
 from tuner.service import watch
-from tuner.service.watch import Experiments, Followed, Kept, UnknownNameError
+from tuner.service.watch import Experiments, Followed, UnknownNameError
 
 
 class Clock:
@@ -49,7 +48,7 @@ def ended(folder, values=(0.5,)):
     return folder
 
 
-def test_they_are_those_of_ls(tmp_path):
+def test_all_equals_list_experiments(tmp_path):
     ended(tmp_path / "a")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "experiment.json").write_text("{")
@@ -57,7 +56,7 @@ def test_they_are_those_of_ls(tmp_path):
     assert Experiments(str(tmp_path)).all() == list_experiments(tmp_path)
 
 
-def test_only_what_has_changed_is_read_again(tmp_path, clock, reads):
+def test_look_reads_changed_experiments_only(tmp_path, clock, reads):
     ended(tmp_path / "a")
     writer = Writer(make_folder(tmp_path / "b"))
     experiments = Experiments(str(tmp_path), clock=clock)
@@ -73,11 +72,11 @@ def test_only_what_has_changed_is_read_again(tmp_path, clock, reads):
     clock.now += 1
     experiments.look()
     assert reads == ["b"]
-    [news] = experiments.since(before).listed
+    [news] = experiments.since(before)["listed"]
     assert (news["name"], news["best"]) == ("b", 0.6)
 
 
-def test_what_comes_goes_dies_and_is_labelled_is_noticed(tmp_path, clock):
+def test_look_notices_new_removed_dead_and_labelled_experiments(tmp_path, clock):
     ended(tmp_path / "a")
     writer = Writer(make_folder(tmp_path / "b"))
     experiments = Experiments(str(tmp_path), clock=clock)
@@ -90,27 +89,27 @@ def test_what_comes_goes_dies_and_is_labelled_is_noticed(tmp_path, clock):
     clock.now += 10
     experiments.look()
     news = experiments.since(before)
-    assert news.gone == ["a"]
-    assert {one["name"]: (one["status"], one["tags"]) for one in news.listed} == {
+    assert news["gone"] == ["a"]
+    assert {one["name"]: (one["status"], one["tags"]) for one in news["listed"]} == {
         "b": ("interrupted", ("good",)),
         "c": ("completed", ()),
     }
 
 
-def test_many_are_shown_as_they_are_read_the_latest_first(tmp_path, monkeypatch):
+def test_look_reads_in_batches_latest_first(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "_BATCH", 1)
     for name in ("old", "new"):
         ended(tmp_path / name)
     experiments = Experiments(str(tmp_path))
     assert experiments.look()
     first = experiments.since(0)
-    assert ([one["name"] for one in first.listed], first.to_read) == (["new"], 1)
+    assert ([one["name"] for one in first["listed"]], first["to_read"]) == (["new"], 1)
     assert not experiments.look()
-    assert experiments.since(0).to_read == 0
+    assert experiments.since(0)["to_read"] == 0
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"])
-def test_no_name_leads_out_of_the_storage(tmp_path, name):
+def test_folder_rejects_names_outside_the_storage(tmp_path, name):
     ended(tmp_path / "outside")
     ended(tmp_path / "storage" / "a")
     experiments = Experiments(str(tmp_path / "storage"))
@@ -119,7 +118,7 @@ def test_no_name_leads_out_of_the_storage(tmp_path, name):
         experiments.folder(name)
 
 
-def test_one_that_was_just_made_is_found(tmp_path, clock):
+def test_opened_finds_new_experiment(tmp_path, clock):
     experiments = Experiments(str(tmp_path), clock=clock)
     assert experiments.all() == []
     ended(tmp_path / "digits")
@@ -129,7 +128,7 @@ def test_one_that_was_just_made_is_found(tmp_path, clock):
 
 
 @needs_s3
-def test_those_of_a_bucket_are_asked_for_what_has_changed(s3, tmp_path, monkeypatch, clock, reads):
+def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch, clock, reads):
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
     folder = watch.storage_folder(s3) / "digits"
     for name in ("digits", "mnist"):
@@ -171,7 +170,7 @@ def agree(followed):
     return True
 
 
-def test_they_are_what_the_whole_journal_says_at_every_step(tmp_path):
+def test_followed_equals_results_at_every_step(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     followed = Followed(writer.folder)
     assert agree(followed)
@@ -189,7 +188,7 @@ def test_they_are_what_the_whole_journal_says_at_every_step(tmp_path):
     assert followed.status == "completed"
 
 
-def test_no_line_is_read_twice_and_no_row_made_twice(tmp_path, monkeypatch):
+def test_update_applies_each_event_once_and_keeps_rows(tmp_path, monkeypatch):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
     followed = Followed(writer.folder)
@@ -208,7 +207,7 @@ def test_no_line_is_read_twice_and_no_row_made_twice(tmp_path, monkeypatch):
     assert followed.rows()[0] is row
 
 
-def test_what_controls_make_of_it_is_known(tmp_path):
+def test_update_applies_controls(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     followed = Followed(writer.folder)
     control = {"verb": "num-samples", "num_samples": 99}
@@ -221,7 +220,7 @@ def test_what_controls_make_of_it_is_known(tmp_path):
     writer.end()
 
 
-def test_a_driver_that_dies_and_one_that_goes_on_are_noticed(tmp_path):
+def test_update_notices_dead_and_resumed_driver(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5], end=None)
     followed = Followed(writer.folder)
@@ -236,7 +235,7 @@ def test_a_driver_that_dies_and_one_that_goes_on_are_noticed(tmp_path):
     writer.end()
 
 
-def test_a_driver_that_was_taken_for_dead_while_it_began_is_alive(tmp_path, monkeypatch):
+def test_update_of_driver_not_yet_locked_becomes_running(tmp_path, monkeypatch):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5], end=None)
     with monkeypatch.context() as patch:
@@ -249,7 +248,7 @@ def test_a_driver_that_was_taken_for_dead_while_it_began_is_alive(tmp_path, monk
     assert followed.status == "running"
 
 
-def test_a_journal_that_was_replaced_is_read_anew(tmp_path):
+def test_update_reads_replaced_journal_anew(tmp_path):
     for name, trials in {"x": 5, "y": 1}.items():
         writer = Writer(make_folder(tmp_path / name))
         for number in range(trials):
@@ -259,29 +258,3 @@ def test_a_journal_that_was_replaced_is_read_anew(tmp_path):
     os.replace(tmp_path / "y" / JOURNAL, tmp_path / "x" / JOURNAL)
     followed.update()
     assert agree(followed)
-
-
-def test_what_runs_is_kept_and_of_the_others_the_last(tmp_path):
-    running = Writer(make_folder(tmp_path / "running"))
-    folders = [running.folder]
-    for number in range(6):
-        writer = Writer(make_folder(tmp_path / f"ended-{number}"))
-        writer.end()
-        folders.append(writer.folder)
-    kept = Kept()
-    found = [kept.get(folder) for folder in folders]
-    assert [Path(f).name for f in folders if f in kept] == [
-        "running",
-        *(f"ended-{number}" for number in (2, 3, 4, 5)),
-    ]
-    assert kept.get(running.folder) is found[0]
-
-
-def test_what_is_made_of_them_is_made_once_until_they_change(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    followed = Followed(writer.folder)
-    made = [followed.once("a", lambda n=n: [n]) for n in (1, 2)]
-    assert made == [[1], [1]]
-    writer.trial(0, [0.5])
-    followed.update()
-    assert followed.once("a", lambda: [3]) == [3]

@@ -75,7 +75,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
     elif results.status == RUNNING:
-        click.echo(following.standing(results, now=time.time()))
+        click.echo(following.status_text(results, now=time.time()))
     else:
         click.echo(summary(results, test, confirmed=shown.get("confirmed")))
     return 0

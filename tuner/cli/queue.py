@@ -76,16 +76,16 @@ def add(
 @options.as_json
 def ls(storage: str | None, as_json: bool) -> int:
     """List the searches in the queue, the oldest first."""
-    standings = _queue(storage).standings()
+    statuses = _queue(storage).statuses()
     if as_json:
-        click.echo(json_text([standing.as_dict() for standing in standings]))
+        click.echo(json_text([status.as_dict() for status in statuses]))
         return 0
     rows = [["NAME", "USER", "STATUS", "ADDED", ""]]
-    for standing in standings:
-        entry, reason = standing.entry, standing.ended.reason if standing.ended else ""
-        cells = (entry.name, entry.user, standing.status, moment(entry.added), reason)
+    for status in statuses:
+        entry, reason = status.entry, status.ended.reason if status.ended else ""
+        cells = (entry.name, entry.user, status.status, moment(entry.added), reason)
         rows.append([*map(printable, cells)])
-    click.echo("\n".join(aligned(rows)) if standings else "the queue is empty")
+    click.echo("\n".join(aligned(rows)) if statuses else "the queue is empty")
     return 0
 
 

@@ -44,16 +44,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Allow a --host that others can reach without TLS.",
 )
 @options.storage
-@click.option(
-    "--keep-token",
-    "is_token_kept",
-    is_flag=True,
-    help="Use the same token at each start.  [or set $TUNER_SERVE_TOKEN]",
-)
 def serve(storage: str | None, **settings: Any) -> int:
     """Show the experiments in a browser, and steer those that run.
 
-    Open the address that it prints. The token in it is the key: nothing is shown without it.
+    Open the address that it prints. The token in it is the key: nothing is shown without it. It is
+    new at each start, unless $TUNER_SERVE_TOKEN sets it.
     """
     from tuner.service.server import serve as run
 

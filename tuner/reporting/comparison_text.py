@@ -1,4 +1,4 @@
-"""Searches side by side, and leaders retrained, as text for stdout: 80 columns, no colour."""
+"""Comparisons and confirmations as text for stdout: 80 columns, no colour."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from tuner.experiment.results.comparison import RANKED_BY, Comparison, Side
-from tuner.experiment.results.confirmation import Confirmation, Leader
+from tuner.experiment.results.confirmation import Confirmation
 from tuner.experiment.results.statistics import Mean
 from tuner.places import shown
 from tuner.reporting.experiment_text import failure_lines, folder_name, model_lines
@@ -24,7 +24,7 @@ from tuner.wording import (
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """What each strategy reached, in all and at equal spending; the verdict; what else differs."""
+    """The results of each strategy, in all and at equal budgets; the verdict; other differences."""
     sections = [
         [headline(comparison)],
         aligned(entrants_table(comparison)),
@@ -45,7 +45,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def entrants_table(comparison: Comparison) -> list[Sequence[str]]:
-    """The head and a row an experiment: what it spent, and reached."""
+    """The head, and a row for each experiment: its budget and its best value."""
     rows = [
         (
             printable(entrant.name),
@@ -63,7 +63,7 @@ def entrants_table(comparison: Comparison) -> list[Sequence[str]]:
 
 
 def spent_table(comparison: Comparison) -> list[Sequence[str]]:
-    """The head and a row a strategy: what its experiments spent on average, and reached."""
+    """The head, and a row for each strategy: its mean budget and mean best value."""
     rows = [
         (
             side.label,
@@ -79,7 +79,7 @@ def spent_table(comparison: Comparison) -> list[Sequence[str]]:
 
 
 def equal_table(comparison: Comparison) -> list[Sequence[str]]:
-    """The head and a row a strategy: what it had reached at the most that all have spent."""
+    """The head, and a row for each strategy: its best value at the budgets that all have spent."""
     spent = comparison.budgets
     head = ("STRATEGY", *(f"AT {_budget(comparison, axis).upper()}" for axis in spent))
     rows = [
@@ -90,7 +90,7 @@ def equal_table(comparison: Comparison) -> list[Sequence[str]]:
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
-    """In sentences: which strategy is ahead at equal epochs, and of which others that is sure."""
+    """Sentences: which strategy is ahead at equal epochs, and whether that is significant."""
     first, others = comparison.sides[0], comparison.sides[1:]
     if not others:
         yield f"All are of one strategy, {first.label}: their spread is that of the seed."
@@ -103,12 +103,13 @@ def verdict(comparison: Comparison) -> Iterator[str]:
 
 
 def _budget(comparison: Comparison, axis: str) -> str:
-    """The most that all have spent of `axis`, in words."""
+    """The budget of `axis` that all have spent, in words."""
     spent = comparison.budgets[axis]
     return duration(spent) if axis == "seconds" else amount_of(spent, axis.removesuffix("s"))
 
 
 def _beside(comparison: Comparison, first: Side, side: Side) -> str:
+    """How far a strategy is behind the first, in a sentence."""
     less = comparison.difference(side)
     if less is None:
         return (
@@ -121,27 +122,25 @@ def _beside(comparison: Comparison, first: Side, side: Side) -> str:
             f"{side.label} is {behind} with the one seed that both have, which says nothing "
             "about the spread: run more seeds."
         )
-    seeds = f"{less.low:+.2g} to {less.high:+.2g} by the 95 % interval over {less.n} paired seeds"
-    if less.is_settled:
-        return f"{side.label} is {behind}: {seeds}."
-    return f"{side.label} cannot be told apart from it: {behind}, {seeds}."
+    verdict = f"is {behind}:" if less.is_settled else f"cannot be told apart from it: {behind},"
+    return (
+        f"{side.label} {verdict} {less.low:+.2g} to {less.high:+.2g} by the 95 % interval over "
+        f"{less.n} paired seeds."
+    )
 
 
 def _mean(mean: Mean | None) -> str:
     return "none" if mean is None else with_error(mean.mean, mean.standard_error)
 
 
-_HEAD = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
-
-
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
-    """The leaders with their means, whether these differ for sure, what failed, the best's model.
+    """The leaders with their means, the verdict, failures, and the best leader's model.
 
-    `test` is what `tuner.vision.export.evaluate` measured of the model that is handed over.
+    test: the metrics of that model on the test split.
     """
     sections = [
         [_head(confirmation)],
-        aligned([_HEAD, *map(_row, confirmation.leaders)]),
+        aligned(leaders_table(confirmation)),
         [fill(line, 80) for line in leaders_verdict(confirmation)],
         failure_lines(confirmation.results),
         _model(confirmation, test or {}),
@@ -158,20 +157,26 @@ def _head(confirmation: Confirmation) -> str:
     return f"{printable(confirmation.confirms.name)}: {leaders} retrained with {with_seeds}, {goal}"
 
 
-def _row(leader: Leader) -> tuple[str, ...]:
-    mean, less = leader.mean, leader.difference
-    return (
-        leader.trial_id,
-        number(leader.searched),
-        with_error(mean.mean, mean.standard_error) if mean else "all failed",
-        str(len(leader.values)),
-        _with_interval(less) if less else "",
-        ("yes" if less.is_settled else "no") if less else "",
-    )
+def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
+    """The head, and a row for each leader: its values, and its difference to the first."""
+    head = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
+    rows: list[tuple[str, ...]] = [head]
+    for leader in confirmation.leaders:
+        mean, less = leader.mean, leader.difference
+        row = (
+            leader.trial_id,
+            number(leader.searched),
+            with_error(mean.mean, mean.standard_error) if mean else "all failed",
+            str(len(leader.values)),
+            _with_interval(less) if less else "",
+            ("yes" if less.is_settled else "no") if less else "",
+        )
+        rows.append(row)
+    return rows
 
 
 def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
-    """In sentences: whether the leaders differ for sure, and if the search flattered its best."""
+    """Sentences: whether the leaders differ significantly; whether the search was optimistic."""
     first, others = confirmation.chosen, confirmation.leaders[1:]
     level = "by the 95 % interval of the paired differences at equal seeds"
     equal = [
@@ -197,7 +202,7 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
 
 
 def _optimism(confirmation: Confirmation) -> str:
-    """By how much the value that the search showed for its best trial beats that trial's mean."""
+    """How much better the best trial was in the search than on average."""
     best, metric = confirmation.first_searched, printable(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
         return f"The search's best, trial {best.trial_id}, failed with every fresh seed."

@@ -1,6 +1,6 @@
-"""What would break a search here: versions, memory, GPUs, storage, and each node of a cluster.
+"""Checks for what would break a search: versions, memory, GPUs, storage, nodes of a cluster.
 
-Starts no Ray. It changes nothing but a small file, written to the storage and removed.
+Starts no Ray, and changes nothing except a small file that it writes to the storage and removes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -31,21 +30,19 @@ from tuner.trial import memory
 
 GIB = 1 << 30
 
-_LEAST_MEMORY = GIB  # Ray's daemons, its object store, the driver and one worker take as much
+_LEAST_MEMORY = GIB  # of Ray's daemons, its object store, the driver and one worker
 _LEAST_DISK = GIB // 2
-_LEAST_FILES = 1000  # Ray's own are some hundred
-_PROBE_S = 60  # how long a cluster may take to answer a client that shows no token
-_COMPARED = ("tuner", "torch", "numpy")  # Ray's and Python's versions are compared by joining
+_PROBE_S = 60  # for a cluster to answer a client without a token
+_COMPARED = ("tuner", "torch", "numpy")  # those of Ray and Python are compared by joining
 
 Level = Literal["ok", "warning", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. advice: what to do where it is not "ok".
+    """The result of one check. advice: what to do unless it is "ok".
 
-    level: "broken" where a search would not work, "warning" where it might not, or be open to
-    others.
+    level: "broken" if a search would not work, "warning" if it might not or is open to others.
     """
 
     topic: str
@@ -56,25 +53,19 @@ class Finding:
 
 
 def examine(storage: str | None = None, address: str | None = None) -> list[Finding]:
-    """All findings, of this machine and of the cluster at `address` if one is given.
+    """All findings of this machine, and of the cluster at `address`.
 
-    storage: where experiments lie; defaults to $TUNER_STORAGE, else ./results.
+    storage: the folder or URL of experiments; by default $TUNER_STORAGE, else ./results.
     """
-    place = storage or default_storage()
+    storage = storage or default_storage()
     return [
-        *check_versions(),
+        Finding("versions", "Python", platform.python_version()),
+        *(Finding("versions", name, version(name)) for name in ("tuner", "torch", "ray")),
         *check_machine(),
-        check_storage(place if is_url(place) else storage_folder(storage)),
+        check_storage(storage),
         _check_token(),
-        *(check_cluster(address, place) if address else ()),
+        *(check_cluster(address, storage) if address else ()),
     ]
-
-
-def check_versions() -> Iterator[Finding]:
-    """Python, tuner, torch and Ray; pip checks what they require."""
-    yield Finding("versions", "Python", platform.python_version())
-    for package in ("tuner", "torch", "ray"):
-        yield Finding("versions", package, version(package))
 
 
 def check_machine() -> Iterator[Finding]:
@@ -116,19 +107,18 @@ def _check_gpus() -> Iterator[Finding]:
         yield Finding("machine", "GPUs", found, "warning", advice)
 
 
-def check_storage(place: str | Path) -> Finding:
-    """Whether experiments can be written to this URL or folder, or where the folder will be."""
-    if is_url(place):
+def check_storage(storage: str) -> Finding:
+    """Whether experiments can be written to this URL or folder, which need not exist yet."""
+    if is_url(storage):
         try:
-            check_store(str(place))
+            check_store(storage)
         except UsageError as error:
             return Finding("storage", "writable", str(error), "broken", "install what it names")
         except OSError as error:
             advice = "give another storage, or what it needs: a bucket, a key, an endpoint"
-            return Finding("storage", "writable", f"{place}: {error.strerror}", "broken", advice)
-        return Finding("storage", "writable", str(place))
-    folder = Path(place)
-    existing = folder.resolve()
+            return Finding("storage", "writable", f"{storage}: {error.strerror}", "broken", advice)
+        return Finding("storage", "writable", storage)
+    folder = existing = storage_folder(storage).resolve()
     while not existing.exists():
         existing = existing.parent
     try:
@@ -142,11 +132,9 @@ def check_storage(place: str | Path) -> Finding:
 
 
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
-    free, inodes = psutil.disk_usage(str(folder)).free, os.statvfs(folder)
-    is_full = inodes.f_files and inodes.f_favail < _LEAST_FILES  # some filesystems do not count
-    found = f"{inodes.f_favail} more files can be made" if is_full else f"{_size(free)} are free"
-    broken = ("broken", advice) if is_full or free < _LEAST_DISK else ()
-    return Finding(topic, name, f"{found} in {folder}", *broken)
+    free = psutil.disk_usage(str(folder)).free
+    broken = ("broken", advice) if free < _LEAST_DISK else ()
+    return Finding(topic, name, f"{_size(free)} are free in {folder}", *broken)
 
 
 def _size(count: float) -> str:
@@ -154,17 +142,17 @@ def _size(count: float) -> str:
 
 
 def _check_token() -> Finding:
-    """Whether the Ray that a search would start here asks for a token."""
+    """Whether the Ray that a search starts here requires a token."""
     if os.environ.get(access.AUTH_MODE, "token") == "token":
         return Finding("security", "local Ray", "with a token")
     advice = f"unset {access.AUTH_MODE}, so that each local Ray has a token of its own"
     return Finding("security", "local Ray", "without a token", "warning", advice)
 
 
-def check_cluster(address: str, place: str) -> Iterator[Finding]:
-    """Whether the cluster at `address` lets this machine in, whom else, and each node's state.
+def check_cluster(address: str, storage: str) -> Iterator[Finding]:
+    """Whether this machine can join the cluster at `address`, who else can, and its nodes.
 
-    place: where experiments lie, which each node must share.
+    storage: the folder or URL of experiments, which each node must share.
     """
     try:
         with connect(address):
@@ -173,7 +161,7 @@ def check_cluster(address: str, place: str) -> Iterator[Finding]:
             head = ray.get_runtime_context().gcs_address
             yield Finding("cluster", "joined", f"{head}, Ray {ray.__version__} as here")
             nodes = [n for n in list_nodes(draining=True) if n.cpus and n.leaves is None]
-            yield from check_nodes(nodes, place)
+            yield from check_nodes(nodes, storage)
     except UsageError as error:
         found, _, advice = str(error).partition(": ")
         yield Finding("cluster", "joined", found, "broken", advice)
@@ -188,7 +176,7 @@ def check_cluster(address: str, place: str) -> Iterator[Finding]:
 
 
 def _admits_without_token(head: str) -> bool:
-    """Whether a client that shows no token gets an answer from the cluster's head."""
+    """Whether the cluster's head answers a client without a token."""
     tokens = (access.TOKEN, access.TOKEN_PATH)
     environment = {name: value for name, value in os.environ.items() if name not in tokens}
     try:
@@ -206,7 +194,7 @@ def _admits_without_token(head: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A node's report. apart: why it does not share the storage, or ""."""
+    """The report of a node. apart: why it does not share the storage, or ""."""
 
     versions: dict[str, str]
     apart: str
@@ -219,47 +207,43 @@ def examine_node(marker: str) -> Examined:
 
 
 def versions() -> dict[str, str]:
-    """The versions that nodes and driver should have in common; "" for what is not installed."""
-    found = dict.fromkeys(_COMPARED, "")
-    for package in _COMPARED:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+    """The versions that nodes and driver should have in common."""
+    return {package: version(package) for package in _COMPARED}
 
 
 def check_nodes(
     nodes: Sequence[Node],
-    place: str | Path,
+    storage: str | Path,
     *,
     here: dict[str, str] | None = None,
     run: RunOnEach = run_on_each,
 ) -> Iterator[Finding]:
-    """Versions, storage, GPUs and memory of each of `nodes`: a line, and one for each fault.
+    """A line for each node with its GPUs and memory, and one for each of its faults.
 
     here: the versions that the nodes should have, by default this machine's.
     """
-    with marker_in(place) as marker:
+    with marker_in(storage) as marker:
         replies = run(nodes, examine_node, marker)
     for reply in replies:
-        yield from _check_reply(reply, here or versions(), place)
+        yield from _check_reply(reply, here or versions(), storage)
 
 
 def _check_reply(
-    reply: Reply[Examined], here: dict[str, str], place: str | Path
+    reply: Reply[Examined], here: dict[str, str], storage: str | Path
 ) -> Iterator[Finding]:
     name, node = reply.node.address, reply.value
     if node is None:
         advice = "make it run tuner (cluster/Dockerfile), or take it out of the cluster"
         yield Finding("nodes", name, reply.problem, "broken", advice)
         return
-    for package, wanted in here.items():
-        if (installed := node.versions.get(package, "")) != wanted:
-            found = f"{package} {installed or 'is missing'}, and here is {wanted}"
-            level: Level = "broken" if package == "tuner" or not installed else "warning"
-            yield Finding("nodes", name, found, level, f"install {package}=={wanted} there")
+    for package, version_here in here.items():
+        if (version_there := node.versions[package]) != version_here:
+            found = f"{package} {version_there}, and here is {version_here}"
+            level: Level = "broken" if package == "tuner" else "warning"
+            yield Finding("nodes", name, found, level, f"install {package}=={version_here} there")
     if node.apart:
-        advice = f"mount the folder of --storage there as here: {place}"
-        yield Finding("nodes", name, f"{node.apart}: {place}", "broken", advice)
+        advice = f"mount the folder of --storage there as here: {storage}"
+        yield Finding("nodes", name, f"{node.apart}: {storage}", "broken", advice)
     for finding in node.findings:
         if finding.level != "ok":
             yield replace(finding, topic="nodes", name=f"{name} {finding.name}")

@@ -1,4 +1,4 @@
-"""What an experiment came to, as plain text for stdout: 80 columns, no colour."""
+"""An experiment as plain text for stdout: 80 columns, no colour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tuner.experiment.events import (
     FINISH,
     INTERRUPTED,
     PATIENCE,
-    SAME_FAILURE,
     TARGET,
     TIME_BUDGET,
 )
@@ -62,7 +61,6 @@ def summary(
         _best(results, test or {}),
         _confirmed(results.metric, confirmed) if confirmed else [],
         failure_lines(results),
-        _how_to_mend(results),
         change_lines(results.changes),
         control_lines(results.history.steered.answers),
         _next_steps(results),
@@ -72,24 +70,22 @@ def summary(
 
 def nothing_left(results: Results) -> str:
     """One line: a resume has nothing to do, and which options change that."""
-    if results.ended_by == TARGET:
-        target = f"{program()} resume {folder_name(results.folder)} stop.target=VALUE"
-        done = f"{printable(results.name)} has reached its target, nothing is left to do"
-        return f"{done}; for another target: {target}"
     resume = f"{program()} resume {folder_name(results.folder)}"
-    more = []
-    if isinstance(results.document["spec"].get("num_samples"), int):
-        more.append(f"for more trials: {resume} --add-samples N")
-    if results.document["spec"].get("scheduler"):
-        more.append(f"for longer ones: {resume} scheduler.max_t=N")
-    if failed := results.counts["failed"]:
-        more.append(f"for the {failed} that failed: {resume} --retry-failed")
-    done = f"{printable(results.name)} is completed, nothing is left to do"
-    return "; ".join([done, *more])
+    if results.ended_by == TARGET:
+        status, ways = "has reached its target", [f"another target: {resume} stop.target=VALUE"]
+    else:
+        status = "is completed"
+        ways = [
+            f"more trials: {resume} --add-samples N",
+            f"longer trials: {resume} scheduler.max_t=N",
+            f"failed trials: {resume} --retry-failed",
+        ]
+    name = printable(results.name)
+    return "; for ".join([f"{name} {status}, nothing is left to do", *ways])
 
 
 def best_text(best: Mapping[str, Any], accuracy: Accuracy | None = None) -> str:
-    """One trial in the shape of `Results.best_json`, beside the baseline of its `accuracy`."""
+    """One trial in the shape of `Results.best_json`. accuracy: that on the validation split."""
     lines = [f"trial {best['trial_id']}, epoch {best['epoch']}, {best['shown']}"]
     if best["shown"] == "confirmed":
         confirmed = best["confirmed"]
@@ -114,9 +110,9 @@ def model_lines(
     test: Mapping[str, Any],
     accuracy: Accuracy | None,
 ) -> list[str]:
-    """The metrics of a model, the test_* of `test`, and its config, values aligned.
+    """The metrics of a model, those of the test split, and its config, aligned.
 
-    accuracy: that on the validation split, where its baseline is known.
+    accuracy: that on the validation split, if its baseline is known.
     """
     tests = {name: value for name, value in test.items() if name.startswith("test_")}
     rows = _rows(metrics, accuracy)
@@ -130,7 +126,7 @@ def model_lines(
 def _rows(
     values: Mapping[str, Any], accuracy: Accuracy | None = None, *, note: str = ""
 ) -> list[tuple[str, str]]:
-    """(name, value) of each with its `note`, the baseline of `accuracy` among them."""
+    """(name, value) of each with its `note`; that of `accuracy` with its baseline."""
     rows = []
     for name, value in values.items():
         baseline = accuracy.note if accuracy and accuracy.metric == name else ""
@@ -140,31 +136,31 @@ def _rows(
 
 
 def warning_lines(*accuracies: Accuracy | None) -> list[str]:
-    """Which accuracies do not beat their baseline, in lines."""
+    """The accuracies that do not beat their baseline, in lines."""
     return [f"  {line}" for text in warnings_of(*accuracies) for line in wrap(text, _WIDTH - 2)]
 
 
 def folder_name(folder: Path) -> str:
     """NAME of the experiment in `folder` for a command: its name in the storage, or its path."""
     usual = storage_folder(None) / folder.name
-    if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # which begins an option
+    if folder.resolve() == usual.resolve() and folder.name[0] != "-":  # as of an option
         return shlex.quote(folder.name)
     return shlex.quote(shown(folder))
 
 
 def _head(results: Results) -> list[str]:
-    standing, has_begun = results.standing, results.history.started is not None
-    preposition = "in" if standing == COMPLETED else "after"
-    time = f" {preposition} {duration(results.history.duration_s)}" if has_begun else ""
+    status = results.standing
+    if results.history.started is not None:
+        preposition = "in" if status == COMPLETED else "after"
+        status += f" {preposition} {duration(results.history.duration_s)}"
     counts = [f"{count} {status}" for status, count in results.counts.items() if count]
     begun = sum(results.counts.values())
     trials = amount_of(begun, "trial")
     if more := results.history.never_started:
         trials = f"{begun} of {begun + more} trials"
         counts.append(f"{more} never started")
-    name = printable(results.name)
     return [
-        f"{name}: {standing}{time}",
+        f"{printable(results.name)}: {status}",
         f"{trials}: {', '.join(counts)}" if counts else trials,
         *label_lines(results.labels),
     ]
@@ -180,7 +176,7 @@ def label_lines(labels: Labels) -> list[str]:
 def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
     try:
         trial = results.get_best_trial()
-    except NoUsableTrialError:  # whose text says of the failures what is listed below
+    except NoUsableTrialError:  # its text repeats the failures below
         why = f"{results.name} has no usable trial: {results.why_unusable(results.metric)}"
         return wrap(printable(why), _WIDTH)
     best = results.best_json(trial)
@@ -205,7 +201,7 @@ def _confirmed_mean(confirmed: Mapping[str, Any]) -> str:
 
 
 def failure_lines(results: Results) -> list[str]:
-    """Each cause of failures: its trials, and the message and the log of the first."""
+    """The causes of failures: the number of trials, and the message and the log of the first."""
     failures = list(results.failures.items())
     lines = ["Failed trials"] if failures else []
     for cause, failed in failures[:_CAUSES]:
@@ -222,29 +218,15 @@ def failure_lines(results: Results) -> list[str]:
     return lines
 
 
-def _how_to_mend(results: Results) -> list[str]:
-    """How to continue a search that failed because its trials did."""
-    if results.status != FAILED or results.ranked or not results.counts[FAILED]:
-        return []
-    text = "Mend the cause in your code and go on: the failed trials run again."
-    if results.ended_by == SAME_FAILURE:
-        text = f"The search has ended, as its first trials failed with one cause. {text}"
-    trainable = str(results.document["spec"].get("trainable", ""))
-    if trainable != ELSEWHERE and not is_by_value(trainable):
-        like = f"{program()} run --like {folder_name(results.folder)} KEY=VALUE"
-        text += f" To change the spec, begin anew: {like}"
-    return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
 def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: float = 0) -> str:
     """The command or the Python call that resumes the experiment in `folder`.
 
-    more_s: a new time budget for a search that used up its own after `searched_s`, or 0.
+    more_s: a new time budget, or 0, for a search that used up its budget after `searched_s`.
     """
     if is_by_value(trainable):
         again = printable(given_again(trainable))
         return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
-    if trainable == ELSEWHERE:  # whose budget is that of all its drivers together
+    if trainable == ELSEWHERE:  # its budget is that of all its drivers together
         budget = f", time_budget_s={ceil(searched_s + more_s)}" if more_s else ""
         return f"tuner.AskTell({printable(repr(str(folder)))}{budget})"
     budget = f" --time-budget {more_s:g}s" if more_s else ""
@@ -252,20 +234,19 @@ def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: 
 
 
 def _next_steps(results: Results) -> list[str]:
-    name = folder_name(results.folder)
+    name, spec = folder_name(results.folder), results.document["spec"]
     lines = [
         f"Results      {printable(shown(results.folder))}",
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
-    folder = str(results.document["spec"].get("training", {}).get("dataset", ""))
-    if results.ranked and folder.startswith("folder:"):
+    has_images = str(spec.get("training", {}).get("dataset", "")).startswith("folder:")
+    if results.ranked and has_images:
         to = shlex.quote(f"{results.name}_model")
         export = f"{program()} export {name} --to {to}"
         lines.append(f"Predict      {export} && {program()} predict {to} PHOTO")
     is_early = results.ended_by in (TIME_BUDGET, PATIENCE, FINISH)
     if results.status in (INTERRUPTED, FAILED) or is_early:
-        spec = results.document["spec"]
         budget = spec.get("time_budget_s") if results.ended_by == TIME_BUDGET else None
         command = resume_with(
             results.folder,
@@ -297,25 +278,21 @@ def answer_text(answer: Answer) -> str:
 
 
 def control_lines(answers: Sequence[Answer]) -> list[str]:
-    """The controls of a search, a line each under a head, or no line."""
-    head = ["Asked while it ran"] if answers else []
-    return [
-        *head,
-        *(
-            f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {answer_text(answer)}"
-            for answer in answers
-        ),
-    ]
+    """The controls of a search under a head, or no line."""
+    lines = ["Asked while it ran"] if answers else []
+    for answer in answers:
+        lines.append(f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {answer_text(answer)}")
+    return lines
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """What one resume changed, in the shape of `Results.changes`: `scheduler.max_t 10 -> 20`."""
+    """The change by one resume, in the shape of `Results.changes`: `scheduler.max_t 10 -> 20`."""
     was, now = change["was"], change["is"]
     return ", ".join(f"{printable(key)} {_value(was[key])} -> {_value(now[key])}" for key in now)
 
 
 def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The changes by resumes, oldest first, under a head, or no line."""
+    """The changes by resumes under a head, or no line."""
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
         when = ""

@@ -14,30 +14,25 @@ from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import change_lines, control_lines, failure_lines
 from tuner.reporting.plan_text import reserves
-from tuner.reporting.terminal import Progress, Standing, live_view
+from tuner.reporting.terminal import Progress, Status, live_view
 from tuner.reporting.time_left import TimeLeft
 
 _EVERY_S = 0.5
 _WIDTH = 80
 
 
-def standing(results: Results, *, now: float) -> str:
+def status_text(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
-    each = _each(results)
-    time_left = _time_left(results, results.history)
-    view = Standing(results.history, time_left, results.metric, each)
+    history, time_left = results.history, _time_left(results, results.history)
+    status = Status(history, time_left, results.metric, _each(results))
     console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: {results.standing}")
-        console.print(live_view(view, now=now, width=_WIDTH))
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    for more in (
-        failure_lines(results),
-        change_lines(results.changes),
-        control_lines(results.history.steered.answers),
-    ):
-        lines += ["", *more] if more else []
-    return "\n".join(lines)
+        console.print(live_view(status, now=now, width=_WIDTH))
+    view = [line.rstrip() for line in captured.get().splitlines()]
+    changes, controls = change_lines(results.changes), control_lines(history.steered.answers)
+    sections = [view, failure_lines(results), changes, controls]
+    return "\n\n".join("\n".join(section) for section in sections if section)
 
 
 def follow(
@@ -47,28 +42,24 @@ def follow(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show the progress of a search on `stream` (default stderr) until its driver ends."""
-    files = results.files
     history = History(results.objective)
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)
-    each = _each(results)
-    time_left = _time_left(results, history)
+    time_left, each = _time_left(results, history), _each(results)
     progress = Progress(history, time_left, metric=results.metric, each=each, stream=stream)
-
-    def show_news() -> None:
-        for event in tail.read():
-            history.apply(event)
-            if event["event"] == CONTROL:
-                progress.expect(_time_left(results, history))
-            progress(event)
-
     try:
-        while files.is_driven:
-            sleep(_EVERY_S)
-            files.refresh()
-            show_news()
-        show_news()
+        is_driven = True
+        while is_driven:
+            is_driven = results.files.is_driven  # read once more after the driver has ended
+            if is_driven:
+                sleep(_EVERY_S)
+                results.files.refresh()
+            for event in tail.read():
+                history.apply(event)
+                if event["event"] == CONTROL:
+                    progress.expect(_time_left(results, history))
+                progress(event)
     finally:
         progress.close()
 

@@ -1,12 +1,10 @@
-"""TensorBoard's HPARAMS tab of a search: its columns, and a row for every trial.
+"""TensorBoard's HPARAMS tab of a search: its columns, and a row for each trial.
 
-TensorBoard takes the columns from the first run that it meets, so they come from the search space,
-not from configs, and are the same in every run. It prints every number with five digits (64 as
-64.000), so a few whole numbers are given as text; wider ranges stay numbers, which TensorBoard
-filters by their bounds.
+TensorBoard takes the columns from the first run that it reads, so they come from the search space
+and are the same in every run. It prints every number with five digits (64 as 64.000), so a few
+whole numbers are written as text; wider ranges stay numbers, which TensorBoard filters by bounds.
 
-The messages are TensorBoard's own. Its `summary_v2` does not make them: it knows neither which
-columns differ nor how a trial ended.
+TensorBoard's `summary_v2` cannot write which columns differ, or how a trial ended.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ PLUGIN = "hparams"
 
 # In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
 _SESSION = {RUNNING: 3, COMPLETED: 1, STOPPED: 1, FAILED: 2, INTERRUPTED: 0}
-_MOST_CHECKBOXES = 9  # from ten values on, TensorBoard asks for a regular expression instead
+_MOST_CHECKBOXES = 9  # with more values TensorBoard shows a regular expression instead
 _SHOWN_AT_FIRST = 5  # columns; those that differ come first
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of hyperparameters, named by its dotted path.
+    """A column of a hyperparameter, named by its dotted path.
 
-    kind: "text", "bool" or "number". values: all values as the column shows them, or None for too
-    many. bounds: least and greatest number, if known. varies: whether trials may differ in it.
+    kind: "text", "bool" or "number". values: the values as shown, or None for too many. bounds:
+    least and greatest number, if known. varies: whether trials may differ in it.
     """
 
     name: str
@@ -69,18 +67,22 @@ class Column:
 
 
 def columns_of(space: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns of a search space, in declared order; those inside its branches too."""
+    """The columns of a search space and its branches, in declared order."""
     domains: dict[str, list[Any]] = {}
-    for path, domain in _leaves(space):
-        domains.setdefault(path, []).append(domain)
+    for position, value in walk(space):
+        if isinstance(value, Choice):
+            options = tuple(v for v in value.values if not isinstance(v, Mapping))
+            if not options:  # branches alone
+                continue
+            value = Choice(options)
+        domains.setdefault(position.path, []).append(value)
     return tuple(_column(path, of_path) for path, of_path in domains.items())
 
 
 def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, str | bool | float]:
-    """The cells of `config` by column.
+    """The cells of `config` by column, without columns of other branches.
 
-    A column has none where its branch was not taken, or where it is one of numbers and a foreign
-    journal has something else.
+    A column of numbers omits other values, which a foreign journal may have.
     """
     values = flat(config, ".")
     return {
@@ -92,9 +94,9 @@ def row_of(config: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, st
 
 
 class Summaries:
-    """The plugin's content of each run, by tag: the `columns`, the `metrics`, and a trial's row.
+    """The plugin's content of each run: the columns, and the trial's row.
 
-    metrics: tags of scalars that become columns; each shows a trial's last value.
+    metrics: tags of scalars that become columns with a trial's last value.
     """
 
     def __init__(self, name: str, columns: tuple[Column, ...], metrics: Iterable[str]) -> None:
@@ -103,7 +105,7 @@ class Summaries:
         self._experiment = _content(
             experiment=Experiment(
                 name=name,
-                hparam_infos=[*map(_info, self._with_status())],
+                hparam_infos=[*map(_info, self._shown_columns())],
                 metric_infos=[{"name": {"tag": tag}} for tag in metrics],
             )
         )
@@ -123,14 +125,12 @@ class Summaries:
             SESSION_END_INFO_TAG: _content(session_end_info=end),
         }
 
-    def _with_status(self) -> Iterator[Column]:
-        """All columns; of those that vary only as many as TensorBoard shows at first."""
+    def _shown_columns(self) -> Iterator[Column]:
+        """The status and all columns; as many vary as TensorBoard shows at first."""
         yield Column(self._status, "text", tuple(_SESSION))
-        left = _SHOWN_AT_FIRST - 1
+        varying = [column for column in self._columns if column.varies][: _SHOWN_AT_FIRST - 1]
         for column in self._columns:
-            varies = column.varies and left > 0
-            left -= varies
-            yield replace(column, varies=varies)
+            yield replace(column, varies=column in varying)
 
 
 def _info(column: Column) -> HParamInfo:
@@ -150,35 +150,25 @@ def _content(**data: Any) -> bytes:
     return serialized
 
 
-def _leaves(space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every (dotted path, domain or constant); options of a choice that are no branches as one."""
-    for place, value in walk(space):
-        if not isinstance(value, Choice):
-            yield place.path, value
-        elif plain := [option for option in value.values if not isinstance(option, Mapping)]:
-            yield place.path, Choice(tuple(plain))
-
-
 def _column(name: str, domains: list[Any]) -> Column:
-    """The column that holds the values of all `domains`, or constants, of one name."""
+    """The column of all `domains`, or constants, of one name."""
     listed = [_listed(domain) for domain in domains]
     values = [value for some in listed for value in some or ()]
-    ranges = [d for d, some in zip(domains, listed, strict=True) if some is None]
-    if values and not ranges and all(isinstance(value, bool) for value in values):
-        both = tuple(sorted(set(values)))
-        return Column(name, "bool", both, varies=len(both) > 1)
-    few = not ranges and len({*map(_text, values)}) <= _MOST_CHECKBOXES
-    whole = all(map(_is_whole, values))
-    if all(_is_whole(value) or isinstance(value, float) for value in values) and not (
-        few and whole
-    ):
+    texts = {_text(value) for value in values}
+    is_few = None not in listed and len(texts) <= _MOST_CHECKBOXES
+    varies = None in listed or len(texts) > 1
+    are_whole = all(map(_is_whole, values))
+    if is_few and all(isinstance(value, bool) for value in values):
+        return Column(name, "bool", tuple(sorted(set(values))), varies=varies)
+    if all(_is_whole(v) or isinstance(v, float) for v in values) and not (is_few and are_whole):
         numbers = sorted({float(value) for value in values})
-        if few:
-            return Column(name, "number", tuple(numbers), varies=len(numbers) > 1)
+        if is_few:
+            return Column(name, "number", tuple(numbers), varies=varies)
+        ranges = [d for d, some in zip(domains, listed, strict=True) if some is None]
         return Column(name, "number", bounds=_bounds(numbers, ranges))
-    width = max((len(_text(value)) for value in values), default=0) if whole else 0
-    texts = tuple(dict.fromkeys(_text(value, width) for value in values))
-    return Column(name, "text", texts if few else None, varies=bool(ranges) or len(texts) > 1)
+    width = max(map(len, texts)) if are_whole else 0  # so that whole numbers sort as such
+    shown = tuple(dict.fromkeys(_text(value, width) for value in values))
+    return Column(name, "text", shown if is_few else None, varies=varies)
 
 
 def _listed(domain: Any) -> tuple[Any, ...] | None:
@@ -192,7 +182,7 @@ def _listed(domain: Any) -> tuple[Any, ...] | None:
 
 
 def _bounds(numbers: list[float], ranges: list[Domain]) -> tuple[float, float] | None:
-    """Least and greatest of numbers and ranges, or None with a normal distribution."""
+    """Least and greatest of numbers and ranges; None for a normal distribution."""
     ends = [end for d in ranges if isinstance(d, Numeric) for end in (d.first, d.last)]
     unbounded = len(ends) < 2 * len(ranges)
     return None if unbounded else (min(numbers + ends), max(numbers + ends))
@@ -203,7 +193,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _text(value: Any, width: int = 0) -> str:
-    """The value in words, padded on the left to `width` so that whole numbers sort as such."""
+    """The value as text, padded on the left to `width`."""
     text = value if isinstance(value, str) else repr(value)
     if isinstance(value, list | tuple):
         text = json.dumps(value)

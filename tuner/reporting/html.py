@@ -1,8 +1,8 @@
 """HTML pages of one file that work offline: the report of an experiment, and a comparison.
 
-Jinja writes text and tables, plotly.js draws the figures. What comes from an experiment is escaped
-by Jinja, or stands as JSON that no script runs. The page asks the network for nothing, and its
-Content-Security-Policy would not let it.
+Jinja writes text and tables, plotly.js draws the figures. Texts of an experiment are escaped by
+Jinja, or are JSON that no script runs. The page requests nothing, and its Content-Security-Policy
+would forbid it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tuner.reporting.comparison_text import (
     entrants_table,
     equal_table,
     headline,
+    leaders_table,
+    leaders_verdict,
     spent_table,
     verdict,
 )
@@ -33,6 +35,11 @@ from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
+
+_NOT_CONFIRMED = (
+    "The leaders were not retrained. The best of many noisy trials looks better than it is; `tuner "
+    "confirm` shows by how much."
+)
 
 
 def report_page(report: Report) -> str:
@@ -47,10 +54,11 @@ def report_page(report: Report) -> str:
         tiles=list(tiles(report)),
         labels=label_lines(report.results.labels),
         changes=list(_changes(report)),
-        controls=[(one, control_text(one.control)) for one in steered.answers],
+        controls=[(answer, control_text(answer.control)) for answer in steered.answers],
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
-        provenance=list(_provenance(report)),
+        confirmed=_confirmed(report),
+        provenance=_provenance(report),
         spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),
     )
 
@@ -87,17 +95,17 @@ def render(template: str, subject: Report | Comparison, **context: Any) -> str:
 
 
 def figure_json(plot: go.Figure) -> Markup:
-    """A figure as JSON that can stand in a page: no text in it can end the element it is in."""
+    """A figure as JSON for a page: no text in it can end its element."""
     return Markup((plotly.io.to_json(plot, validate=False) or "null").replace("<", "\\u003c"))
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page in the place of `path`, whole or not at all; raises UsageError."""
+    """Write a page to `path`, completely or not at all; raises UsageError."""
     write_file(path, lambda partial: partial.write_text(page, encoding="utf-8"))
 
 
 def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
-    """(label, value, note) of the few numbers that sum it up."""
+    """(label, value, note) of the headline numbers."""
     results = report.results
     accuracies = report.accuracies
     if report.best:
@@ -123,11 +131,9 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
 def best_table(report: Report) -> list[list[str]]:
     """The head and a row for each of the best trials: value, confirmed mean, hyperparameters."""
     metric = report.results.metric
-    configs = [
-        {printable(n): v for n, v in flat(one["config"], ".").items()} for one in report.best
-    ]
+    configs = [{printable(n): v for n, v in flat(b["config"], ".").items()} for b in report.best]
     names = list(dict.fromkeys(name for config in configs for name in config))
-    confirmed = any(one["shown"] == "confirmed" for one in report.best)
+    confirmed = any(best["shown"] == "confirmed" for best in report.best)
     head = ["trial", printable(metric), *(["confirmed mean"] if confirmed else []), "epoch"]
     rows = []
     for best, config in zip(report.best, configs, strict=True):
@@ -156,21 +162,29 @@ def _changes(report: Report) -> Iterator[tuple[str, str, str]]:
         yield utc(change["time"]) or "not kept", epochs, change_text(change)
 
 
-def _provenance(report: Report) -> Iterator[tuple[str, str]]:
-    """(name, value) of the origin of results and report."""
-    known, spec = report.provenance, report.spec
-    document = known["experiment"]
-    yield "experiment", report.results.name
-    yield "trainable", spec.trainable
-    yield "seed", str(spec.seed)
-    yield "started", known["started"] or "not yet"
-    yield "ended", known["ended"] or "not yet"
-    yield "resumed", f"{known['resumed']} times"
-    yield "git revision", str(document.get("git_revision") or "none: in no repository")
-    yield "versions of the search", _versions(document.get("versions"))
-    yield "journal's SHA-256", known["journal_sha256"]
-    yield "report made", known["report_made"]
-    yield "versions of the report", _versions(known["report_made_by"])
+def _confirmed(report: Report) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The table of the leaders, if they were retrained, and sentences on them."""
+    if report.confirmation is None:
+        return [], [_NOT_CONFIRMED]
+    return leaders_table(report.confirmation), list(leaders_verdict(report.confirmation))
+
+
+def _provenance(report: Report) -> dict[str, str]:
+    """The origin of results and report, by name."""
+    known, document = report.provenance, report.results.document
+    return {
+        "experiment": report.results.name,
+        "trainable": report.spec.trainable,
+        "seed": str(report.spec.seed),
+        "started": known["started"] or "not yet",
+        "ended": known["ended"] or "not yet",
+        "resumed": f"{known['resumed']} times",
+        "git revision": str(document.get("git_revision") or "none: in no repository"),
+        "versions of the search": _versions(document.get("versions")),
+        "journal's SHA-256": known["journal_sha256"],
+        "report made": known["report_made"],
+        "versions of the report": _versions(known["report_made_by"]),
+    }
 
 
 def _versions(versions: Any) -> str:

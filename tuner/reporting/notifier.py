@@ -1,12 +1,13 @@
-"""Notifies users of a search of its end, its first failure and new bests.
+"""Notifies users of the end of a search, its first failure and new bests.
 
-Each target has a thread of its own, so that none delays the search or another target.
+Each target has its own thread, so that none delays the search or another target.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -18,12 +19,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from queue import SimpleQueue
 from typing import Any
 
 from tuner.errors import UsageError, reason_of
 from tuner.experiment.events import (
     CHECKPOINT,
     EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
     FAILED,
     RESULT,
     RUNNING,
@@ -44,21 +47,18 @@ Deliver = Callable[[Message], object]
 END, FAILURE, BEST = "end", "failure", "best"  # kinds of messages
 ANSWER_S = 10.0  # for a target to take a message
 PAUSES_S = (1.0, 4.0)  # before each new attempt to deliver a message
-BEST_EVERY_S = 300.0  # the shortest time between two messages, and before the first
-FLUSH_S = 5.0  # to deliver what still waits when the search ends
+BEST_EVERY_S = 300.0  # least time between two messages, and before the first
+FLUSH_S = 5.0  # to deliver waiting messages when the search ends
 _MAX_TEXT = 500  # characters of a failure's message, or of a command's stderr
 
 _log = logging.getLogger(__name__)
 
 
-class RefusedError(Exception):
-    """A target has refused a message, and would refuse it again."""
-
-
 def deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
-    """The function that delivers a message to each target; hidden targets have none.
+    """The function that delivers a message, by target; without hidden targets.
 
-    Raises UsageError for a target that cannot work on this machine.
+    A function raises OSError if a retry may help, else another error. Raises UsageError for a
+    target that cannot work on this machine.
     """
     delivers: dict[str, Deliver] = {}
     for target in targets:
@@ -75,7 +75,7 @@ def deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A POST that is redirected would arrive as a GET without its body."""
+    """A redirected POST would arrive as a GET without a body."""
 
     def redirect_request(self, *arguments: Any, **named: Any) -> None:
         return None
@@ -85,18 +85,14 @@ def _post(url: str, message: Message) -> None:
     headers = {"Content-Type": "application/json", "User-Agent": "tuner"}
     request = urllib.request.Request(url, json.dumps(message).encode(), headers)
     try:
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=ANSWER_S):
-            return
+        urllib.request.build_opener(_NoRedirects).open(request, timeout=ANSWER_S).close()
     except urllib.error.HTTPError as error:
         error.close()
-        may_pass = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in (
-            HTTPStatus.REQUEST_TIMEOUT,
-            HTTPStatus.TOO_MANY_REQUESTS,
-        )
-        kind = OSError if may_pass else RefusedError
+        transient = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+        kind = OSError if error.code >= 500 or error.code in transient else UsageError
         raise kind(f"it answers {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
-        raise OSError(f"{error.reason}") from None  # `error` may hold the URL
+        raise OSError(f"{error.reason}") from None  # `error` may contain the URL
 
 
 def _run_command(command: str, message: Message, *, timeout_s: float = ANSWER_S) -> None:
@@ -114,10 +110,11 @@ def _run_command(command: str, message: Message, *, timeout_s: float = ANSWER_S)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        raise RefusedError(f"no end in {timeout_s:g} s") from None
+        raise UsageError(f"no end in {timeout_s:g} s") from None
     if process.returncode:
-        last = shorten(stderr.decode(errors="replace").strip().rpartition("\n")[2], _MAX_TEXT)
-        raise RefusedError(f"exit code {process.returncode}{': ' if last else ''}{last}")
+        last_line = stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        reason = f"exit code {process.returncode}: {shorten(last_line, _MAX_TEXT)}"
+        raise UsageError(reason.removesuffix(": "))
 
 
 def _apprise(url: str, name: str) -> Deliver:
@@ -125,7 +122,7 @@ def _apprise(url: str, name: str) -> Deliver:
         import apprise
     except ImportError:
         raise UsageError(f"notify: {name} needs a package: {install('notify')}") from None
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages name the URL
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages contain the URL
     service = apprise.Apprise.instantiate(url)
     if service is None:
         raise UsageError(f"notify: apprise does not know {name}; see `apprise --details`")
@@ -140,8 +137,8 @@ def _apprise(url: str, name: str) -> Deliver:
 class Notifier:
     """An observer of events that notifies the spec's targets.
 
-    history: the experiment's, up to the event that is being observed. Raises UsageError for a
-    target that cannot work.
+    history: that of the experiment, up to the observed event. Raises UsageError for a target that
+    cannot work.
     """
 
     def __init__(
@@ -153,11 +150,12 @@ class Notifier:
         pauses_s: tuple[float, ...] = PAUSES_S,
         flush_s: float = FLUSH_S,
     ) -> None:
-        self._spec, self._history, self._flush_s = spec, history, flush_s
-        self._best = history.best
+        self._spec, self._history = spec, history
+        self._best_every_s, self._flush_s = best_every_s, flush_s
+        self._best, self._has_new_best, self._best_due = history.best, False, math.inf
         self._has_ended = False
-        self._queues = [
-            TargetQueue(hidden(target), deliver, best_every_s=best_every_s, pauses_s=pauses_s)
+        self._targets = [
+            _Target(hidden(target), deliver, pauses_s)
             for target, deliver in deliveries(spec.notify).items()
         ]
         for target in filter(is_hidden, spec.notify):
@@ -168,75 +166,61 @@ class Notifier:
             )
 
     def __call__(self, event: Event) -> None:
-        """Take one event, which is journaled already."""
-        kind, best = event["event"], self._history.best
-        if kind in (RESULT, CHECKPOINT) and best != self._best:
-            self._put(BEST, event["time"])
+        """Take one event, which is already in the journal."""
+        kind, now, best = event["event"], event["time"], self._history.best
+        if kind == EXPERIMENT_STARTED:
+            self._best_due = now + self._best_every_s
+        elif kind in (RESULT, CHECKPOINT) and best != self._best:
+            self._has_new_best = True
         elif kind == TRIAL_ENDED and event["status"] == FAILED:
             if len(self._history.of_status(FAILED)) == 1:
-                failure = {"trial_id": event["trial_id"], **event["error"]}
-                self._put(FAILURE, event["time"], failure)
+                self._put(FAILURE, now, {"trial_id": event["trial_id"], **event["error"]})
         elif kind == EXPERIMENT_ENDED:
-            self._put(END, event["time"])
-        self._best = best  # also that of the runs before this one, which is no news
+            self._put(END, now)
+        self._best = best  # includes that of earlier runs
+        if self._has_new_best and now >= self._best_due and not self._has_ended:
+            self._put(BEST, now)
+            self._has_new_best, self._best_due = False, now + self._best_every_s
 
     def close(self) -> None:
-        """Deliver what still waits, for a few seconds at most."""
-        if not self._has_ended:  # the journal could not take its end, or Ray has died
+        """Deliver waiting messages, for a few seconds at most."""
+        if not self._has_ended:  # the journal could not take the end, or Ray has died
             self._put(END, time.time())
         deadline = time.monotonic() + self._flush_s
-        for queue in self._queues:
-            queue.end()
-        for queue in self._queues:
-            if not queue.join(deadline):
-                queue.warn(f"no answer in {self._flush_s:g} s")
-        self._queues = []
+        for target in self._targets:
+            target.end()
+        for target in self._targets:
+            if not target.join(deadline):
+                target.warn(f"no answer in {self._flush_s:g} s")
+        self._targets = []
 
     def _put(self, kind: str, now: float, failure: Mapping[str, Any] | None = None) -> None:
         self._has_ended = self._has_ended or kind == END
-        if self._queues:
+        if self._targets:
             message = message_of(kind, self._spec, self._history, now, failure)
-            for queue in self._queues:
-                queue.put(kind, message)
+            for target in self._targets:
+                target.put(message)
 
 
-class TargetQueue:
-    """Delivers the messages to one target in a thread, with retries.
+class _Target:
+    """Delivers messages to one target in a thread, with retries; the first failure is logged."""
 
-    name: the target as it may be shown. Of each kind one message waits, and a newer one replaces
-    it. Only the first message that cannot be delivered is warned of.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        deliver: Deliver,
-        *,
-        best_every_s: float = BEST_EVERY_S,
-        pauses_s: tuple[float, ...] = PAUSES_S,
-    ) -> None:
-        self._name, self._deliver = name, deliver
-        self._best_every_s, self._pauses_s = best_every_s, pauses_s
-        self._waiting: dict[str, Message] = {}  # by kind, oldest first
-        self._best_from = time.monotonic() + best_every_s
-        self._changed = threading.Condition()
-        self._is_ending, self._has_warned = False, False
+    def __init__(self, name: str, deliver: Deliver, pauses_s: tuple[float, ...]) -> None:
+        self._name, self._deliver, self._pauses_s = name, deliver, pauses_s
+        self._messages: SimpleQueue[Message | None] = SimpleQueue()  # None: the end
+        self._is_ending = threading.Event()
+        self._has_warned = False
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"notify {name}")
         self._thread.start()
 
-    def put(self, kind: str, message: Message) -> None:
-        """Have a message delivered soon."""
-        with self._changed:
-            if kind == END:
-                self._waiting.pop(BEST, None)  # the end names the best as well
-            self._waiting[kind] = message
-            self._changed.notify()
+    def put(self, message: Message) -> None:
+        """Deliver a message soon."""
+        self._messages.put(message)
 
     def end(self) -> None:
-        """Have the thread end once it has delivered what waits."""
-        with self._changed:
-            self._is_ending = True
-            self._changed.notify()
+        """End the thread after the waiting messages, which are retried without pauses."""
+        self._messages.put(None)
+        self._is_ending.set()
 
     def join(self, deadline: float) -> bool:
         """Wait for the thread until `deadline`, by time.monotonic(); whether it has ended."""
@@ -244,36 +228,22 @@ class TargetQueue:
         return not self._thread.is_alive()
 
     def warn(self, reason: str) -> None:
-        """Log that the target cannot be notified, once."""
+        """Log once that the target cannot be notified."""
         if not self._has_warned:
             self._has_warned = True
             _log.warning("cannot notify %s: %s", self._name, reason)
 
     def _run(self) -> None:
-        while (message := self._next()) is not None:
+        while (message := self._messages.get()) is not None:
             for pause in (*self._pauses_s, None):
                 try:
                     self._deliver(message)
                     break
                 except Exception as error:  # apprise raises many kinds
-                    if pause is None or isinstance(error, RefusedError):
+                    if pause is None or not isinstance(error, OSError):
                         self.warn(reason_of(error))
                         break
-                with self._changed:
-                    self._changed.wait_for(lambda: self._is_ending, pause)
-
-    def _next(self) -> Message | None:
-        with self._changed:
-            while True:
-                wait_s = self._best_from - time.monotonic()
-                for kind in self._waiting:
-                    if kind != BEST or wait_s <= 0:
-                        if kind == BEST:
-                            self._best_from = time.monotonic() + self._best_every_s
-                        return self._waiting.pop(kind)
-                if self._is_ending:
-                    return None
-                self._changed.wait(wait_s if self._waiting else None)
+                self._is_ending.wait(pause)
 
 
 def message_of(
@@ -285,7 +255,7 @@ def message_of(
 ) -> Message:
     """The message as plain values; docs/notify.md has an example."""
     status = history.status
-    if kind == END and status == RUNNING:  # no event says how it ended
+    if kind == END and status == RUNNING:  # without an event of the end
         status = FAILED
     best = history.best
     statuses = (RUNNING, *TRIAL_STATUSES)

@@ -1,8 +1,8 @@
 """An experiment as an Optuna Study: for Optuna's figures, and for optuna-dashboard.
 
-Hyperparameters keep their dotted names. A list becomes its text, since Optuna's categories are
-plain values. A hyperparameter that is constant is left out. Where a config has values that its
-space lacks, because the space has changed since, the distributions are widened to hold them.
+Hyperparameters keep their dotted names. Lists become text, since Optuna's categories are plain
+values. Constants are omitted. Distributions are widened to contain all values, since the space may
+have changed.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _STATES = {
     COMPLETED: TrialState.COMPLETE,
     STOPPED: TrialState.PRUNED,
     FAILED: TrialState.FAIL,
-    INTERRUPTED: TrialState.FAIL,  # Optuna has no word for what can go on
+    INTERRUPTED: TrialState.FAIL,  # Optuna has no state for it
     RUNNING: TrialState.RUNNING,
 }
 _SQLITE = "sqlite:///"  # and the path of a file
 _WITHOUT_VALUE = (TrialState.FAIL, TrialState.RUNNING)
-_EXACT = 2**53  # whole numbers beyond it are no longer those of Optuna, a database and JSON alike
-_MOST_CATEGORIES = 9  # of values of no known domain; more numbers than that are a range
+_EXACT = 2**53  # larger whole numbers differ between Optuna, a database and JSON
+_MOST_CATEGORIES = 9  # without a known domain; more numbers are a range
 
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from saying on stderr what its figures leave out: the captions say it."""
+    """Silence Optuna's warnings about omitted trials: the captions name them."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -71,11 +71,11 @@ def new_study(objective: Objective, name: str | None = None) -> optuna.Study:
 
 
 def study_of(results: Results) -> optuna.Study:
-    """The trials of an experiment as a Study of its name, in memory.
+    """The trials of an experiment as a Study in memory.
 
-    A trial's value is that of its best epoch, its intermediate values are those of all epochs. A
-    stopped trial is PRUNED and has its value, too. A trial that failed, was interrupted, or ended
-    without a value is FAIL. Its id, status, seed, origin and kind of failure are user attributes.
+    A trial's value is that of its best epoch; all epochs are intermediate values. A stopped trial
+    is PRUNED, with its value. A failed or interrupted trial, or one without a value, is FAIL. Id,
+    status, seed, origin and kind of failure are user attributes.
     """
     with quiet_optuna():
         study = new_study(results.objective, results.name)
@@ -85,7 +85,7 @@ def study_of(results: Results) -> optuna.Study:
 
 
 def write_study(study: optuna.Study, storage: str) -> None:
-    """Write a Study to an Optuna `storage`, a database's URL: whole, or not at all.
+    """Write a Study to an Optuna `storage`, the URL of a database: completely, or not at all.
 
     Raises UsageError for a storage that cannot be written or already has a study of that name.
     """
@@ -109,7 +109,7 @@ def write_study(study: optuna.Study, storage: str) -> None:
                 f"{_without_password(storage)} already has a study {name!r}: name another storage, "
                 f"or first delete it with `optuna delete-study`"
             ) from None
-        except Exception as error:  # of whatever database and driver
+        except Exception as error:  # drivers of databases raise many kinds
             reason = _without_password(next(iter(str(error).splitlines()), type(error).__name__))
             raise UsageError(f"cannot write to {_without_password(storage)}: {reason}") from error
 
@@ -120,7 +120,7 @@ def _without_password(text: str) -> str:
 
 
 def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
-    """The trials of an experiment as `study_of` has them; a Study would copy and check each."""
+    """The trials of `study_of`, without a Study, which copies and checks each."""
     configs = {trial_id: plain(trial.config) for trial_id, trial in results.trials.items()}
     space = results.spec.search.space
     distributions = distributions_of(dict(domains_of(space)), list(configs.values()))
@@ -159,10 +159,9 @@ def frozen_trials(results: Results) -> Iterator[FrozenTrial]:
 def distributions_of(
     domains: Mapping[str, Domain], configs: Sequence[Mapping[str, Any]]
 ) -> dict[str, BaseDistribution]:
-    """The distribution of each hyperparameter: its domain's, widened to all values in `configs`.
+    """The distribution of each hyperparameter, widened to all values in the flat `configs`.
 
-    One without a domain has a distribution only if it varies. domains: dotted name -> domain;
-    configs are flat, by dotted names.
+    A hyperparameter without a domain has one only if it varies.
     """
     values: dict[str, list[Any]] = {name: [] for name in domains}
     for config in configs:
@@ -192,14 +191,14 @@ def _distribution(domain: Domain | None, values: Sequence[Any]) -> BaseDistribut
 
 
 def _categories(values: Sequence[Any]) -> CategoricalDistribution:
-    """The values, in their order; as text where Optuna would take two, as True and 1, for equal."""
+    """The values in order; as text if Optuna would confuse some, such as True and 1."""
     known = list({repr(value): value for value in values}.values())
     mixed = len(set(known)) < len(known)
     return CategoricalDistribution([repr(v) if mixed else v for v in known])
 
 
 def category(value: Any, distribution: BaseDistribution) -> Any:
-    """The value of a flat config as the distribution has it."""
+    """The value of a flat config as a value of the distribution."""
     if isinstance(distribution, CategoricalDistribution):
         same = (c for c in distribution.choices if repr(c) == repr(value))
         return next(same, repr(value))

@@ -1,4 +1,4 @@
-"""Specs that would run, as text: of `tuner validate` and `tuner refine`. 80 columns, no colour."""
+"""The text of `tuner validate` and `tuner refine`: 80 columns, no colour."""
 
 from __future__ import annotations
 
@@ -28,46 +28,59 @@ from tuner.wording import (
 if TYPE_CHECKING:
     from tuner.experiment.results.refinement import Refinement
 
-_NO_SCHEDULER = "none: every trial runs to its end"
-
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
     """The plan of `tuner.spec.plan.plan_of` in lines, then the resolved spec as YAML."""
-    length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
-    rows = [
-        ("From", source),
-        ("Trials", f"{plan['trials']}, {spec.search.strategy} search"),
-        ("Objective", f"{spec.objective.metric}, the {spec.objective.better} the better"),
-        ("Each trial", length if spec.is_elsewhere else f"{length}, {reserves(spec.resources)}"),
-        ("At once", _at_once(spec, plan)),
-        *(("", text) for text in _nodes(plan)),
-        *_stopping(spec),
-        *_same_seed(spec, plan),
-        ("Results", shown(spec.folder)),
-        *_data(plan.get("data")),
+    notes = [
+        fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15) for note in plan["notes"]
     ]
-    if spec.scheduler and spec.brackets > 1:
-        rows.append(("Brackets", spec.scheduler.brackets_text(spec.brackets)))
-    if early := list(_early(spec)):
-        rows.append(("Ends early", "; ".join(early)))
-    if spec.log:
-        rows.append(("Log", f"TensorBoard, {', '.join(spec.log)}"))
-    if spec.time_budget_s:
-        rows.append(("Time budget", duration(spec.time_budget_s)))
     return "\n".join(
         [
             f"{spec.name} would run",
-            *(f"  {name:<12} {printable(text)}" for name, text in rows),
-            *(
-                fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15)
-                for note in plan["notes"]
-            ),
+            *(f"  {name:<12} {printable(text)}" for name, text in _rows(spec, plan, source)),
+            *notes,
             *(line for network in plan.get("networks", ()) for line in _network(network)),
             "",
             "Its spec",
             indent(spec.to_yaml().rstrip(), "  "),
         ]
     )
+
+
+def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
+    """(name, value) of each line of the plan."""
+    length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
+    yield "From", source
+    yield "Trials", f"{plan['trials']}, {spec.search.strategy} search"
+    yield "Objective", f"{spec.objective.metric}, the {spec.objective.better} the better"
+    yield "Each trial", length if spec.is_elsewhere else f"{length}, {reserves(spec.resources)}"
+    yield "At once", _at_once(spec, plan)
+    for node in plan.get("nodes", ()):
+        devices = {name: node[name] for name in ("cpus", "gpus") if node[name]}
+        yield "", f"{node['trials']} on {node['address']} with {_devices(devices)}"
+    if plan.get("across_nodes"):
+        yield "", f"{plan['across_nodes']} whose workers span several nodes"
+    if spec.scheduler is None:
+        yield "Stopping", "none: every trial runs to its end"
+    else:
+        yield "Stopping", spec.scheduler.stopping_text()
+        if first_rung := spec.scheduler.settled_text():
+            yield "First rung", first_rung
+    if plan.get("at_once", spec.max_concurrent) != 1:
+        if spec.search.learns:
+            yield "Same seed", "not always the same winner: timing decides what is learned when"
+        elif spec.scheduler and spec.scheduler.rungs():
+            yield "Same seed", "the same configs, but timing decides which trials are stopped"
+    yield "Results", shown(spec.folder)
+    yield from _data(plan.get("data"))
+    if spec.scheduler and spec.brackets > 1:
+        yield "Brackets", spec.scheduler.brackets_text(spec.brackets)
+    if early := list(_early(spec)):
+        yield "Ends early", "; ".join(early)
+    if spec.log:
+        yield "Log", f"TensorBoard, {', '.join(spec.log)}"
+    if spec.time_budget_s:
+        yield "Time budget", duration(spec.time_budget_s)
 
 
 def _early(spec: ExperimentSpec) -> Iterator[str]:
@@ -159,7 +172,7 @@ def _run(spec: ExperimentSpec, path: Path) -> str:
 
 
 def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """The rows on the user's images, if the plan has any."""
+    """The rows about the user's images."""
     if data is None:
         return
     counts = " / ".join(f"{count:,}" for count in data["images"].values())
@@ -175,26 +188,6 @@ def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
         yield "Classes", f"{len(classes)}: {shorten(', '.join(each), 100)}"
 
 
-def _stopping(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
-    if spec.scheduler is None:
-        yield "Stopping", _NO_SCHEDULER
-        return
-    yield "Stopping", spec.scheduler.stopping_text()
-    if decided := spec.scheduler.settled_text():
-        yield "First rung", decided
-
-
-def _same_seed(spec: ExperimentSpec, plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Whether the same seed gives the same winner if several trials run at once."""
-    if plan.get("at_once", spec.max_concurrent) == 1:
-        return
-    stops = spec.scheduler is not None and bool(spec.scheduler.rungs())
-    if spec.search.learns:
-        yield "Same seed", "not always the same winner: timing decides what is learned when"
-    elif stops:
-        yield "Same seed", "the same configs, but timing decides which trials are stopped"
-
-
 def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
     if spec.is_elsewhere:
         return str(spec.max_concurrent or "as many as ask")
@@ -205,15 +198,6 @@ def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
     if "nodes" in plan:
         return f"{plan['at_once']} on the cluster as it is now"
     return f"{plan['at_once']} on this machine's {_devices(plan['machine'])}"
-
-
-def _nodes(plan: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each node with the trials that fit there."""
-    for node in plan.get("nodes", ()):
-        devices = {name: node[name] for name in ("cpus", "gpus") if node[name]}
-        yield f"{node['trials']} on {node['address']} with {_devices(devices)}"
-    if plan.get("across_nodes"):
-        yield f"{plan['across_nodes']} whose workers span several nodes"
 
 
 def _devices(counts: Mapping[str, float]) -> str:

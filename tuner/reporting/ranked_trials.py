@@ -1,8 +1,8 @@
-"""The trials of an experiment ranked by one value each, and which hyperparameters decide it.
+"""The trials of an experiment ranked by their best values, and the importance of hyperparameters.
 
-Optuna's figures leave out pruned trials, which under ASHA are most of them. Here each trial that
-has reported counts, by its best value. What lies far out on the bad side, as the loss of a diverged
-trial, is drawn at a fence, since one such value would squeeze all others into a line.
+Optuna's figures omit pruned trials, which under ASHA are most of them. Here each trial with a
+value counts. Values far on the bad side, such as the loss of a diverged trial, are drawn at a
+fence, since they would squeeze all others into a line.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class RankedTrials:
-    """The usable trials, best first, all as completed ones; names and texts are safe in figures.
+    """The usable trials as completed ones, best first; names and texts are safe in figures.
 
-    fence: worse values are drawn at this one, if any. outside: how many are.
+    fence: the value at which worse ones are drawn, if any. outside: how many are.
     """
 
     trials: tuple[FrozenTrial, ...]
@@ -58,21 +58,21 @@ class RankedTrials:
 
     @property
     def varying(self) -> list[str]:
-        """The hyperparameters of at least two values, in the order in which trials have them."""
+        """The hyperparameters with at least two values, in the order of configs."""
         names = dict.fromkeys(name for trial in self.trials for name in trial.params)
         return [name for name in names if len(set(map(repr, self.values_of(name)))) > 1]
 
     def values_of(self, name: str) -> list[Any]:
-        """The values of a hyperparameter, best trial first; of those trials that have it."""
+        """The values of a hyperparameter, best trial first."""
         return [trial.params[name] for trial in self.trials if name in trial.params]
 
     def study(self, most: int | None = None) -> optuna.Study:
-        """A Study of the trials; of at most `most`: the leading half whole, others evenly."""
+        """A Study of the trials, or of at most `most` of them as `leading` chooses."""
         trials = self.trials if most is None else leading(self.trials, most)
         return _study(sorted(trials, key=lambda trial: trial.number), self.objective)
 
     def left_out(self, shown: int) -> list[str]:
-        """Sentences on what a figure of so many trials does not show, or not where it is."""
+        """Sentences on the trials that a figure omits or moves to the fence."""
         sentences = selection_note("trials", len(self.trials), shown)
         if self.fence is not None and self.outside:
             worse = "above" if self.objective.sign > 0 else "below"
@@ -83,7 +83,7 @@ class RankedTrials:
         return sentences
 
     def why_nothing(self, fewest: int = 1) -> str:
-        """Why a figure shows nothing that needs `fewest` trials and a varying hyperparameter."""
+        """Why a figure that needs `fewest` trials and a varying hyperparameter is empty."""
         if not self.trials:
             return NO_TRIALS
         if not self.varying:
@@ -93,10 +93,7 @@ class RankedTrials:
 
 
 def ranked_trials(results: Results, frozen: Mapping[str, FrozenTrial]) -> RankedTrials:
-    """The trials of an experiment, `frozen` by their ids, that have not failed and have a value.
-
-    Running and stopped ones count as completed.
-    """
+    """The trials, `frozen` by their ids, that have a value and have not failed."""
     scored = results.ranked
     objective = results.objective
     fence = fence_of([v for v, _ in scored], objective)
@@ -109,7 +106,7 @@ def ranked_trials(results: Results, frozen: Mapping[str, FrozenTrial]) -> Ranked
 
 
 def selection_note(things: str, total: int, shown: int, first: str = "the best ones") -> list[str]:
-    """The sentence for a figure that shows a selection; none if it shows all."""
+    """The sentence on a selection; none if all are shown."""
     if shown == total:
         return []
     return [f"Of {total} {things} {shown} are drawn: {first}, and an even selection of the others."]
@@ -181,11 +178,11 @@ def evenly(items: Sequence[_T], most: int) -> list[_T]:
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """A hyperparameter's share, 0 to 1, of all importances; low, high: of nine in ten resamples.
+    """A hyperparameter's share, 0 to 1, of all importance; low, high: of nine in ten resamples.
 
-    told_apart: whether the interval from low to high overlaps with no other's (for the first), or
-    not with the first's (for the others). If it does, their order is open: by chance alone, the
-    first of several useless hyperparameters has more than half of all importance.
+    told_apart: whether its interval and that of the first (for the first: all others) are disjoint.
+    By chance alone, the first of several useless hyperparameters has more than half of all
+    importance.
     """
 
     name: str
@@ -198,10 +195,9 @@ class Importance:
 def importances(ranked: RankedTrials) -> list[Importance]:
     """Each varying hyperparameter's importance, the greatest first; [] for fewer than 10 trials.
 
-    PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna): what distinguishes the best tenth of the
-    trials (at least 5) from all of them. It asks only which are among the best, so it does not
-    matter that the others were stopped at different ages. The spread is that of resampling the
-    trials. Of more than `MOST_WEIGHED` so many are taken, evenly over their ranks.
+    PED-ANOVA (Watanabe et al., IJCAI 2023; in Optuna) measures what distinguishes the best tenth of
+    the trials (at least 5) from all. The ages of the other trials do not matter. The spread is that
+    of resampled trials. At most `MOST_WEIGHED` trials are used, evenly over their ranks.
     """
     trials, names = evenly(ranked.trials, MOST_WEIGHED), ranked.varying
     objective = ranked.objective

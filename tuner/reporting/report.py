@@ -1,4 +1,4 @@
-"""The numbers of an experiment's report; the page adds the figures."""
+"""The numbers of an experiment's report."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class RungCount:
 
 
 class Report:
-    """All the numbers of an experiment; raises SpecError for a spec that this version cannot read.
+    """The numbers of an experiment; raises SpecError for a spec that this version cannot read.
 
-    frozen: trial_id -> the trial as Optuna's. importances: the greatest first. best: in the shape
-    of `best --json`, at most ten, the confirmed ones first; if empty, why_no_best says why.
+    frozen: trial_id -> Optuna's trial. importances: the greatest first. best: at most ten trials in
+    the shape of `best --json`, confirmed ones first; if empty, why_no_best says why.
     """
 
     def __init__(self, results: Results) -> None:
@@ -62,14 +62,14 @@ class Report:
 
     @property
     def accuracies(self) -> list[Accuracy]:
-        """Those of the search's best trial on the validation and the test split, if known."""
+        """The known accuracies of the best trial, on the validation and the test split."""
         leaders = self.results.top(1)
         validated = self.results.accuracy(self.results.best_json(leaders[0])) if leaders else None
         return [each for each in (validated, measured_accuracy(self.test)) if each]
 
     @property
     def names_by_importance(self) -> list[str]:
-        """The varying hyperparameters, the most important first as far as that is known."""
+        """The varying hyperparameters, the most important first if that is known."""
         return [item.name for item in self.importances] or self.ranked.varying
 
     @property
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Each cause, the most frequent first, with its count, first message and trial ids."""
+        """The causes of failures, most frequent first."""
         return [
             {
                 "kind": cause.kind,
@@ -118,7 +118,7 @@ class Report:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """experiment.json as controls made it, times (UTC), and what the report is made from."""
+        """The document of the experiment, times (UTC), and the source of the report."""
         history, folder = self.results.history, self.results.folder
         return {
             "experiment": self.results.document,
@@ -132,7 +132,7 @@ class Report:
 
     @property
     def trained_epochs(self) -> int:
-        """Those of all trials."""
+        """The epochs of all trials."""
         return sum(trial.last_epoch for trial in self.results.trials.values())
 
     def as_dict(self) -> dict[str, Any]:

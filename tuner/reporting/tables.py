@@ -74,15 +74,11 @@ def findings_text(findings: Sequence[Finding]) -> str:
     rows = [tuple(map(printable, (f.topic, f.name, f.level, f.found))) for f in findings]
     faults = [finding for finding in findings if finding.level != "ok"]
     advice = [f"{f.level}  {printable(f'{f.topic}, {f.name}: {f.advice}')}" for f in faults]
-    return "\n".join([*aligned(rows), "", *advice, *([""] if advice else []), _verdict(faults)])
-
-
-def _verdict(faults: Sequence[Finding]) -> str:
-    broken = sum(fault.level == "broken" for fault in faults)
-    if broken:
-        return f"A search would not work: {amount_of(broken, 'finding')}."
     warnings = f", {amount_of(len(faults), 'warning')}" if faults else ""
-    return f"Nothing would break a search{warnings}."
+    verdict = f"Nothing would break a search{warnings}."
+    if broken := sum(fault.level == "broken" for fault in faults):
+        verdict = f"A search would not work: {amount_of(broken, 'finding')}."
+    return "\n".join([*aligned(rows), "", *advice, *([""] if advice else []), verdict])
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -121,8 +117,8 @@ def trial_text(results: Results, trial: TrialRecord) -> str:
     error = f", {trial.error.kind}: {trial.error.message}" if trial.error else ""
     config = aligned([(f"  {printable(k)}", _text(v)) for k, v in flat(trial.config, ".").items()])
     head = f"trial {trial.trial_id}: {trial.status} after {duration(trial.duration_s)}{error}"
-    if asked := results.history.steered.answer(trial.ended_by):
-        head += f", as asked by {printable(asked.by) or 'a control'}"
+    if answer := results.history.steered.answer(trial.ended_by):
+        head += f", as asked by {printable(answer.by) or 'a control'}"
     return "\n".join([shorten(head, 200), *config, "", *plot(trial, results.metric)])
 
 
@@ -132,7 +128,7 @@ def plot(trial: TrialRecord, metric: str) -> Iterator[str]:
     if not values:
         yield f"{printable(metric)}: nothing reported"
         return
-    low, high = (find(value for _, value in values) for find in (min, max))
+    low, high = min(value for _, value in values), max(value for _, value in values)
     first, last = values[0][0], values[-1][0]
     height = _PLOT_HEIGHT if high > low else 1
     width = min(_PLOT_WIDTH, max(2 * (last - first) + 1, 2))

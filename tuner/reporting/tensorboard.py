@@ -1,16 +1,16 @@
-"""TensorBoard's view of a search: event files, written from events while the search runs.
+"""TensorBoard's event files, written while the search runs.
 
-The logdir is STORAGE/NAME/trials, so that a run is named by its trial's id. A point has the epoch
-as its step and the event's time as its wall time. Tags: train/*, val/*, system/*, the objective
-where its name says neither (objective/*), and best/METRIC, the trial's best value so far.
+The logdir is STORAGE/NAME/trials, so that a run has the name of its trial. A point has the epoch as
+its step. Tags: train/*, val/*, system/*, objective/* for an objective without a split in its name,
+and best/METRIC, the trial's best value so far.
 
-Scalars are appended to a file for each time that the search was started. What the HPARAMS tab
-shows of a trial, its status included, is a small file that is replaced whenever the status
-changes: of a record that comes twice TensorBoard keeps the first.
+Scalars are appended to one file for each start of the search. The trial's row in the HPARAMS tab is
+a small file that is replaced whenever the status changes: TensorBoard keeps the first of two equal
+tags in a file.
 
-The messages and their framing are TensorBoard's. Its EventFileWriter holds a file, a queue and a
-thread for each trial; here a report is one record, appended at once, so that thousands of paused
-trials cost no descriptor, and a kill tears no record of another report.
+TensorBoard's EventFileWriter has a file, a queue and a thread for each trial. Here a report is one
+record, appended at once, so that thousands of paused trials need no descriptor, and a kill tears no
+other record.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from tuner.spec.strategies import GridSettings
 _log = logging.getLogger(__name__)
 PREFIX = "events.out.tfevents."
 HPARAMS = f"{PREFIX}0000000000.hparams"  # read before all others
-_TELLING = ("val_accuracy", "val_loss")  # of what the classifier that ships reports
+_SHIPPED_METRICS = ("val_accuracy", "val_loss")
 _VERSION = "brain.Event:2"
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
 
 class TensorBoardWriter:
-    """An observer of events that writes what TensorBoard shows of every trial.
+    """An observer of events that writes the event files of all trials.
 
-    history: the experiment's, up to the event that is being observed. A disk that fails is logged
-    once and ends the writing, not the search: the journal has it all.
+    history: that of the experiment, up to the observed event. If the disk fails, that is logged
+    once, and the search continues without event files.
     """
 
     def __init__(self, spec: ExperimentSpec, history: History) -> None:
@@ -68,26 +68,23 @@ class TensorBoardWriter:
 
     def __call__(self, event: Event) -> None:
         """Take one event and write what it changes."""
+        kind, trials = event["event"], self._history.trials
         if self._failed:
             return
         try:
-            self._write(event)
+            if kind == EXPERIMENT_STARTED:
+                for trial in trials.values():
+                    self._show(trial)
+            elif kind in (TRIAL_STARTED, TRIAL_ENDED):
+                self._show(trials[event["trial_id"]])
+            elif kind == RESULT:
+                self._report(event)
         except OSError as error:
             self._failed = True
             _log.warning("TensorBoard files are no longer written: %s", error)
 
-    def _write(self, event: Event) -> None:
-        kind = event["event"]
-        if kind == EXPERIMENT_STARTED:
-            for trial in self._history.trials.values():
-                self._show(trial)
-        elif kind in (TRIAL_STARTED, TRIAL_ENDED):
-            self._show(self._history.trials[event["trial_id"]])
-        elif kind == RESULT:
-            self._report(event)
-
     def _show(self, trial: TrialRecord) -> None:
-        """Write what the HPARAMS tab shows of a trial as it stands now."""
+        """Write the current row of a trial in the HPARAMS tab."""
         config = {"seed": self._seed if trial.seed is None else trial.seed, **trial.config}
         contents = self._summaries.of_trial(
             config, trial.status, started=trial.started, ended=trial.ended
@@ -109,13 +106,13 @@ class TensorBoardWriter:
         append(self._files[trial_id], data)
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
-        """Choose the trial's file; what must come before its first report of this process."""
+        """Choose the trial's file; the records before the first report of this process."""
         run = self._run(trial_id)
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
         file = run / file_name(time)
         data = b"" if file.exists() else version_record(time=time)
         if files - {HPARAMS}:
-            # Takes back points from this step on, had the run before got further than its journal.
+            # Removes points from this step on: an earlier run may have got further than its journal
             data += restart_record(step=epoch, time=time)
         self._files[trial_id] = file
         return data
@@ -127,7 +124,7 @@ class TensorBoardWriter:
 
 
 def logdir(folder: Path) -> Path:
-    """What `tensorboard --logdir` shows of the experiment in `folder`: one run a trial."""
+    """The logdir of the experiment in `folder`: a run for each trial."""
     return folder / "trials"
 
 
@@ -152,14 +149,14 @@ def best_tag(metric: str) -> str:
 
 
 def metric_columns(spec: ExperimentSpec) -> list[str]:
-    """The tags that the HPARAMS tab shows: the best, the last, what else tells how good it is."""
+    """The tags that the HPARAMS tab shows: the best and the last objective, and related metrics."""
     objective = spec.objective.metric
-    others = [metric for metric in _TELLING if spec.ships and metric != objective]
+    others = [metric for metric in _SHIPPED_METRICS if spec.ships and metric != objective]
     return [best_tag(objective), *(tag_of(metric, objective) for metric in (objective, *others))]
 
 
 def _space_with_seed(spec: ExperimentSpec) -> dict[str, Any]:
-    """The search space, and before it what the seeds may be where they are not in it."""
+    """The search space, and before it the seeds, unless the space has them."""
     seeds = spec.search.seeds if isinstance(spec.search, GridSettings) else ()
     seed = Choice(seeds) if seeds else spec.constants["seed"]
     return {"seed": seed, **spec.search.space}
@@ -175,7 +172,7 @@ def file_name(time: float) -> str:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add `data` to the file, which is created where it is missing."""
+    """Append `data` to the file, which is created if it is missing."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, data)
@@ -184,16 +181,16 @@ def append(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write the file anew: a reader sees the old content or the new, never a part."""
+    """Replace the file at once: a reader sees the old content or the new."""
     partial = path.with_name("tensorboard.partial")  # no name that TensorBoard would read
     partial.write_bytes(data)
     partial.replace(path)
 
 
 def plugin_data(data: bytes, plugin: str) -> dict[str, bytes]:
-    """The content, by tag, that a whole event file holds for a plugin of TensorBoard.
+    """The content, by tag, that an event file has for a plugin of TensorBoard.
 
-    Raises ValueError for data that is no event file.
+    Raises ValueError for other data.
     """
     contents = {}
     at = 0

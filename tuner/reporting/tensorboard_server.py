@@ -1,7 +1,7 @@
 """TensorBoard as `tuner tensorboard` starts it: the HPARAMS tab follows the search.
 
-TensorBoard reads a run's hyperparameters and status once and keeps them as long as it runs, so a
-trial once seen running would stay so. Here they are read anew whenever the trial's file changes.
+TensorBoard reads a run's hyperparameters and status once, so a running trial would stay running.
+Here they are read again whenever the trial's file changes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ def serve(
 ) -> int:
     """Show experiments to this machine's browsers until a signal comes.
 
-    Of one its trials are the runs; of several a run is NAME/TRIAL_ID. find: gives more of them,
-    now and then. Returns the exit code, 2 where the port is taken. TensorBoard prints its address
-    on stderr. It follows links, and its projector opens whatever file a file of the folder names.
-    So there is no projector, and UsageError is raised where a folder holds more than plain files
-    and folders.
+    A run is a TRIAL_ID; of several experiments it is NAME/TRIAL_ID. find: finds new experiments,
+    now and then. Returns the exit code, 2 if the port is taken. TensorBoard prints its address on
+    stderr. It follows links, and its projector opens any file that a file of the folder names. So
+    there is no projector, and UsageError is raised for a folder with a link.
     """
     with _runs_of(experiments, find) as runs, suppress(KeyboardInterrupt):  # Ctrl-C ends it
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
@@ -65,7 +64,7 @@ def _runs_of(
     experiments: Sequence[ExperimentFolder],
     find: Callable[[], Iterable[ExperimentFolder]] | None,
 ) -> Iterator[Path]:
-    """Within it the folder of the runs, which is kept up to date."""
+    """The folder of the runs, kept up to date."""
     if find is None and len(experiments) == 1:
         check_folder(experiments[0].path, to_follow=True)
         with experiments[0].event_files_synced():
@@ -88,7 +87,7 @@ class _Links:
         self._known: set[Path] = set()
 
     def add(self, experiment: ExperimentFolder) -> None:
-        """Show its trials, too; raises UsageError as `check_folder` does, and of a store's."""
+        """Show its trials; raises UsageError as `check_folder` does."""
         path = experiment.path.resolve()
         if path in self._known:
             return
@@ -102,7 +101,7 @@ class _Links:
         (next(same) if link.is_symlink() else link).symlink_to(logdir(path))
 
     def follow(self, find: Callable[[], Iterable[ExperimentFolder]] | None, over: Event) -> None:
-        """Add what `find` gives until it is over; warn of what cannot be shown."""
+        """Add what `find` returns until the end; log what cannot be shown."""
         while find is not None and not over.wait(_NEW_EVERY_S):
             try:
                 for experiment in find():
@@ -124,9 +123,9 @@ class _HParamsLoader(base_plugin.TBLoader):  # type: ignore[misc]
 
 
 class FollowingProvider:
-    """TensorBoard's data `provider`, with the hyperparameters as the files of `runs` have them now.
+    """TensorBoard's data `provider`, with the current hyperparameters in the files of `runs`.
 
-    A file that cannot be read leaves what TensorBoard read before.
+    For a file that cannot be read, TensorBoard's earlier content is used.
     """
 
     def __init__(self, provider: Any, runs: Path) -> None:

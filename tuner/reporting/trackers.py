@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrialView:
-    """What Ray's callbacks look at of a trial of Tune.
+    """The attributes of a trial that Ray's callbacks read.
 
-    `trial_id` is the tracker's id of the run: the same after a resume, and of no other experiment.
+    trial_id: the tracker's unique id of the run, the same after a resume.
     """
 
     name: str
@@ -42,10 +42,10 @@ class TrialView:
 
 
 class Tracker:
-    """An observer of events that hands them to a Ray `callback`, for the tracker of this `name`.
+    """An observer that passes events to Ray's callback of the tracker `name`.
 
-    A tracker that fails, for instance because the network does, is given up with a warning, and
-    the search goes on. Raises UsageError if it cannot be set up.
+    After a failure, such as that of a network, it warns and stops logging. Raises UsageError if the
+    tracker cannot be set up.
     """
 
     def __init__(self, name: str, spec: ExperimentSpec, history: History) -> None:
@@ -57,23 +57,23 @@ class Tracker:
         try:
             self._callback, self._before_start, self._after_end = _BUILDERS[name](spec)
             self._callback.setup()
-        except Exception as error:  # whatever the tracker's library raises
+        except Exception as error:  # libraries raise many kinds
             raise UsageError(f"cannot log to {name}: {error}") from error
 
     def __call__(self, event: Event) -> None:
-        """Take one event and tell the tracker."""
+        """Take one event and pass it on."""
         self._guarded(partial(self._take, event))
 
     def close(self) -> None:
-        """Wait until the tracker has taken everything."""
+        """Wait until the tracker has received everything."""
         self._guarded(partial(self._callback.on_experiment_end, trials=list(self._views.values())))
 
-    def _guarded(self, tell: Callable[[], None]) -> None:
+    def _guarded(self, call: Callable[[], None]) -> None:
         if self._failed:
             return
         try:
-            tell()
-        except Exception as error:  # whatever the tracker's library raises
+            call()
+        except Exception as error:  # libraries raise many kinds
             self._failed = True
             _log.warning("no longer logged to %s: %s", self._name, error)
 

@@ -1,4 +1,4 @@
-"""The JSON endpoints: what `tuner ls`, `show`, `best`, `trials` print with --json; control."""
+"""The JSON endpoints: `tuner ls`, `show`, `best` and `trials` with --json; control."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, known_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
 from tuner.reporting.experiment_text import control_text
-from tuner.service import shapes
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 
-_BY = "browser"  # who asks for a control, as it is shown
-_RETRY_S = "2"  # after which a client may ask a search that is closed, and opens it again
+_BY = "browser"  # the user who requests controls
+_RETRY_S = "2"  # after which a client may ask a closed search again, which opens it
 
 router = APIRouter(prefix="/api/experiments")
 
 
-async def _of_storage(request: Request) -> Experiments:
+async def _experiments(request: Request) -> Experiments:
     experiments: Experiments = request.app.state.experiments
     return experiments
 
 
-def _opened(name: str, all_of_them: Annotated[Experiments, Depends(_of_storage)]) -> Followed:
-    return all_of_them.opened(name)
+All = Annotated[Experiments, Depends(_experiments)]
 
 
-All = Annotated[Experiments, Depends(_of_storage)]
+def _opened(name: str, experiments: All) -> Followed:
+    return experiments.opened(name)
+
+
 Opened = Annotated[Followed, Depends(_opened)]
 Where = Annotated[str | None, Query(description="an expression that chooses rows")]
 Sort = Annotated[str | None, Query(description="a column to sort by")]
@@ -50,7 +51,7 @@ Reverse = Annotated[bool, Query(description="the other way round")]
 Wanted = Annotated[control.AnyControl, Body(discriminator="verb")]
 
 
-@router.get("", response_model=list[listing.Listed])
+@router.get("")
 def experiments(
     known: All,
     where: Where = None,
@@ -60,20 +61,20 @@ def experiments(
     reverse: Reverse = False,
 ) -> Response:
     """Every experiment of the storage, oldest first: `tuner ls --json`."""
-    chosen = listing.find(
+    matches = listing.find(
         known.all(), where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
     )
-    return Json([one.as_dict() for one in chosen])
+    return Json([experiment.as_dict() for experiment in matches])
 
 
-@router.get("/{name}", response_model=shapes.Shown)
+@router.get("/{name}")
 def experiment(results: Opened) -> Response:
     """The status of an experiment, and its best trial: `tuner show --json`."""
     with results.lock:
         return Json(shown(results))
 
 
-@router.get("/{name}/best", response_model=list[shapes.Best])
+@router.get("/{name}/best")
 def best(
     results: Opened,
     top: Annotated[int, Query(ge=1, description="how many")] = 1,
@@ -85,7 +86,7 @@ def best(
         return Json(best_json(results, top=top, metric=metric, mode=mode))
 
 
-@router.get("/{name}/trials", response_model=list[shapes.Row])
+@router.get("/{name}/trials")
 def trials(
     results: Opened,
     where: Where = None,
@@ -103,7 +104,7 @@ def trials(
         return Json([rows[number] for number in shown], headers=total)
 
 
-@router.get("/{name}/trials/{trial_id}", response_model=shapes.Trial)
+@router.get("/{name}/trials/{trial_id}")
 def trial(results: Opened, trial_id: str) -> Response:
     """One trial with its reports: `tuner trials --trial ID --json`."""
     with results.lock:
@@ -112,20 +113,20 @@ def trial(results: Opened, trial_id: str) -> Response:
 
 @router.get("/{name}/trials/{trial_id}/log", response_class=PlainTextResponse)
 def log(results: Opened, trial_id: str) -> Response:
-    """The end of what a trial wrote, as plain text."""
+    """The end of a trial's output, as plain text."""
     with results.lock:
         trial = results.trial(trial_id)
     return PlainTextResponse(log_of(results, trial))
 
 
-@router.get("/{name}/curves", response_model=shapes.Curves)
+@router.get("/{name}/curves")
 def curves(results: Opened, metric: str | None = None) -> Response:
-    """What the page draws: each trial's best value, the best so far, and some trials' curves."""
+    """The best value of each trial, the best so far, and the curves of some trials."""
     with results.lock:
         return Json(curves_json(results, metric))
 
 
-@router.get("/{name}/spec", response_model=dict[str, Any])
+@router.get("/{name}/spec")
 def spec(results: Opened) -> Response:
     """experiment.json: the resolved spec, and the versions that it ran with."""
     return Json(results.document)
@@ -139,7 +140,7 @@ def report(request: Request, known: All, name: str) -> Response:
     return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-@router.get("/{name}/control", response_model=list[shapes.Requested])
+@router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
     known = {one.id: one.model_dump(mode="json") for one in control.requested(results.files)}
@@ -149,7 +150,7 @@ def controls(results: Opened) -> Response:
     return Json([{**each, "text": control_text(each["control"])} for each in requests])
 
 
-@router.post("/{name}/control", response_model=dict[str, str], status_code=202)
+@router.post("/{name}/control", status_code=202)
 def ask(results: Opened, wanted: Wanted) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
     request_id = control.request(results.files, wanted, by=_BY)
@@ -157,7 +158,7 @@ def ask(results: Opened, wanted: Wanted) -> Response:
 
 
 def shown(results: Followed) -> dict[str, Any]:
-    """What `show --json` shows."""
+    """The output of `show --json`."""
     test = known_test(results)
     shown = show_json(results)
     return {**shown, "test": with_interval(test)} if test else shown
@@ -179,8 +180,8 @@ def _error_answer(request: Request, error: Exception) -> Response:
     # Below ask-tell this process drives: what fails there is not the request
     kinds = {ExperimentError: 503, **_STATUSES} if "/ask-tell/" in request.url.path else _STATUSES
     status = next((code for kind, code in kinds.items() if isinstance(error, kind)), 500)
-    again = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
-    return refusal(status, str(error), headers=again)
+    headers = {"Retry-After": _RETRY_S} if isinstance(error, SearchClosedError) else {}
+    return refusal(status, str(error), headers=headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

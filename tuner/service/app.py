@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import distribution, version
-from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,21 +15,16 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 
 from tuner.errors import TunerError
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
-from tuner.service import api, ask_tell, shapes
+from tuner.service import api, ask_tell
 from tuner.service.access import Access, Guard
 from tuner.service.detail import Reports
 from tuner.service.watch import Experiments
 
-_PAGE = {
-    "/": ("page.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/page.svg": ("page.svg", "image/svg+xml"),
-}
 _WEEK_S = 7 * 24 * 3600
 _BEAT_S = 15.0  # between two signs of life: proxies may close a silent connection
 
@@ -55,39 +49,30 @@ def application(storage: str | None, access: Access) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        routes=[*_page()],
+        routes=[Route("/verbs.js", _verbs), Route("/plotly.js", _plotly)],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers=api.ERRORS,
-        responses={"default": {"model": shapes.Error, "description": "refused"}},
+        responses={"default": {"description": 'refused: {"error": REASON}'}},
         lifespan=looking,
     )
     app.include_router(api.router)
     app.include_router(ask_tell.router)
     app.get("/api/events", response_class=StreamingResponse)(live.stream)
+    app.mount("/", StaticFiles(packages=[("tuner.service", "page")], html=True))
     app.state.live, app.state.experiments = live, live.experiments
     app.state.reports = Reports()
     app.state.searches = ask_tell.Searches(storage or default_storage())
     return app
 
 
-def _page() -> list[Route]:
-    """What everyone may load: the page, its verbs, and plotly.js as the report has it."""
-    folder = files("tuner.service") / "page"
-    contents = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _PAGE.items()}
+async def _verbs(request: Request) -> Response:
+    """The verbs of `tuner control`, as a module for the page's script."""
     verbs = json.dumps([verb._asdict() for verb in VERBS.values()])
-    contents["/verbs.js"] = f"export default {verbs};\n".encode(), "text/javascript"
-    routes = [Route(path, _answer(*content)) for path, content in contents.items()]
-    return [*routes, Route("/plotly.js", _plotly)]
-
-
-def _answer(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return answer
+    return Response(f"export default {verbs};\n", media_type="text/javascript")
 
 
 async def _plotly(request: Request) -> Response:
+    """The plotly.js of reports."""
     path = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
     headers = {"Cache-Control": f"max-age={_WEEK_S}"}
     return FileResponse(str(path), media_type="text/javascript", headers=headers)
@@ -137,7 +122,7 @@ class Live:
             while not self._is_over:
                 version = self.experiments.version
                 if version != seen:
-                    yield _event("experiments", self.experiments.since(seen).as_dict())
+                    yield _event("experiments", self.experiments.since(seen))
                     seen = version
                 if name is not None and seen:
                     now, stands = await run_in_threadpool(self._shown, name, opened)

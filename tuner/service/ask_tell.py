@@ -1,8 +1,8 @@
 """HTTP for searches whose trials run elsewhere: suggest, report, should-stop, complete.
 
-An experiment is opened when it is first asked for, and from then on this process is its driver,
-until it is closed or the process ends. A kill loses nothing: the next server goes on, and clients
-repeat what was not answered.
+The first request opens an experiment. This process is then its driver until it is closed or the
+process ends. A kill loses nothing: the next server continues, and clients repeat requests that were
+not answered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pydantic import Field
 
 from tuner.errors import FAILURE_KINDS, NameTakenError, TunerError, UsageError
 from tuner.experiment.storage import find_experiment, storage_folder
-from tuner.service import shapes
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
 from tuner.settings import Settings
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 
 PATH = "/api/ask-tell"
 
-_CLOSED = {"description": "nothing was recorded; with Retry-After: ask again after so many seconds"}
-router = APIRouter(prefix=PATH, responses={503: {"model": shapes.Error, **_CLOSED}})
+_CLOSED = {"description": "nothing was recorded; ask again after Retry-After seconds"}
+router = APIRouter(prefix=PATH, responses={503: _CLOSED})
 
 
 class Searches:
-    """The searches of a storage that this process drives, by their names; closed at its exit."""
+    """The searches that this process drives, by name; they are closed at its exit."""
 
     def __init__(self, storage: str | None) -> None:
         self._storage = storage
@@ -43,10 +42,10 @@ class Searches:
         atexit.register(self.close_all)
 
     def create(self, raw: dict[str, Any]) -> tuple[str, bool]:
-        """Begin the experiment of a spec, or go on with the one that has it; its name, and which.
+        """Create or open the experiment of a spec; returns its name, and whether it is new.
 
-        Raises NameTakenError where one of that name has another spec, and UsageError where the spec
-        names code: whoever may ask this server may not run what they like on it.
+        Raises NameTakenError if it exists with another spec, and UsageError for a spec that names
+        code: a client may not run its own code on the server.
         """
         from tuner.search.ask_tell import AskTell
         from tuner.spec.code import ELSEWHERE, code_named
@@ -74,7 +73,7 @@ class Searches:
         return spec.name, False
 
     def of(self, name: str) -> AskTell:
-        """The search of the experiment `name`. Raises UsageError where it cannot be driven here."""
+        """The search of an experiment. Raises UsageError if it cannot be driven here."""
         if (search := self._open.get(name)) and not search.error:
             return search
         from tuner.search.ask_tell import AskTell
@@ -103,14 +102,14 @@ class Searches:
         return search
 
     def close(self, name: str) -> None:
-        """Let go of an experiment, for `tuner rm` and kin; whoever asks for it opens it again."""
+        """Close an experiment, for `tuner rm` and others; the next request opens it again."""
         with self._opening:
             search = self._open.pop(name, None)
             if search is not None:
                 search.__exit__(None, None, None)
 
     def close_all(self) -> None:
-        """Let go of all of them; one whose storage fails keeps none of the others."""
+        """Close all, also those after one whose storage fails."""
         for name in list(self._open):
             with suppress(TunerError):
                 self.close(name)
@@ -144,14 +143,14 @@ async def _searches(request: Request) -> Searches:
 All = Annotated[Searches, Depends(_searches)]
 
 
-@router.post("/", response_model=shapes.Created, responses={201: {"model": shapes.Created}})
+@router.post("/")
 def create(searches: All, spec: Annotated[dict[str, Any], Body()]) -> Response:
     """Create the experiment of a spec, or continue the one that has this very spec."""
     name, created = searches.create(spec)
     return Json({"name": name, "created": created}, status_code=201 if created else 200)
 
 
-@router.post("/{name}/suggest", response_model=shapes.Suggested)
+@router.post("/{name}/suggest")
 def suggest(searches: All, name: str, body: Client | None = None) -> Response:
     """Ask for a trial to run. If `trial` is null, ask again in a while, unless it has `ended`."""
     search = searches.of(name)
@@ -160,22 +159,22 @@ def suggest(searches: All, name: str, body: Client | None = None) -> Response:
     return Json({"trial": trial, "ended": trial is None and search.ended})
 
 
-@router.post("/{name}/trials/{trial_id}/report", response_model=shapes.TrialState)
+@router.post("/{name}/trials/{trial_id}/report")
 def report(searches: All, name: str, trial_id: str, body: Report) -> Response:
     """Report the metrics of an epoch. Repeating a report does no harm."""
     search = searches.with_trial(name, trial_id)
     return _state(search, trial_id, search.report(trial_id, body.epoch, body.metrics))
 
 
-@router.get("/{name}/trials/{trial_id}/should-stop", response_model=shapes.TrialState)
-@router.post("/{name}/trials/{trial_id}/should-stop", response_model=shapes.TrialState)
+@router.get("/{name}/trials/{trial_id}/should-stop")
+@router.post("/{name}/trials/{trial_id}/should-stop")
 def should_stop(searches: All, name: str, trial_id: str) -> Response:
     """Ask whether a trial has ended and should stop."""
     search = searches.with_trial(name, trial_id)
     return _state(search, trial_id, search.should_stop(trial_id))
 
 
-@router.post("/{name}/trials/{trial_id}/complete", response_model=shapes.TrialState)
+@router.post("/{name}/trials/{trial_id}/complete")
 def complete(searches: All, name: str, trial_id: str, body: Failure | None = None) -> Response:
     """End a trial: at its end, or with a failure in words, of a kind."""
     search, how = searches.with_trial(name, trial_id), body or Failure()
@@ -183,7 +182,7 @@ def complete(searches: All, name: str, trial_id: str, body: Failure | None = Non
     return _state(search, trial_id, True)
 
 
-@router.post("/{name}/close", response_model=dict[str, str])
+@router.post("/{name}/close")
 def close(searches: All, name: str) -> Response:
     """Release an experiment. Its trials stay with their clients. Requests that wait get 503 with
     Retry-After, and record nothing; the next request opens it again.

@@ -1,4 +1,4 @@
-"""What the page shows of an experiment: its trials' values and curves, a log, the report."""
+"""The parts of an experiment on the page: values and curves of trials, a log, the report."""
 
 from __future__ import annotations
 
@@ -30,25 +30,24 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
     """The metric and mode; a dot for each trial, the best so far, and curves of chosen trials.
 
-    metric: of the curves alone, by default the objective's. A dot is [number, value, status]; of
-    many trials only some have one. best_so_far has [number, value] where a trial was better than
-    all before it, in the order of the ids. metrics: all that were reported. Raises UsageError for a
-    metric that none reported.
+    metric: that of the curves, by default the objective's. A dot is [number, value, status]; of
+    many trials only some have one. best_so_far has [number, value] of each trial that was better
+    than all before it. metrics: all that were reported. Raises UsageError for an unknown metric.
     """
-    metrics = results.once("metrics", lambda: results.metrics)
+    metrics = results.metrics
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
     metric = metric or results.metric
-    chosen = results.once("chosen", lambda: _chosen(results))
     return {
         "metric": results.metric,
         "mode": results.mode,
         "metrics": metrics,
-        "dots": results.once("dots", lambda: _dots(results)),
-        "best_so_far": results.once("best_so_far", lambda: _best_so_far(results)),
+        "dots": _dots(results),
+        "best_so_far": _best_so_far(results),
         "of": metric,
         "curves": [
-            {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)} for t in chosen
+            {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)}
+            for t in _chosen(results)
         ],
     }
 
@@ -70,7 +69,7 @@ def _best_so_far(results: Followed) -> list[tuple[int, float]]:
 
 
 def _chosen(results: Followed) -> Sequence[TrialRecord]:
-    """The best trials first, then those that run, then the latest; each once."""
+    """The best trials, the running ones, and the latest; each once."""
     running = results.history.of_status(RUNNING)
     latest = list(results.trials.values())[: -_CURVES_EACH - 1 : -1]
     best = results.top(_CURVES_EACH)
@@ -79,10 +78,10 @@ def _chosen(results: Followed) -> Sequence[TrialRecord]:
 
 
 def log_of(results: Results, trial: TrialRecord) -> str:
-    """The last lines of what a trial wrote, "" where it wrote nothing.
+    """The last lines of a trial's output, or "".
 
-    Without colours, and of a line that was written over, as a progress bar is, what it came to.
-    Only a plain file in the experiment's folder is read.
+    Colours are removed, and progress bars show their last state. Only a plain file in the
+    experiment's folder is read.
     """
     path = results.log_path(trial)
     try:
@@ -101,7 +100,7 @@ def log_of(results: Results, trial: TrialRecord) -> str:
 
 
 class Reports:
-    """One report is made at a time: it takes seconds, and memory."""
+    """The last reports. One is made at a time, since that takes seconds, and memory."""
 
     def __init__(self) -> None:
         self._made: dict[Path, tuple[object, str]] = {}

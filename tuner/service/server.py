@@ -20,14 +20,14 @@ from tuner.errors import UsageError
 from tuner.service.access import Access, is_loopback, names_of, token_of
 from tuner.service.app import Live, application
 
-_GRACE_S = 2  # for answers that are under way
+_GRACE_S = 2  # for answers that are being sent when the server ends
 _HEAD_S = 10  # for a request's head, from the connection or from the answer before
 _MOST, _ACCEPTED = 512, 32  # connections at a time, and those that are accepted together
 _FILES = 1 << 16
 
 
 def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
-    """Raise UsageError for a host that others reach, without TLS or the word for it."""
+    """Raise UsageError if others can reach the host, without TLS and without --insecure."""
     if is_loopback(host) or is_tls or is_insecure:
         return
     raise UsageError(
@@ -38,7 +38,7 @@ def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
 
 
 def check_pair(cert: Path | None, key: Path | None) -> bool:
-    """Whether TLS is asked for; raises UsageError where its two files are no pair."""
+    """Whether to use TLS; raises UsageError if the two files do not belong together."""
     if cert is None and key is None:
         return False
     if cert is None or key is None:
@@ -58,17 +58,16 @@ def serve(
     cert: Path | None,
     key: Path | None,
     is_insecure: bool,
-    is_token_kept: bool,
     tell: Callable[[str, int], object],
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
 
-    tell: called with the URL and the port, once the server can be reached. Raises UsageError for a
-    host, a port, a pair of files or a token that cannot be served.
+    tell: called with the URL and the port once the server can be reached. Raises UsageError for an
+    unusable host, port, certificate or token.
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
-    token = token_of(is_kept=is_token_kept)
+    token = token_of()
     listening = _listening(host, port)
     port = listening.getsockname()[1]
     _Connection.most = _room_for_connections()
@@ -80,13 +79,13 @@ def serve(
         ssl_certfile=cert,
         ssl_keyfile=key,
         log_level="warning",
-        access_log=False,  # it would have the token
+        access_log=False,  # it would contain the token
         server_header=False,
         proxy_headers=False,
         ws="none",
         timeout_graceful_shutdown=_GRACE_S,
     )
-    with suppress(KeyboardInterrupt):  # of a signal before the server takes them
+    with suppress(KeyboardInterrupt):  # a signal before the server handles them
         tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
         _Server(config, app.state.live).run(sockets=[listening])
 
@@ -143,7 +142,7 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Ends its streams before it waits for answers, and leaves signals that are ignored ignored."""
+    """Ends its streams before it waits for answers. Ignored signals stay ignored."""
 
     def __init__(self, config: uvicorn.Config, live: Live) -> None:
         super().__init__(config)
@@ -156,19 +155,19 @@ class _Server(uvicorn.Server):
             yield
 
     def handle_exit(self, sig: int, frame: object) -> None:
-        """End soon; at once, where it is asked for twice."""
+        """End soon; at once after a second SIGINT."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End; what is cut short by that, as a report that is being made, is no error to tell."""
+        """End. Do not log what this cuts short, such as the making of a report."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._live.close()
         await super().shutdown(sockets)
 
 
 def _shown(host: str) -> str:
-    """The host in a URL; of one that means every address, this machine's name."""
+    """The host as part of a URL; this machine's name for all addresses."""
     if host in ("0.0.0.0", "::"):
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host

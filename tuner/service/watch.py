@@ -1,7 +1,7 @@
-"""The experiments of a storage, kept up to date: each is read again once its files have changed.
+"""The experiments of a storage, kept up to date: each is read again after its files have changed.
 
-Whether they have is asked without reading them: of those that run at each look, of the others now
-and then.
+A look at the files, without reading them, shows that: at running experiments each time, at the
+others now and then.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tuner.errors import TunerError, UsageError, did_you_mean
-from tuner.experiment.events import EXPERIMENT_STARTED, INTERRUPTED, RUNNING, Event
+from tuner.experiment.events import EXPERIMENT_STARTED, RUNNING
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder, mark_here
 from tuner.experiment.history import History, collector_paused
@@ -29,37 +29,34 @@ from tuner.experiment.steered import present
 from tuner.experiment.storage import experiment_folders, storage_folder
 from tuner.places import shown, url_of
 
-T = TypeVar("T")
-
-_AT_ONCE = 8  # that are read at a time from a store, which answers slowly
-_BATCH = 24  # that are read before what is known so far is shown
-_MOST_KEPT = 4  # experiments that do not run; all that they reported is in memory
+_AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
+_BATCH = 24  # experiments that are read before the first are shown
+_MOST_KEPT = 4  # experiments in memory that do not run
 
 
 class Followed(Results):
-    """Results to which `update` adds what the journal has gained: no line is read twice.
+    """Results that `update` keeps up to date, without reading a line of the journal twice.
 
-    Several threads may ask: each holds `lock` while it does. Raises as `Results` does.
+    A thread holds `lock` while it uses them. Raises as `Results` does.
     """
 
     def __init__(self, folder: Path) -> None:
         Described.__init__(self, folder)
         self.lock = threading.RLock()
-        self.version = 0  # of what is known; goes up with each change
-        self._made: dict[str, Any] = {}
+        self.version = 0  # increases with each change
         self._seen: object = None
+        self._was_driven = False
         self._begin()
         self.update()
 
     def update(self) -> None:
-        """Take into account what has been written since; raises as `Results` does."""
+        """Read what has been written since; raises as `Results` does."""
         with self.lock:
             is_driven = self.files.is_driven  # first: a driver that ends meanwhile has said so
             state = self.files.mark(), is_driven
             if state == self._seen:
                 return
             self.files.refresh()
-            self._made.clear()
             for name in ("ranked", "labels", "spec"):  # cached properties
                 self.__dict__.pop(name, None)
             self._catch_up(is_driven=is_driven)
@@ -67,18 +64,11 @@ class Followed(Results):
             self.version += 1
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of `trial_rows`; those of trials that have not changed are not made again."""
+        """The rows of `trial_rows`. Only rows of changed trials are made again."""
         for trial in self.trials.values():
             if trial.trial_id not in self._rows:
                 self._rows[trial.trial_id] = trial_row(self, trial)
         return [self._rows[trial_id] for trial_id in self.trials]
-
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` returns, made once for as long as nothing changes."""
-        if name not in self._made:
-            self._made[name] = make()
-        made: T = self._made[name]
-        return made
 
     def _begin(self) -> None:
         self._tail, self._size = Tail(self.folder), 0
@@ -86,86 +76,64 @@ class Followed(Results):
         self.history = History(self.objective)
 
     def _catch_up(self, *, is_driven: bool) -> None:
-        if self._has_shrunk():
+        size_before, self._size = self._size, os.stat(self.folder / JOURNAL).st_size
+        is_replaced = self._size < size_before  # the local copy of a store's journal may be
+        if is_replaced or (is_driven and not self._was_driven):  # undo `interrupt`
             self._begin()
-        events = self._apply()
-        if is_driven and events and self._is_taken_for_dead:
-            self._begin()
-            self._apply()
+        self._was_driven = is_driven
+        self._apply()
         self.document = present(self.files.document(), self.history.steered.answers)
         if not is_driven and (self.status == RUNNING or self.counts[RUNNING]):
             self._rows.clear()
             self.history.interrupt()
 
-    def _apply(self) -> list[Event]:
+    def _apply(self) -> None:
         with collector_paused():
-            events = self._tail.read()
-            for event in events:
+            for event in self._tail.read():
                 self.history.apply(event)
-                if event["event"] == EXPERIMENT_STARTED:  # whatever ran is interrupted
+                if event["event"] == EXPERIMENT_STARTED:  # interrupts trials that were running
                     self._rows.clear()
                 self._rows.pop(event.get("trial_id", ""), None)
         ids = list(map(int, self.history.trials))
         if ids != sorted(ids):
             in_order = sorted(self.history.trials.items(), key=lambda item: int(item[0]))
             self.history.trials = dict(in_order)
-        return events
-
-    @property
-    def _is_taken_for_dead(self) -> bool:
-        """Whether its driver was taken for dead, as when it was about to begin."""
-        return self.status == INTERRUPTED and self.history.ended is None
-
-    def _has_shrunk(self) -> bool:
-        """Whether the journal is not the one that was read: of a store, it may be replaced."""
-        before, self._size = self._size, os.stat(self.folder / JOURNAL).st_size
-        return self._size < before
 
 
 class Kept:
-    """The experiments that run, and those of the others that were asked for last."""
+    """The running experiments, and the last requested ones of the others."""
 
     def __init__(self) -> None:
         self._followed: dict[Path, Followed] = {}  # the last requested one at the end
-        self._reading: dict[Path, threading.Lock] = {}
         self._changing = threading.Lock()
 
     def __contains__(self, folder: Path) -> bool:
         return folder in self._followed
 
     def get(self, folder: Path) -> Followed:
-        """An experiment as it stands now; raises as `Results` does."""
+        """An experiment, up to date; raises as `Results` does."""
         with self._changing:
-            reading = self._reading.setdefault(folder, threading.Lock())
-        with reading:
-            if (followed := self._followed.get(folder)) is None:
-                followed = Followed(folder)
-            else:
-                self.drop(folder)  # until it is known that it can be read
-                followed.update()
-            self._keep(folder, followed)
-        return followed
-
-    def drop(self, folder: Path) -> None:
-        """Keep it no longer."""
-        with self._changing:
-            self._followed.pop(folder, None)
-
-    def _keep(self, folder: Path, new: Followed) -> None:
-        with self._changing:
-            self._followed[folder] = new
+            followed = self._followed.pop(folder, None) or Followed(folder)
+            followed.update()
+            self._followed[folder] = followed
             over = [known for known, each in self._followed.items() if each.status != RUNNING]
             for known in over[:-_MOST_KEPT]:
                 del self._followed[known]
+        return followed
+
+    def drop(self, folder: Path) -> None:
+        """Remove it from memory."""
+        with self._changing:
+            self._followed.pop(folder, None)
 
 
 class UnknownNameError(UsageError):
-    """An experiment, or a file of one, that is not there."""
+    """An unknown experiment or trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many seconds lie between two looks: at what runs, at all else, and for new folders."""
+    """Seconds between two looks: at running experiments, at the others, and for new folders."""
 
     running: float
     over: float
@@ -178,7 +146,7 @@ STORE = Pace(running=3.0, over=120.0, new=30.0)
 
 @dataclass(slots=True)
 class _Entry:
-    """An experiment as it was when `mark` was its folder's; its mark is asked again at `due`."""
+    """An experiment as read when its folder had this `mark`; `due`: the time of the next look."""
 
     listed: Listed
     json: dict[str, Any]
@@ -187,38 +155,13 @@ class _Entry:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What has changed: experiments, as `ls --json` has them, and the names of those gone.
-
-    place: the storage. to_read: how many have not been read yet. problem: why the storage cannot be
-    read, if so.
-    """
-
-    place: str
-    listed: list[dict[str, Any]]
-    gone: list[str]
-    to_read: int
-    problem: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "place": self.place,
-            "listed": self.listed,
-            "gone": self.gone,
-            "to_read": self.to_read,
-            "problem": self.problem,
-        }
-
-
 class Experiments:
-    """Those of `storage`. Several threads may ask; one of them looks at a time."""
+    """The experiments of a storage. Thread-safe; one thread looks at a time."""
 
     def __init__(
         self, storage: str | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.version = 0  # of what is known; goes up with each change, and with the first look
+        self.version = 0  # increases with each change, and with the first look
         self._storage, self._clock = storage, clock
         root = storage_folder(storage)
         self.place = shown(root)
@@ -234,11 +177,11 @@ class Experiments:
 
     @property
     def every_s(self) -> float:
-        """How often it is worth to look, in seconds."""
+        """Seconds between two looks."""
         return self._pace.running
 
     def look(self) -> bool:
-        """Take into account what has changed; whether there is more that was not read yet."""
+        """Read what has changed; whether there is more to read."""
         with self._looking:
             now, problem = self._clock(), ""
             try:
@@ -247,9 +190,9 @@ class Experiments:
                 for entry in list(self._entries.values()):
                     if entry.due <= now:
                         self._ask(entry, now)
-            except Exception as error:  # of any storage, until it answers again
-                is_said = isinstance(error, TunerError)
-                problem = str(error) if is_said else f"{self.place} cannot be read: {error}"
+            except Exception as error:  # storages raise many kinds; the next look tries again
+                is_ours = isinstance(error, TunerError)
+                problem = str(error) if is_ours else f"{self.place} cannot be read: {error}"
             if problem != self._problem or not self.version:
                 self._problem = problem
                 self.version += 1
@@ -263,16 +206,24 @@ class Experiments:
             raise UsageError(self._problem)
         return oldest_first(entry.listed for entry in list(self._entries.values()))
 
-    def since(self, version: int) -> News:
-        """What has changed since `version`; 0: everything."""
-        changed = [e.json for e in list(self._entries.values()) if e.version > version]
-        gone = [name for name, when in list(self._gone.items()) if when > version]
-        return News(self.place, changed, gone, len(self._to_read), self._problem)
+    def since(self, version: int) -> dict[str, Any]:
+        """The changes since `version`, as plain values; 0: everything.
+
+        place: the storage. listed: experiments as `ls --json` has them. gone: names. to_read: the
+        number of experiments not read yet. problem: why the storage cannot be read, or "".
+        """
+        return {
+            "place": self.place,
+            "listed": [e.json for e in list(self._entries.values()) if e.version > version],
+            "gone": [name for name, when in list(self._gone.items()) if when > version],
+            "to_read": len(self._to_read),
+            "problem": self._problem,
+        }
 
     def folder(self, name: str) -> Path:
-        """The folder of an experiment; raises UnknownNameError if the storage has none of the name.
+        """The folder of an experiment, or UnknownNameError.
 
-        It is looked up among those that were found, so that no name leads anywhere else.
+        Only folders that were listed are returned, so that no name leads out of the storage.
         """
         if name not in self._entries:
             self._names_due = 0.0
@@ -283,7 +234,7 @@ class Experiments:
         return self._entries[name].listed.folder
 
     def opened(self, name: str) -> Followed:
-        """The results of an experiment as they stand now; raises as `folder` and `Results` do."""
+        """The current results of an experiment; raises as `folder` and `Results` do."""
         return self._kept.get(self.folder(name))
 
     def _find(self, now: float) -> None:
@@ -338,7 +289,7 @@ class Experiments:
 
 
 def _changed(folder: Path) -> float:
-    """When the folder last changed; of a copy that is not here yet, never."""
+    """When the folder last changed; 0 for a local copy that does not exist yet."""
     try:
         return folder.stat().st_mtime
     except OSError:

@@ -1,9 +1,8 @@
 import pytest
 from stories import odd, search
 
-from tuner.experiment.results.comparison import Comparison, Curve
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.figures._figure import COLOURS, draw_section
-from tuner.reporting.figures.comparison import _steps
 
 
 def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
@@ -23,11 +22,6 @@ def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
         (single,) = (t for t in figure.plot.data if t.line.color != COLOURS[place])
         assert single.name == "hyperopt (1 seed)"
         assert single.line.dash != mean.line.dash
-
-
-def test_steps_span_from_the_common_start_to_the_last_end():
-    curves = [Curve((1, 4), (0.5, 0.6), 10), Curve((2,), (0.5,), 5)]
-    assert _steps(curves) == [2, 4, 10]
 
 
 def test_comparison_bounds_outliers_and_leaves_out_failed_searches(tmp_path):

@@ -13,7 +13,6 @@ from tuner.reporting.figures._figure import (
     Variant,
     draw_section,
     figure,
-    time_axis,
 )
 from tuner.reporting.report import Report
 
@@ -37,7 +36,6 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
         "best": ["history"],
         "hyperparameters": ["importance", "parallel", *slices, *contours],
         "stopping": ["curves", "rungs", "forecasts"],
-        "confirmed": ["confirmation"],
         "comparison": ["trials", "epochs", "seconds"],
     }
 
@@ -73,12 +71,3 @@ def test_figure_that_fails_leaves_the_others(caplog):
     assert broken.caption == "It cannot be drawn: RuntimeError: no trial"
     assert "'Ours 0' cannot be drawn" in caplog.text
     assert (other.name, other.caption) == ("x-1", "Read this.")
-
-
-@pytest.mark.parametrize(
-    ("span_s", "unit"), [(10, "seconds"), (3600, "minutes"), (100_000, "hours")]
-)
-def test_time_axis_takes_the_unit_that_fits(span_s, unit):
-    name, seconds = time_axis(span_s)
-    assert name == unit
-    assert 3 < span_s / seconds < 300

@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 from stories import odd, search
 
-from tuner.reporting import ranked_trials
 from tuner.reporting.figures import hyperparameters
 from tuner.reporting.figures._figure import GREY, draw_section
 from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
@@ -44,14 +43,6 @@ def test_importance_without_enough_trials_says_why(tmp_path, kind, why):
     assert hyperparameters.importance(Report(odd(tmp_path / "x", kind))) == (why, None)
 
 
-def test_importance_of_many_trials_weighs_some(tmp_path, monkeypatch):
-    for module in (hyperparameters, ranked_trials):
-        monkeypatch.setattr(module, "MOST_WEIGHED", 30)
-    caption, plot = hyperparameters.importance(Report(search(tmp_path / "x", 60)))
-    assert plot.data[0].y[-1].startswith("lr ")
-    assert caption.endswith("Of 59 trials 30 are weighed, evenly over their ranks.")
-
-
 def lines(plot):
     return [trace for trace in plot.data if trace.mode == "lines"]
 
@@ -60,19 +51,6 @@ def test_parallel_draws_a_line_for_each_trial(tmp_path):
     caption, plot = hyperparameters.parallel(Report(search(tmp_path / "x", 60)))
     assert len(lines(plot)) == 59  # one failed
     assert "Of " not in caption
-
-
-def test_parallel_of_many_trials_draws_some(tmp_path):
-    caption, plot = hyperparameters.parallel(Report(search(tmp_path / "x", 300)))
-    assert len(lines(plot)) == 150
-    assert "Of 299 trials 150 are drawn" in caption
-
-
-@pytest.mark.parametrize(
-    ("kind", "why"), [("no_trial", NO_TRIALS), ("all_failed", NO_TRIALS), ("one_config", NO_NAMES)]
-)
-def test_parallel_without_trials_says_why(tmp_path, kind, why):
-    assert hyperparameters.parallel(Report(odd(tmp_path / "x", kind))) == (why, None)
 
 
 def slices(results):
@@ -92,19 +70,10 @@ def test_slices_say_where_the_best_trials_lie(tmp_path):
     assert re.match(r"The best 5 trials have width at (16|32|16 and 32)\.$", width.caption)
 
 
-def test_slices_list_few_values(tmp_path):
-    figures = slices(odd(tmp_path / "x", "categorical"))
-    assert figures["Slice: a"].caption == "The best 3 trials have a at y."
-
-
 def test_slices_draw_outliers_at_the_fence(tmp_path):
     (one,) = slices(odd(tmp_path / "x", "diverged")).values()
     assert "3 trials above " in one.caption
     assert max(one.plot.data[0].y) < 10
-
-
-def test_slices_without_a_varying_hyperparameter_are_none(tmp_path):
-    assert slices(odd(tmp_path / "x", "one_config")) == {}
 
 
 def contours(results):
@@ -126,15 +95,3 @@ def test_contours_are_darker_where_the_value_is_better(tmp_path):
         caption, plot = hyperparameters.contours(report, ("lr", "momentum"))
         assert plot.data[0].reversescale == is_reversed
         assert caption.startswith("The darker, the better lr and momentum work together.")
-
-
-def test_contours_of_many_trials_draw_some(tmp_path):
-    first, *_ = contours(search(tmp_path / "x", 300))
-    assert "Of 299 trials 100 are drawn" in first.caption
-
-
-def test_contours_without_common_trials_say_why(tmp_path):
-    report = Report(odd(tmp_path / "x", "conditional"))
-    caption, plot = hyperparameters.contours(report, ("opt.lr", "opt"))
-    assert plot is None
-    assert "no trials have both" in caption

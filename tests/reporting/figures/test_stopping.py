@@ -44,11 +44,6 @@ def test_curves_without_reports_say_why(tmp_path):
     assert (caption, plot) == ("Nothing to show: no trial reported val_accuracy.", None)
 
 
-def test_curves_show_failed_trials(tmp_path):
-    _, plot = draw(odd(tmp_path / "x", "all_failed"))
-    assert {trace.legendgroup for trace in plot.data} == {"failed"}
-
-
 def test_rungs_show_who_was_stopped_there(tmp_path):
     results = search(tmp_path / "x", 12)  # 8 of the 12 are run to their end or fail
     caption, plot = stopping.rungs(Report(results))

@@ -67,7 +67,7 @@ def main():
         if how == "completed":
             train(journal)
         journal.append(EXPERIMENT_ENDED, status="failed" if how == "fails" else "completed")
-    return None if how == "completed" else "what came before\nerror: it failed"
+    return None if how == "completed" else "error: it failed"
 
 
 if __name__ == "__main__":

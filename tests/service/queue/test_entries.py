@@ -12,10 +12,8 @@ from uuid import uuid4
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.errors import StorageError, UsageError
+from tuner.errors import UsageError
 from tuner.experiment.remote.lease import acquire
-from tuner.experiment.results.listing import list_experiments
-from tuner.experiment.storage import experiment_folders
 from tuner.service.queue import entries
 from tuner.service.queue.entries import Entry, Queue, entry_of
 from tuner.spec.by_value import ByValue
@@ -36,22 +34,10 @@ def queue(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Q
 
 
 def statuses(queue: Queue) -> dict[str, str]:
-    return {one.entry.name: one.status for one in queue.standings()}
+    return {one.entry.name: one.status for one in queue.statuses()}
 
 
-def test_there_is_none_before_the_first(queue: Queue) -> None:
-    assert (queue.standings(), queue.open(), queue.entry("a")) == ([], {}, None)
-
-
-def test_they_are_listed_by_age_and_read_as_they_were_added(queue: Queue) -> None:
-    assert queue.add(entry("b", 2.0)) == "b"
-    assert queue.add(entry("a", 3.0, "bob")) == "a"
-    assert statuses(queue) == {"b": "waiting", "a": "waiting"}
-    assert queue.entry("a") == entry("a", 3.0, "bob")
-    assert queue.open() == {"a": (False, False), "b": (False, False)}
-
-
-def test_a_name_is_given_once(queue: Queue) -> None:
+def test_add_rejects_or_numbers_taken_name(queue: Queue) -> None:
     queue.add(entry("a"))
     with pytest.raises(UsageError, match=r"has an entry 'a': give another name, or take it out by"):
         queue.add(entry("a"))
@@ -62,7 +48,7 @@ def test_a_name_is_given_once(queue: Queue) -> None:
     assert queue.add(entry("a"), is_named=False) == "a-3"
 
 
-def test_of_two_that_claim_one_gets_it_and_the_next_when_it_is_released(queue: Queue) -> None:
+def test_watch_gives_lease_to_one_at_a_time(queue: Queue) -> None:
     queue.add(entry("a"))
     watches = [queue.watch("a"), queue.watch("a")]
     leases = [watch.followed() for watch in watches]
@@ -74,7 +60,7 @@ def test_of_two_that_claim_one_gets_it_and_the_next_when_it_is_released(queue: Q
     assert watches[1].followed() is not None
 
 
-def test_it_begins_once_and_ends_once(queue: Queue) -> None:
+def test_entry_begins_and_ends_once(queue: Queue) -> None:
     queue.add(entry("a"))
     assert [queue.has_begun("a"), queue.has_begun("a")] == [False, True]
     assert queue.open() == {"a": (True, False)}
@@ -83,7 +69,7 @@ def test_it_begins_once_and_ends_once(queue: Queue) -> None:
     assert queue.open() == {"a": (True, True)}
     queue.end("a", "failed", code=1, why="some\nlines")
     queue.end("a", "completed")  # comes too late
-    [one] = queue.standings()
+    [one] = queue.statuses()
     assert (one.status, one.as_dict()["exit_code"], one.as_dict()["why"]) == (
         "failed",
         1,
@@ -92,18 +78,18 @@ def test_it_begins_once_and_ends_once(queue: Queue) -> None:
     assert queue.open() == {}
 
 
-def test_what_does_not_run_is_removed_whole(queue: Queue) -> None:
+def test_remove_entry_frees_its_name(queue: Queue) -> None:
     queue.add(entry("a"))
     queue.end("a", "completed")
     queue.remove("a", warn=print)
-    assert queue.standings() == []
+    assert queue.statuses() == []
     assert queue.add(entry("a")) == "a"
     assert not queue.has_begun("a")
     with pytest.raises(UsageError, match=r"^no entry 'b' in the queue of .*; entries: a$"):
         queue.remove("b", warn=print)
 
 
-def test_what_runs_is_not_removed(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_rejects_held_entry(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     queue.add(entry("a"))
     lease = queue.watch("a").followed()
     assert lease is not None
@@ -114,7 +100,7 @@ def test_what_runs_is_not_removed(queue: Queue, monkeypatch: pytest.MonkeyPatch)
     assert statuses(queue) == {"a": "running"}
 
 
-def test_an_entry_whose_experiment_is_driven_runs_whoever_has_its_lease(tmp_path: Path) -> None:
+def test_status_of_driven_experiment_is_running(tmp_path: Path) -> None:
     queue = Queue(str(tmp_path))
     queue.add(entry("a"))
     writer = Writer(make_folder(tmp_path / "a"))
@@ -126,13 +112,7 @@ def test_an_entry_whose_experiment_is_driven_runs_whoever_has_its_lease(tmp_path
     assert (tmp_path / "a").is_dir()
 
 
-def test_no_list_of_experiments_shows_a_queue(queue: Queue) -> None:
-    queue.add(entry("a"))
-    assert list(experiment_folders(queue.storage)) == []
-    assert list_experiments(queue.storage) == []
-
-
-def test_damaged_files_are_no_entries_and_no_end_of_the_others(tmp_path: Path) -> None:
+def test_statuses_with_damaged_files_keep_the_others(tmp_path: Path) -> None:
     queue = Queue(str(tmp_path))
     for name in ("a", "b", "c"):
         queue.add(entry(name))
@@ -141,13 +121,7 @@ def test_damaged_files_are_no_entries_and_no_end_of_the_others(tmp_path: Path) -
     assert statuses(queue) == {"b": "failed", "c": "waiting"}
 
 
-def test_a_storage_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"^cannot use the queue in .*file: Not a directory"):
-        Queue(str(tmp_path / "file")).add(entry("a"))
-
-
-def test_an_entry_has_the_whole_spec_and_no_secret(tmp_path: Path) -> None:
+def test_entry_of_keeps_spec_and_rejects_secret(tmp_path: Path) -> None:
     spec = build_spec({**SPEC, "name": "a", "notify": ["https://host/${HOOK}"]})
     added = entry_of(spec, user="ann", directory=os.getcwd(), paths=["/x"])
     assert build_spec(added.spec) == spec
@@ -156,12 +130,7 @@ def test_an_entry_has_the_whole_spec_and_no_secret(tmp_path: Path) -> None:
         entry_of(spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/")
 
 
-def test_what_only_python_can_give_cannot_wait() -> None:
+def test_entry_of_rejects_trainable_by_value() -> None:
     spec = build_spec({**SPEC, "trainable": ByValue(lambda config: None)})
     with pytest.raises(UsageError, match="is of a script or a notebook: give it a module"):
         entry_of(spec, user="ann", directory="/")
-
-
-def test_its_spec_is_a_file_for_tuner_run(tmp_path: Path) -> None:
-    file = Queue(str(tmp_path)).spec_file(entry("a"))
-    assert json.loads(Path(file).read_text()) == {**SPEC, "name": "a"}

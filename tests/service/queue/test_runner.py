@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -13,15 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.errors import ExperimentError, StorageError
+from tuner.errors import ExperimentError
 from tuner.experiment.control import requested
-from tuner.experiment.events import TRIAL_STARTED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Lease, Watch, follow, newest
@@ -29,7 +27,7 @@ from tuner.experiment.remote.objects import FolderObjects
 from tuner.places import LOCAL, ROOT
 from tuner.service.queue import runner as module
 from tuner.service.queue.entries import Ended, Entry, Queue
-from tuner.service.queue.runner import Held, Runner, Terms
+from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
 
 HERE = Path(__file__).parent
@@ -65,13 +63,6 @@ class Played:
         terms = terms or Terms(at_once, {}, command=PLAYED)
         return Runner(self.queue, terms, capacity=lambda gpus: Room(cpus), tell=self.told.append)
 
-    def running(self, name: str) -> Runner:
-        """A runner that has started a search of this name."""
-        self.add(name)
-        runner = self.runner()
-        self.until(lambda: self.starts, runner)
-        return runner
-
     @property
     def starts(self) -> list[str]:
         file = self.storage / "starts"
@@ -99,7 +90,7 @@ def play(tmp_path: Path) -> Iterator[Played]:
         play.ends(name, "completed")
 
 
-def test_they_run_in_order_and_one_that_fails_holds_up_no_other(play: Played) -> None:
+def test_turn_runs_entries_in_order_past_a_failure(play: Played) -> None:
     for name, how in (("a", "completed"), ("b", "fails"), ("c", "completed")):
         play.add(name)
         play.ends(name, how)
@@ -115,7 +106,7 @@ def test_they_run_in_order_and_one_that_fails_holds_up_no_other(play: Played) ->
     assert runner.failed == 1
 
 
-def test_two_share_by_what_the_first_gives_up(play: Played) -> None:
+def test_turn_starts_second_search_once_the_first_gives_up_trials(play: Played) -> None:
     play.add("a")
     play.add("b", "bob")
     runner = play.runner()
@@ -140,7 +131,7 @@ def test_two_share_by_what_the_first_gives_up(play: Played) -> None:
 
 
 @pytest.mark.slow
-def test_one_whose_driver_is_killed_goes_on_and_not_for_ever(play: Played) -> None:
+def test_killed_driver_is_resumed_twice(play: Played) -> None:
     play.add("a")
     runner = play.runner()
     for count in range(1, 4):
@@ -152,9 +143,11 @@ def test_one_whose_driver_is_killed_goes_on_and_not_for_ever(play: Played) -> No
 
 
 @pytest.mark.slow
-def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
-    runner = play.running("a")
-    [search] = runner._held.searches
+def test_search_ended_by_signal_is_interrupted(play: Played) -> None:
+    play.add("a")
+    runner = play.runner()
+    play.until(lambda: play.starts, runner)
+    [search] = runner._searches.values()
     assert search.process is not None
     search.process.terminate()
     play.until(lambda: play.queue.ended("a"), runner)
@@ -163,7 +156,7 @@ def test_whoever_ends_one_by_hand_means_it(play: Played) -> None:
 
 
 @pytest.mark.slow
-def test_of_two_runners_each_entry_has_one(play: Played) -> None:
+def test_two_runners_run_each_entry_once(play: Played) -> None:
     names = [f"e{number}" for number in range(6)]
     for name in names:
         play.add(name)
@@ -174,37 +167,24 @@ def test_of_two_runners_each_entry_has_one(play: Played) -> None:
     assert {play.ended(name).status for name in names} == {"completed"}
 
 
-@pytest.mark.slow
-def test_a_runner_passes_over_what_another_one_runs(play: Played) -> None:
-    play.add("a")
-    play.add("b")
-    first, second = play.runner(at_once=1), play.runner(at_once=1)
-    play.until(lambda: play.starts, first)
-    play.ends("b", "completed")
-    play.until(lambda: play.queue.ended("b"), second)
-    assert play.queue.ended("a") is None
-    assert play.starts == ["run a 4", "run b 4"]
-    play.ends("a", "completed")
-    play.until(lambda: play.queue.ended("a"), first)
-
-
-def test_a_machine_has_one_runner_and_the_next_takes_over_when_it_ends(
+def test_run_waits_for_other_runner_of_this_machine(
     play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_EVERY_S", 0.01)
-    second = play.runner()
-    here = play.queue.watch_runner(gethostname())
-    with Held().alone(here, every_s=0.01, tell=play.told.append):
-        thread = threading.Thread(target=second.run)
-        thread.start()
-        play.until(lambda: play.told)
-        assert play.told == ["another runner is at work here; this one takes over when it ends"]
-        assert thread.is_alive()
+    place = play.queue.watch_runner(gethostname()).followed()
+    assert place is not None
+    thread = threading.Thread(target=play.runner().run)
+    thread.start()
+    play.until(lambda: play.told)
+    assert play.told == ["another runner is at work here; this one takes over when it ends"]
+    assert thread.is_alive()
+    place.release()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+    assert play.queue.watch_runner(gethostname()).is_free()
 
 
-def test_a_runner_whose_place_was_taken_ends_and_leaves_its_searches(
+def test_run_ends_once_its_place_is_taken_and_leaves_searches(
     play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_EVERY_S", 0.0)
@@ -215,9 +195,9 @@ def test_a_runner_whose_place_was_taken_ends_and_leaves_its_searches(
     def followed() -> bool:
         is_left = turn()
         if play.starts:
-            runner._held.is_followed = True
-            for search in runner._held.searches:
-                runner._held.let_go(search)  # as the thread does that renews their leases
+            for lease in (place_of(runner), *(s.lease for s in runner._searches.values())):
+                taken_over(lease)
+            runner._next_beat = 0
         return is_left
 
     monkeypatch.setattr(runner, "turn", followed)
@@ -226,7 +206,7 @@ def test_a_runner_whose_place_was_taken_ends_and_leaves_its_searches(
     assert play.queue.experiment("a").is_driven
 
 
-def test_an_experiment_of_its_name_that_is_not_the_queues_is_left_alone(play: Played) -> None:
+def test_turn_leaves_experiment_of_other_origin(play: Played) -> None:
     play.add("a")
     Writer(make_folder(play.storage / "a")).trial(0, [0.5], end=None)
     runner = play.runner()
@@ -235,7 +215,7 @@ def test_an_experiment_of_its_name_that_is_not_the_queues_is_left_alone(play: Pl
     assert play.starts == []
 
 
-def test_one_that_cannot_be_started_fails_with_the_reason(play: Played) -> None:
+def test_turn_fails_entry_that_cannot_start(play: Played) -> None:
     play.add("a", num_samples=0)
     play.add("b")
     play.ends("b", "completed")
@@ -247,7 +227,7 @@ def test_one_that_cannot_be_started_fails_with_the_reason(play: Played) -> None:
 
 
 @pytest.mark.slow
-def test_a_runner_that_is_ended_ends_its_searches_and_the_next_goes_on(
+def test_run_interrupted_ends_searches_and_the_next_resumes(
     play: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_EVERY_S", 0.02)
@@ -287,7 +267,7 @@ def begun(play: Played) -> Iterator[Callable[[int], subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def test_a_runner_that_is_killed_is_followed_and_nothing_is_lost_or_run_twice(
+def test_killed_runner_is_followed_without_loss_or_repetition(
     play: Played, begun: Callable[[int], subprocess.Popen[bytes]]
 ) -> None:
     for name in ("done", "runs", "dies", "waits"):
@@ -319,7 +299,7 @@ def test_a_runner_that_is_killed_is_followed_and_nothing_is_lost_or_run_twice(
         assert play.ended(name).status == "completed"
 
 
-def test_a_search_in_a_bucket_is_taken_over_though_its_driver_is_on_another_machine(
+def test_turn_adopts_search_in_bucket_driven_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, told = f"memory://{uuid4().hex}/results", list[str]()
@@ -341,22 +321,7 @@ def test_a_search_in_a_bucket_is_taken_over_though_its_driver_is_on_another_mach
         assert asked.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
 
 
-def test_a_storage_that_fails_is_waited_for_a_minute(
-    play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = play.runner()
-
-    def failing() -> bool:
-        raise StorageError("no answer")
-
-    monkeypatch.setattr(runner, "turn", failing)
-    monkeypatch.setattr(module, "_EVERY_S", 0.0)
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
-    with pytest.raises(StorageError, match="no answer"):
-        runner.run()
-
-
-def test_what_is_no_entry_holds_up_no_end(play: Played) -> None:
+def test_turn_ignores_damaged_entry(play: Played) -> None:
     play.add("a")
     (play.storage / ".queue/a/entry.json").write_text("{")
     assert not play.runner().turn()
@@ -365,7 +330,7 @@ def test_what_is_no_entry_holds_up_no_end(play: Played) -> None:
 @pytest.mark.parametrize(
     ("address", "gpus", "found"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
 )
-def test_searches_of_this_machine_share_its_gpus(
+def test_turn_shares_gpus_of_this_machine(
     play: Played, monkeypatch: pytest.MonkeyPatch, address: str, gpus: float, found: str
 ) -> None:
     monkeypatch.setattr(module, "gpus_here", lambda: ("3", "5"))
@@ -375,23 +340,6 @@ def test_searches_of_this_machine_share_its_gpus(
     runner = play.runner(terms=terms)
     play.until(lambda: play.queue.ended("a"), runner)
     assert play.queue.log("a").read_text().strip().rpartition("/")[2] == found
-
-
-def test_gpus_are_counted_only_where_some_are_asked_for(play: Played) -> None:
-    asked: list[bool] = []
-
-    def capacity(gpus: bool) -> Room:
-        asked.append(gpus)
-        return Room(4, (1.0, 1.0))
-
-    runner = Runner(
-        play.queue, Terms(1, {}, command=PLAYED), capacity=capacity, tell=play.told.append
-    )
-    play.add("a")
-    runner.turn()
-    play.add("b", resources={"gpus": 1})
-    runner.turn()
-    assert asked == [False, True]
 
 
 def test_runner_starts_a_search_of_whole_gpus_once_one_is_empty(
@@ -413,80 +361,37 @@ def test_runner_starts_a_search_of_whole_gpus_once_one_is_empty(
     assert play.starts == ["run halves 2", "run whole 1"]
 
 
-@pytest.mark.slow
-def test_a_limit_is_kept_through_what_runs(play: Played) -> None:
-    """Trials that run count, whatever the limit is by now."""
-    runner = play.running("a")
-    [search] = runner._held.searches
-    for trial in range(3):
-        event = {"event": TRIAL_STARTED, "time": 1.0, "trial_id": f"{trial:05}", "config": {}}
-        search._history.apply(event)
-    assert search.demand(Room(4)).holds == 4
-    play.ends("a", "completed")
-    play.until(lambda: play.queue.ended("a"), runner)
-
-
 def lease_in(folder: Path) -> Lease:
     lease = Watch(FolderObjects(folder)).followed()
     assert lease is not None
     return lease
 
 
-def search(name: str, lease: Lease) -> Any:
-    return SimpleNamespace(entry=SimpleNamespace(name=name), lease=lease)
+def place_of(runner: Runner) -> Lease:
+    assert runner._place is not None
+    return runner._place
 
 
 def taken_over(lease: Lease) -> None:
     follow(lease.objects, newest(lease.objects))
 
 
-def test_what_another_runner_has_taken_over_is_let_go(tmp_path: Path) -> None:
-    held, place = Held(), lease_in(tmp_path / "place")
-    one, two = (search(name, lease_in(tmp_path / name)) for name in ("one", "two"))
-    held.keep(one)
-    held.keep(two)
-    held.renew(place)
-    assert (held.searches, held.is_followed) == ([one, two], False)
-    taken_over(one.lease)
-    held.renew(place)
-    assert (held.searches, held.is_followed) == ([two], False)
-    assert "one" not in held
-    assert "two" in held
-    taken_over(place)
-    held.renew(place)
-    assert held.is_followed
-    held.let_go(two)
-    held.let_go(two)  # the thread may have been faster
-    assert held.searches == []
+@pytest.fixture
+def holding(play: Played) -> Runner:
+    """A runner with leases of its place and two searches."""
+    runner = play.runner()
+    runner._place = lease_in(play.storage / "place")
+    for name in ("one", "two"):
+        lease = lease_in(play.storage / name)
+        runner._searches[name] = cast(Any, SimpleNamespace(lease=lease))
+    return runner
 
 
-def test_a_storage_that_fails_loses_nothing_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    held, place = Held(), lease_in(tmp_path)
-    held.keep(one := search("one", lease_in(tmp_path / "one")))
-
-    def failing(*arguments: object) -> None:
-        raise OSError(5, "no answer")
-
-    monkeypatch.setattr(FolderObjects, "write", failing)
-    with caplog.at_level(logging.WARNING):
-        held.renew(place)
-    assert (held.searches, held.is_followed) == ([one], False)
-    assert caplog.messages == [f"{tmp_path}: no answer", f"{tmp_path / 'one'}: no answer"]
-
-
-def test_a_place_is_given_back(tmp_path: Path) -> None:
-    for _ in range(2):
-        with Held().alone(Watch(FolderObjects(tmp_path)), every_s=0, tell=pytest.fail):
-            assert not Watch(FolderObjects(tmp_path)).is_free()
-
-
-def test_a_place_in_a_storage_that_fails_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    watch = Watch(FolderObjects(tmp_path / "file"))
-    with (
-        pytest.raises(StorageError, match=r"^cannot use the queue: "),
-        Held().alone(watch, every_s=0, tell=pytest.fail),
-    ):
-        pass
+def test_renew_drops_searches_that_another_runner_has_taken_over(holding: Runner) -> None:
+    taken_over(holding._searches["one"].lease)
+    holding.renew()
+    assert list(holding._searches) == ["two"]
+    taken_over(place_of(holding))
+    holding._next_beat = 0
+    with pytest.raises(ExperimentError, match=r"^another runner has taken over"):
+        holding.renew()

@@ -10,20 +10,18 @@ from synthetic import OWNER, Writer, make_folder
 
 from tuner.experiment.history import History
 from tuner.service.queue import searches
-from tuner.service.queue.entries import COMPLETED, FAILED, INTERRUPTED, Ended, Entry, Queue
+from tuner.service.queue.entries import COMPLETED, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,
     Search,
     amounts_of,
     left_of,
-    limit_of,
     outcome_of,
     spec_of,
     verdict,
-    waiting,
     why_of,
 )
-from tuner.service.queue.shares import Room
+from tuner.service.queue.shares import Amounts, Demand
 
 SPEC: dict[str, Any] = {
     "name": "a",
@@ -64,7 +62,7 @@ def journaled(*events: dict[str, Any]) -> History:
     return history
 
 
-def test_how_many_trials_have_yet_to_end() -> None:
+def test_left_of_counts_trials_to_end() -> None:
     spec = spec_of(entry())
     assert left_of(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec) == 5
     gone = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
@@ -83,9 +81,7 @@ def test_how_many_trials_have_yet_to_end() -> None:
         ({"verb": "finish"}, 2),
     ],
 )
-def test_what_is_asked_for_changes_how_many_trials_are_left(
-    asked: dict[str, Any], left: int
-) -> None:
+def test_left_of_follows_controls(asked: dict[str, Any], left: int) -> None:
     spec = spec_of(entry())
     history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
     history.apply(event("control", id="1", control=asked, refused="why"))
@@ -94,82 +90,48 @@ def test_what_is_asked_for_changes_how_many_trials_are_left(
     assert left_of(history, spec) == left
 
 
-def test_samples_that_were_asked_for_are_those_of_the_next_driver_too() -> None:
-    asked = event("control", id="1", control={"verb": "num-samples", "num_samples": 9})
-    assert left_of(journaled(started(), asked, started(), trial(0)), spec_of(entry())) == 9
-
-
-def test_the_limit_is_the_last_one_that_the_driver_has_taken() -> None:
-    assert limit_of(journaled(started(), control(3), control(2))) == 2
-    assert limit_of(journaled(started(), control(3), control(2, refused="over"))) == 3
-    assert limit_of(journaled(started(), control(3), started())) is None
-    pause = event("control", id="2", control={"verb": "pause"})
-    assert limit_of(journaled(started(), control(3), pause)) == 3
-
-
-def search(tmp_path: Path, *, limit: int | None = None, **fields: Any) -> Search:
+def search(tmp_path: Path, *, limit: int = 3, **fields: Any) -> Search:
     queue, one = Queue(str(tmp_path)), entry(**fields)
     lease = queue.watch("a").followed()
     assert lease is not None
     return Search(queue, one, spec_of(one), lease, None, limit=limit)
 
 
-def test_what_it_holds_is_what_it_may_run_at_this_moment(tmp_path: Path) -> None:
-    one = search(tmp_path, limit=3)
-    capacity = Room(8)
-    assert one.demand(capacity).each == (2, 0)
-    assert (one.demand(capacity).wants, one.demand(capacity).holds) == (4, 3)
+def test_demand_of_running_search(tmp_path: Path) -> None:
+    one = search(tmp_path)
+    assert one.demand() == Demand("a", "ann", Amounts(2), most=6, holds=3)
     for each in (started(), trial(0), trial(1), trial(2), control(1)):
         one._history.apply(each)
-    one._asked = 1
-    assert one.demand(capacity).holds == 3  # until they end
+    one._requested = 1
+    assert one.demand().holds == 3  # until they end
     one._history.apply(trial(0, "completed"))
     one._history.apply(trial(1, "completed"))
-    assert one.demand(capacity).holds == 1
+    assert one.demand().holds == 1
     for number in (2, 3, 4):
         one._history.apply(trial(number, "completed"))
-    assert one.demand(capacity).wants == 1  # of six
+    assert one.demand().most == 1  # of six
     one._history.apply(trial(5, "completed"))
-    assert one.demand(capacity).holds == 1  # it evaluates its best
+    assert one.demand().holds == 1  # it evaluates its best
 
 
-def test_one_that_is_paused_wants_a_single_place_to_go_on_with(tmp_path: Path) -> None:
-    one = search(tmp_path, limit=3)
-    for verb, wants in (("pause", 1), ("go-on", 4)):
-        one._history.apply(event("control", id=verb, control={"verb": verb}))
-        assert one.demand(Room(8)).wants == wants
-
-
-def test_one_at_its_end_is_not_asked_for_less_than_it_has_left(
+def test_limit_is_not_lowered_above_the_trials_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(searches, "request", lambda *how, by: asked.append(how[1].max_concurrent))
-    one = search(tmp_path, limit=3)
+    requests: list[int] = []
+    monkeypatch.setattr(
+        searches, "request", lambda *how, by: requests.append(how[1].max_concurrent)
+    )
+    one = search(tmp_path)
     for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
         one._history.apply(each)
     one.limit(2)
-    assert (asked, one.demand(Room(8)).holds) == ([], 2)
+    assert (requests, one.demand().holds) == ([], 2)
     one.limit(1)
-    assert asked == [1]
-
-
-def test_of_one_that_another_runner_started_the_most_is_taken(tmp_path: Path) -> None:
-    assert search(tmp_path).demand(Room(8)).holds == 4
-    assert search(tmp_path / "x", max_concurrent=2).demand(Room(8)).wants == 2
-
-
-def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> None:
-    one = search(tmp_path, limit=3)
-    one.limit(2)
-    one.read()
-    one.end()
-    assert one.has_ended
-    assert one.demand(Room(8)).holds == 3
+    assert requests == [1]
 
 
 @pytest.mark.parametrize(
-    ("code", "came_to", "tries", "status"),
+    ("code", "outcome", "tries", "status"),
     [
         (0, COMPLETED, 1, COMPLETED),
         (3, COMPLETED, 1, COMPLETED),  # some trials failed
@@ -190,10 +152,8 @@ def test_one_that_nobody_drives_cannot_hear_and_has_ended(tmp_path: Path) -> Non
         (-15, None, 1, INTERRUPTED),  # before it had begun to listen
     ],
 )
-def test_what_becomes_of_one_that_has_ended(
-    code: int | None, came_to: str | None, tries: int, status: str
-) -> None:
-    assert verdict(code, came_to=came_to, tries=tries) == status
+def test_verdict(code: int | None, outcome: str | None, tries: int, status: str) -> None:
+    assert verdict(code, outcome=outcome, tries=tries) == status
 
 
 @pytest.mark.parametrize(
@@ -207,7 +167,7 @@ def test_what_becomes_of_one_that_has_ended(
         (None, [{}], None),
     ],
 )
-def test_a_journal_says_what_an_exit_code_would_have_said(
+def test_outcome_of_journal(
     tmp_path: Path, end: str | None, trials: list[dict[str, Any]], came_to: str | None
 ) -> None:
     writer = Writer(make_folder(tmp_path / "a"))
@@ -220,38 +180,17 @@ def test_a_journal_says_what_an_exit_code_would_have_said(
     assert outcome_of(writer.folder) == came_to
 
 
-def test_what_one_trial_reserves() -> None:
-    resources = {"cpus": 2, "gpus": 1, "workers": 3}
-    assert amounts_of(spec_of(entry(resources=resources))) == (6, 3)
-    assert waiting(entry(resources=resources)).each == (6, 3)
-    assert waiting(entry(num_samples=0)).each == (1, 0)  # it fails when it is started
-
-
 @pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
-def test_a_share_of_a_gpu_counts_with_what_it_leaves_to_none_of_its_size(
-    share: float, counts: float
-) -> None:
+def test_amounts_of_gpu_fraction_include_unusable_rest(share: float, counts: float) -> None:
     """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
     each = amounts_of(spec_of(entry(resources={"cpus": 0.1, "gpus": share})))
     assert each.gpus == pytest.approx(counts)
 
 
-def test_why_a_search_has_failed_is_its_error_or_the_last_lines(tmp_path: Path) -> None:
+def test_why_of_failure_is_last_error_or_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     assert why_of(log) == ""
     log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")
     assert why_of(log).splitlines() == [*(f"line {n}" for n in range(5, 9)), " [31mno"]
-    after = "".join(f"  what follows {n}\n" for n in range(9))
-    log.write_text(f"error: an earlier one\nwarning: x\nerror: no usable trial\n{after}")
-    assert why_of(log).splitlines() == [
-        "error: no usable trial",
-        *(f"  what follows {n}" for n in range(4)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("why", "reason"),
-    [("", ""), ("one", "one"), ("one\ntwo", "two"), ("error: one\ntwo", "error: one")],
-)
-def test_the_line_that_says_most(why: str, reason: str) -> None:
-    assert Ended(status=FAILED, why=why, time=1.0).reason == reason
+    log.write_text("error: an earlier one\nwarning: x\nerror: no usable trial\n  details\n")
+    assert why_of(log) == "error: no usable trial\n  details"

@@ -1,7 +1,7 @@
-"""What a figure is, how the pages find and draw their figures, and how all of them look.
+"""Declares, finds and draws the figures of the pages, in one style.
 
-A module of this package without a leading underscore holds figures: functions that are decorated
-with `figure`. The page shows them; no other file needs to change.
+A module of this package without a leading underscore has figures: functions with the decorator
+`figure`. The page shows them; no other file needs to change.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ STATUS_COLOURS = {
 
 _HEIGHT = 380
 
-Section = Literal["best", "hyperparameters", "stopping", "confirmed", "comparison"]
-Drawing = tuple[str, go.Figure | None]  # the caption, and the plot if there is something to show
+Section = Literal["best", "hyperparameters", "stopping", "comparison"]
+Drawing = tuple[str, go.Figure | None]  # the caption, and the plot unless it is empty
 
 
 class Variant(NamedTuple):
-    """One of several figures that a function draws: it is called with this `argument`."""
+    """One of several figures of a function, which is called with this `argument`."""
 
     name: str
     title: str
@@ -48,10 +48,10 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as it stands in a page, under a `name` that is unique there.
+    """A figure of a page, under a unique `name`.
 
-    caption: one or two sentences on how to read it, or why plot is None. half: whether another
-    figure stands beside it.
+    caption: one or two sentences on how to read it, or why plot is None. half: half as wide as the
+    page.
     """
 
     name: str
@@ -75,9 +75,9 @@ def figure(
 ) -> Callable[[_Draw], _Draw]:
     """Declare the decorated function as a figure of the report, named after the function.
 
-    It is called with the Report (in the section "comparison" with the Comparison). section: where
-    in the page it stands; order: its place among the figures of its width there; half: half as wide
-    as the page, below the whole ones. With `variants` there is a figure for each of them.
+    It is called with the Report (in the section "comparison" with the Comparison). order: its
+    position in the section, among the figures of its width; half: half as wide as the page, below
+    the wide ones. With `variants` there is a figure for each of them.
     """
 
     def declare(draw: _Draw) -> _Draw:
@@ -87,9 +87,9 @@ def figure(
             if variants is None:
                 yield Figure(name, title, *_drawn(title, draw, subject), half)
                 return
-            for own_name, own_title, argument in variants(subject):
-                caption, plot = _drawn(own_title, draw, subject, argument)
-                yield Figure(own_name, own_title, caption, plot, half)
+            for variant in variants(subject):
+                drawn = _drawn(variant.title, draw, subject, variant.argument)
+                yield Figure(variant.name, variant.title, *drawn, half)
 
         _DECLARED.append((section, (half, order, name), figures))
         return draw
@@ -98,10 +98,7 @@ def figure(
 
 
 def _drawn(title: str, draw: Callable[..., Drawing], *args: Any) -> Drawing:
-    """Draw; a library that fails on an odd experiment costs that figure, not the page.
-
-    Its caption and a warning in the log then say what happened.
-    """
+    """Draw. If a library fails on an unusual experiment, the caption and a warning say so."""
     try:
         with quiet_optuna():
             caption, plot = draw(*args)
@@ -113,16 +110,16 @@ def _drawn(title: str, draw: Callable[..., Drawing], *args: Any) -> Drawing:
 
 
 def draw_section(section: Section, subject: Any) -> list[Figure]:
-    """The figures of a section of the page on `subject`, in the order in which they stand there."""
+    """The figures of a section of the page on `subject`, in order."""
     for module in iter_modules([str(Path(__file__).parent)]):
         if not module.name.startswith("_"):
             import_module(f"{__package__}.{module.name}")
-    declared = sorted((one for one in _DECLARED if one[0] == section), key=lambda one: one[1])
+    declared = sorted((d for d in _DECLARED if d[0] == section), key=lambda d: d[1])
     return [drawn for _, _, figures in declared for drawn in figures(subject)]
 
 
 def styled(plot: go.Figure) -> go.Figure:
-    """`plot` in the style of the page: no title of its own, little margin, our colours."""
+    """`plot` in the style of the page: without a title, with little margin, in our colours."""
     plot.update_layout(
         template="plotly_white",
         title={"text": ""},

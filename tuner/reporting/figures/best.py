@@ -1,23 +1,17 @@
-"""The figures of the best value: how the search came to it, and what fresh seeds show of it."""
+"""The figure of the best value over the search."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import plotly.graph_objects as go
 from optuna import visualization
 from optuna.trial import FrozenTrial
 
-from tuner.reporting.comparison_text import leaders_verdict
-from tuner.reporting.figures._figure import BLUE, GREY, ORANGE, Drawing, figure
-from tuner.reporting.ranked_trials import NO_TRIALS, RankedTrials, escaped, evenly, selection_note
+from tuner.reporting.figures._figure import BLUE, GREY, Drawing, figure
+from tuner.reporting.ranked_trials import NO_TRIALS, RankedTrials, evenly, selection_note
 from tuner.reporting.report import Report
 
 _MOST_POINTS = 3000
-NOT_CONFIRMED = (
-    "Nothing to show: the leaders were not retrained. The best of many noisy trials looks better "
-    "than it is; `tuner confirm` shows by how much."
-)
 
 
 @figure("Best so far", section="best", order=10)
@@ -30,7 +24,7 @@ def history(report: Report) -> Drawing:
     study = replace(ranked, trials=tuple(trial for _, trial in shown)).study()
     plot = visualization.plot_optimization_history(study, target_name=ranked.label)
     if len(shown) < len(ranked.trials):
-        for trace in plot.data[:2]:  # the third is of infeasible trials, which there are none of
+        for trace in plot.data[:2]:  # the third is empty: it is that of infeasible trials
             trace.update(x=[index for index, _ in shown])
     plot.data[0].update(marker={"color": GREY, "size": 5, "opacity": 0.7}, name="a trial's best")
     if len(plot.data) > 1:
@@ -46,7 +40,7 @@ def history(report: Report) -> Drawing:
 
 
 def _shown(ranked: RankedTrials) -> list[tuple[int, FrozenTrial]]:
-    """(place, trial) in the order of the ids: all, or of too many every new best and some more."""
+    """(index, trial) in the order of ids: all, or each new best and an even selection."""
     placed = list(enumerate(sorted(ranked.trials, key=lambda trial: trial.number)))
     if len(placed) <= _MOST_POINTS:
         return placed
@@ -56,55 +50,3 @@ def _shown(ranked: RankedTrials) -> list[tuple[int, FrozenTrial]]:
         if ranked.objective.is_better(trial.value, best):
             best, chosen[index] = trial.value, trial
     return sorted(chosen.items())
-
-
-@figure("Confirmation", section="confirmed", order=10)
-def confirmation(report: Report) -> Drawing:
-    """Each leader's seeds, mean and interval, and the value that the search showed for it."""
-    confirmed = report.confirmation
-    if confirmed is None:
-        return NOT_CONFIRMED, None
-    leaders = [(f"trial {leader.trial_id}", leader) for leader in confirmed.leaders if leader.mean]
-    names = [name for name, _ in leaders]
-    dots = [(name, value) for name, leader in leaders for value in leader.values.values()]
-    means = [leader.mean for _, leader in leaders if leader.mean]
-    above = [mean.high - mean.mean if mean.high is not None else 0.0 for mean in means]
-    below = [mean.mean - mean.low if mean.low is not None else 0.0 for mean in means]
-    plot = go.Figure(
-        [
-            go.Scatter(
-                x=[name for name, _ in dots],
-                y=[value for _, value in dots],
-                mode="markers",
-                marker={"color": GREY, "size": 7},
-                name="a seed",
-            ),
-            go.Scatter(
-                x=names,
-                y=[mean.mean for mean in means],
-                error_y={
-                    "type": "data",
-                    "symmetric": False,  # the chosen one's counts in that it was chosen
-                    "array": above,
-                    "arrayminus": below,
-                    "color": BLUE,
-                    "thickness": 2,
-                },
-                mode="markers",
-                marker={"color": BLUE, "size": 11, "symbol": "square"},
-                name="mean, with its 95 % interval",
-            ),
-            go.Scatter(
-                x=names,
-                y=[leader.searched for _, leader in leaders],
-                mode="markers",
-                marker={"color": ORANGE, "size": 12, "symbol": "diamond"},
-                name="what the search showed",
-            ),
-        ],
-        {
-            "xaxis": {"type": "category"},
-            "yaxis": {"title": escaped(confirmed.results.metric)},
-        },
-    )
-    return " ".join(leaders_verdict(confirmed)), plot

@@ -215,10 +215,7 @@ function row(one) {
   );
 }
 
-function compare(a, b) {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
-}
+const compare = (a, b) => Number(a > b) - Number(a < b);
 
 function chosen() {
   const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -377,20 +374,14 @@ class Plot {
     this.box.on("plotly_click", ({ points: [near] }) => this.choose(near.customdata));
   }
 
-  near({ x, y, customdata, curveNumber, data }) {
+  near({ x, y, customdata }) {
     this.isNear = true;
     this.caption.textContent = clean(`${this.words({ id: customdata, at: x })}: ${measured(y)}`);
-    if (data.mode === "lines" && !this.lit) {
-      this.lit = [curveNumber, data.line];
-      Plotly.restyle(this.box, { line: { ...data.line, color: colour("ink"), width: 2 } }, [curveNumber]);
-    }
   }
 
   leave() {
     this.isNear = false;
     this.caption.textContent = clean(this.said);
-    if (this.lit) Plotly.restyle(this.box, { line: this.lit[1] }, [this.lit[0]]);
-    this.lit = null;
   }
 }
 
@@ -454,7 +445,9 @@ class Open {
     this.isAsking = true;
     while (this.isStale && state.open === this) {
       this.isStale = false;
-      await Promise.all([this.askCurves(), this.askTrials(), this.askControls(), drawer.refresh()]);
+      const asked = [this.askCurves(), this.askTrials(), this.askControls(), drawer.refresh()];
+      const failed = (await Promise.allSettled(asked)).find(({ reason }) => reason);
+      if (failed) this.error = failed.reason.message;
       soon();
       await new Promise((done) => setTimeout(done, 1000));
     }
@@ -463,12 +456,8 @@ class Open {
 
   async askCurves() {
     const query = this.metric === null ? "" : `?metric=${encodeURIComponent(this.metric)}`;
-    try {
-      this.drawn = await get(pathOf(this.name, "curves") + query);
-      this.drawPlots();
-    } catch (error) {
-      this.tell(error);
-    }
+    this.drawn = await get(pathOf(this.name, "curves") + query);
+    this.drawPlots();
   }
 
   async askTrials() {
@@ -483,19 +472,15 @@ class Open {
       this.wrong.hidden = true;
       this.drawTrials();
     } catch (error) {
-      if (!(error instanceof Refused)) return this.tell(error);
+      if (!(error instanceof Refused)) throw error;
       this.wrong.textContent = clean(error.message);
       this.wrong.hidden = false;
     }
   }
 
   async askControls() {
-    try {
-      this.requests = await get(pathOf(this.name, "control"));
-      this.drawControls();
-    } catch (error) {
-      this.tell(error);
-    }
+    this.requests = await get(pathOf(this.name, "control"));
+    this.drawControls();
   }
 
   // The requests, the last first: done, not done and why, or not answered yet
@@ -512,11 +497,6 @@ class Open {
     this.changes.hidden = !changes.length;
     const lines = changes.map((change) => h("li", {}, changeOf(change))).reverse();
     this.changes.replaceChildren(h("h2", {}, "Changed by a resume"), h("ul", { class: "asked" }, lines));
-  }
-
-  tell(error) {
-    this.error = error.message;
-    soon();
   }
 
   draw() {
@@ -812,13 +792,6 @@ function draw() {
 addEventListener("hashchange", route);
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && state.route.trial !== null && !$("dialog")) location.hash = hashOf(state.route.name);
-  if (event.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) {
-    const field = $("#filter") ?? $("#where");
-    if (field) {
-      event.preventDefault();
-      field.focus();
-    }
-  }
 });
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) events?.close();

@@ -1,17 +1,16 @@
-"""The entries of a queue: files in the storage, below `.queue/NAME/`, of searches to be run.
+"""The entries of a queue: files in the storage, below `.queue/NAME/`.
 
-    entry.json   created once: what is to run, for whom, and where it was added
+    entry.json   created once: the spec, its user, and where it was added
     lock/        the lease of the runner that has it, as a driver has that of its experiment
-    begun.json   created before its search is started for the first time
+    begun.json   created before its search starts for the first time
     ended.json   created once: how it ended
     spec.json    the spec alone, and
-    log.txt      what its search said, both on the machine that ran it
+    log.txt      the output of its search, both on the machine that ran it
 
-`.queue/.runners/PLACE/lock/` is the lease of the one runner of a machine or cluster, and `gpus/`
+`.queue/.runners/MACHINE/lock/` is the lease of the one runner of a machine or cluster, and `gpus/`
 beside it has the locks of a machine's GPUs.
 
-An entry's name is its experiment's, so that no name is taken twice. Whoever acts on an entry holds
-its lease.
+An entry has the name of its experiment. A process that changes an entry holds its lease.
 """
 
 from __future__ import annotations
@@ -41,20 +40,18 @@ from tuner.wording import program
 
 FOLDER = ".queue"
 _ENTRY, _BEGUN, _ENDED = "entry.json", "begun.json", "ended.json"
-_LOCKS, _RUNNERS = "lock/", ".runners"
-_SPEC, _LOG = "spec.json", "log.txt"
+_RUNNERS = ".runners"
 
-ERROR = "error: "  # how the command line begins what it ends with
+ERROR = "error: "  # how the command line begins an error
 WAITING, RUNNING = "waiting", "running"
 COMPLETED, FAILED, INTERRUPTED = "completed", "failed", "interrupted"
 
 
 class Entry(Settings):
-    """A search that was added.
+    """A search in the queue.
 
-    name: its experiment's. added: when, in seconds since the epoch. directory: where it was added,
-    and is started. paths: where else Python finds its modules. spec: the plain values of the whole
-    spec, as it was then.
+    name: that of its experiment. added: seconds since the epoch. directory: where it was added and
+    will start. paths: further paths of Python modules. spec: the plain values of the resolved spec.
     """
 
     name: str
@@ -68,16 +65,13 @@ class Entry(Settings):
 def entry_of(
     spec: ExperimentSpec, *, user: str, directory: str, paths: Sequence[str] = ()
 ) -> Entry:
-    """The entry of a spec that is known to work.
-
-    Raises UsageError for one that no other process can run as it is.
-    """
+    """The entry of a validated spec; raises UsageError if another process cannot run it."""
     if is_by_value(spec.trainable):
         raise UsageError(f"{spec.trainable} is of a script or a notebook: give it a module to wait")
     plain = spec.model_dump(mode="json")
-    if kept_back := [target for target in plain["notify"] if is_hidden(target)]:
+    if hidden := [target for target in plain["notify"] if is_hidden(target)]:
         raise UsageError(
-            f"notify: the rest of {kept_back[0]} may be a secret, which is not written into the "
+            f"notify: the rest of {hidden[0]} may be a secret, which is not written into the "
             "queue; write it as ${NAME}, which is read where the search runs"
         )
     return Entry(
@@ -91,8 +85,9 @@ def entry_of(
 
 
 class Ended(Settings):
-    """How an entry ended: its status, its search's exit code (None: not known), and why, where it
-    is not `completed`: some lines of the search's log, from its error on or the last ones.
+    """How an entry ended: its status, the exit code of its search if known, and why.
+
+    why: an error, or the last lines of the search's log; "" if it is completed.
     """
 
     status: str
@@ -102,21 +97,21 @@ class Ended(Settings):
 
     @property
     def reason(self) -> str:
-        """The line of `why` that says most."""
-        first, _, rest = self.why.partition("\n")
-        return first if first.startswith(ERROR) else (rest or first).rpartition("\n")[2]
+        """The first line of `why` if that is an error, else the last one."""
+        first, _, others = self.why.partition("\n")
+        return first if first.startswith(ERROR) else (others or first).rpartition("\n")[2]
 
 
 class Open(NamedTuple):
-    """An entry that has not ended: whether its search was begun, and a runner ever had it."""
+    """An entry that has not ended: whether its search was begun, and whether it has a lease."""
 
     begun: bool
     claimed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """An entry as it stands; ended: None until it has."""
+class EntryStatus:
+    """An entry and its status; ended: None until it has."""
 
     entry: Entry
     status: str
@@ -137,25 +132,23 @@ class Standing:
 
 
 class Queue:
-    """The entries in a storage: a folder, or a URL.
-
-    Raises StorageError where that cannot be read or written.
-    """
+    """The entries in a storage: a folder, or a URL. Raises StorageError if the storage fails."""
 
     def __init__(self, storage: str) -> None:
         if not is_url(storage):
             storage = str(local(storage).absolute())
         self.storage = storage.rstrip("/")
-        self._place = f"{self.storage}/{FOLDER}"
-        self._objects = objects_in(self._place)
-        self._asked = partial(
+        self._folder = local(self.storage) / FOLDER  # what this machine alone needs
+        self._objects = objects_in(f"{self.storage}/{FOLDER}")
+        self._translated = partial(
             translate_error, StorageError, f"cannot use the queue in {storage}", of=OSError
         )
 
     def add(self, entry: Entry, *, is_named: bool = True) -> str:
-        """Add an entry; returns its name: another one where it is taken, unless `is_named`.
+        """Add an entry and return its name.
 
-        Raises UsageError where the name is taken that was given.
+        Of a name that is taken, the next free number is added to it; if the user has named the
+        entry, UsageError is raised.
         """
         name, number = entry.name, 1
         while not self._create(entry):
@@ -170,7 +163,7 @@ class Queue:
         return entry.name
 
     def _create(self, entry: Entry) -> bool:
-        with self._asked():
+        with self._translated():
             self._objects.check_create()
             if self.experiment(entry.name).is_taken:
                 return False
@@ -179,112 +172,113 @@ class Queue:
 
     def names(self) -> dict[str, set[str]]:
         """The files of each entry, by its name."""
-        found: dict[str, set[str]] = {}
-        with self._asked():
+        by_name: dict[str, set[str]] = {}
+        with self._translated():
             for path in self._objects.names():
                 name, _, file = path.partition("/")
-                found.setdefault(name, set()).add(file)
-        return {name: files for name, files in found.items() if _ENTRY in files}
+                by_name.setdefault(name, set()).add(file)
+        return {name: files for name, files in by_name.items() if _ENTRY in files}
 
     def open(self) -> dict[str, Open]:
         """The entries that have not ended, by name."""
         return {
-            name: Open(_BEGUN in files, any(file.startswith(_LOCKS) for file in files))
+            name: Open(_BEGUN in files, any(file.startswith("lock/") for file in files))
             for name, files in self.names().items()
             if _ENDED not in files
         }
 
     def entry(self, name: str) -> Entry | None:
-        """The entry of this name; None where there is none that can be read."""
-        data = self._bytes(name, _ENTRY)
+        """The entry of this name, or None if it is missing or damaged."""
+        data = self._read(name, _ENTRY)
         try:
             return None if data is None else Entry.model_validate(parse_json(data))
         except ValueError:
             return None
 
-    def standings(self) -> list[Standing]:
-        """All entries as they stand, the oldest first."""
-        found = []
+    def statuses(self) -> list[EntryStatus]:
+        """All entries, oldest first."""
+        statuses = []
         for name, files in self.names().items():
             if entry := self.entry(name):
                 ended = self.ended(name) if _ENDED in files else None
-                found.append(Standing(entry, ended.status if ended else self._status(name), ended))
-        return sorted(found, key=lambda one: (one.entry.added, one.entry.name))
+                status = ended.status if ended else self._status(name)
+                statuses.append(EntryStatus(entry, status, ended))
+        return sorted(statuses, key=lambda one: (one.entry.added, one.entry.name))
 
     def _status(self, name: str) -> str:
-        with self._asked():
-            is_run = is_held(self._of(name))
-        return RUNNING if is_run or self.experiment(name).is_driven else WAITING
+        with self._translated():
+            has_runner = is_held(self._objects_of(name))
+        return RUNNING if has_runner or self.experiment(name).is_driven else WAITING
 
     def experiment(self, name: str) -> ExperimentFolder:
-        """The experiment of an entry, which need not exist yet."""
+        """The experiment of an entry, which may not exist yet."""
         return ExperimentFolder(local(self.storage) / name)
 
     def log(self, name: str) -> Path:
-        """Where this machine keeps what the search of an entry says."""
-        return local(self.storage) / FOLDER / name / _LOG
+        """The file on this machine with the output of an entry's search."""
+        return self._folder / name / "log.txt"
 
     def gpus(self, machine: str) -> Path:
-        """Where the searches of this `machine` that share its GPUs lock them."""
-        return local(self.storage) / FOLDER / _RUNNERS / quote(machine, safe="") / "gpus"
+        """The folder of the locks by which searches on `machine` share its GPUs."""
+        return self._folder / _RUNNERS / quote(machine, safe="") / "gpus"
 
     def spec_file(self, entry: Entry) -> str:
-        """A file of this machine with the spec of an entry, for `tuner run`; raises OSError."""
-        path = self.log(entry.name).with_name(_SPEC)
+        """A file on this machine with the spec of an entry, for `tuner run`; raises OSError."""
+        path = self._folder / entry.name / "spec.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, lambda partial: partial.write_bytes(encode(entry.spec)))
         return str(path)
 
     def ended(self, name: str) -> Ended | None:
-        """How an entry has ended; None where it has not."""
-        data = self._bytes(name, _ENDED)
+        """How an entry has ended, or None."""
+        data = self._read(name, _ENDED)
         try:
             return None if data is None else Ended.model_validate(parse_json(data))
         except ValueError:
             return Ended(status=FAILED, why=f"{_ENDED} is damaged", time=0)
 
     def watch(self, name: str) -> Watch:
-        """Looks whether the lease of an entry is free, and takes it."""
-        return Watch(self._of(name))
+        """Watches the lease of an entry, and takes it when it is free."""
+        return Watch(self._objects_of(name))
 
-    def watch_runner(self, place: str) -> Watch:
-        """The same for the lease of the one runner that a machine or cluster, `place`, has."""
-        return Watch(self._of(f"{_RUNNERS}/{quote(place, safe='')}"))
+    def watch_runner(self, machine: str) -> Watch:
+        """The same for the lease of the one runner of a machine or cluster."""
+        return Watch(self._objects_of(f"{_RUNNERS}/{quote(machine, safe='')}"))
 
     def has_begun(self, name: str) -> bool:
-        """Whether the search of an entry was started before; else it counts as started from now."""
+        """Whether the search of an entry was started before. Records that it starts now."""
         data = json.dumps({"time": time.time()}).encode()
-        with self._asked():
+        with self._translated():
             return not self._objects.create(f"{name}/{_BEGUN}", data)
 
     def end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> Ended:
-        """Say how an entry has ended: what is said first counts. Returns what is said."""
+        """Record how an entry has ended, unless that is recorded already."""
         ended = Ended(status=status, code=code, why=why, time=time.time())
-        with self._asked():
+        with self._translated():
             self._objects.create(f"{name}/{_ENDED}", ended.model_dump_json(indent=2).encode())
         return ended
 
     def remove(self, name: str, *, warn: Callable[[str], object]) -> None:
-        """Remove an entry that does not run; its experiment stays.
+        """Remove an entry; its experiment stays.
 
-        Raises UsageError where there is none, or it runs.
+        Raises UsageError if there is none, or if it runs.
         """
         if self.entry(name) is None:
             known = ", ".join(sorted(self.names())) or "there are none"
             raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {known}")
-        with self._asked():
-            lease = acquire(self._of(name), lambda: 0, warn=warn)
+        with self._translated():
+            lease = acquire(self._objects_of(name), lambda: 0, warn=warn)
             if self.experiment(name).is_driven:
                 lease.release()
                 raise UsageError(f"the search of {name} runs: let it end or stop it first")
             self._objects.remove(f"{name}/{_ENTRY}")  # first: from now on it is no entry
             self._objects.remove(name)
 
-    def _of(self, name: str) -> Objects:
-        return objects_in(f"{self._place}/{name}")
+    def _objects_of(self, name: str) -> Objects:
+        return objects_in(f"{self.storage}/{FOLDER}/{name}")
 
-    def _bytes(self, name: str, file: str) -> bytes | None:
-        with self._asked():
+    def _read(self, name: str, file: str) -> bytes | None:
+        with self._translated():
             try:
                 return self._objects.read(f"{name}/{file}")
             except FileNotFoundError:

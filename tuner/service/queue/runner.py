@@ -1,9 +1,9 @@
-"""Runs the searches of a queue, several at once, each in a process of its own.
+"""Runs the searches of a queue, several at once, each in its own process.
 
-A runner that is killed leaves its searches running. The next one, here or on another machine, takes
-over their entries: it leaves alone what has a driver, goes on with what was begun and has none, and
-starts the rest. What keeps two from running the same search is the lease of its entry and, should a
-runner be held up so long that it loses that, the lock of its experiment.
+A runner that is killed leaves its searches running. The next runner, here or on another machine,
+takes over their entries: it adopts searches that have a driver, resumes those that have none, and
+starts the others. The lease of an entry keeps two runners apart. If a runner stands still so long
+that it loses the lease, the lock of the experiment still keeps two drivers apart.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from socket import gethostname
-from threading import Event, Lock
 
 from tuner.errors import ExperimentError, SpecError, StorageError, UsageError, translate_error
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError, Watch
 from tuner.places import LOCAL, is_url
-from tuner.process import running
 from tuner.service.queue.entries import COMPLETED, FAILED, Entry, Queue
 from tuner.service.queue.searches import (
     AGAIN,
     Search,
-    is_completed,
     outcome_of,
     spec_of,
     started,
@@ -35,7 +32,7 @@ from tuner.service.queue.searches import (
     waiting,
     why_of,
 )
-from tuner.service.queue.shares import Room, Waiting, gpus_here, limits, next_to_start
+from tuner.service.queue.shares import Demand, Room, gpus_here, limits, next_to_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.gpus import room, sharing
 from tuner.wording import amount_of
@@ -44,14 +41,12 @@ _log = logging.getLogger(__name__)
 
 _EVERY_S, _EVERY_S_OF_A_STORE = 1.0, 5.0
 _PATIENCE_S = 60.0  # with a storage that fails
-_TO_END_S = 120.0  # for searches to end in order, each with the epoch in flight
+_TO_END_S = 120.0  # for searches to finish their epochs
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a runner runs: the most searches at once, users' weights, the address of Ray, and the
-    command that is `tuner` here.
-    """
+    """The most searches at once, users' weights, the address of Ray, and the command `tuner`."""
 
     at_once: int
     weights: Mapping[str, float]
@@ -59,91 +54,11 @@ class Terms:
     command: tuple[str, ...] = (sys.executable, "-m", "tuner")
 
 
-class Held:
-    """The searches that a runner has; it loses those that another runner has taken over.
-
-    is_followed: whether another runner has taken its place.
-    """
-
-    def __init__(self) -> None:
-        self.is_followed = False
-        self._searches: dict[str, Search] = {}
-        self._changing = Lock()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._searches
-
-    @property
-    def searches(self) -> list[Search]:
-        """Those that it has now."""
-        with self._changing:
-            return list(self._searches.values())
-
-    def keep(self, search: Search) -> None:
-        """Take one on, whose lease this runner has."""
-        with self._changing:
-            self._searches[search.entry.name] = search
-
-    def let_go(self, search: Search) -> None:
-        """Forget one; its lease is the caller's to release."""
-        with self._changing:
-            self._searches.pop(search.entry.name, None)
-
-    @contextmanager
-    def alone(
-        self, watch: Watch, *, every_s: float, tell: Callable[[str], object]
-    ) -> Iterator[None]:
-        """Within it this runner has the place of `watch`, and all leases are renewed.
-
-        Waits for another runner that has it. Raises StorageError where the storage fails.
-        """
-        has_told = False
-        while (place := _followed(watch)) is None:
-            if not has_told:
-                tell("another runner is at work here; this one takes over when it ends")
-                has_told = True
-            time.sleep(every_s)
-
-        def beat(over: Event) -> None:
-            while not over.wait(BEAT_S):
-                self.renew(place)
-
-        try:
-            with running(beat):
-                yield
-        finally:
-            with suppress(OSError):  # it then counts as silent, and soon as gone
-                place.release()
-
-    def renew(self, place: Lease) -> None:
-        """Renew every lease; one that another runner has is let go."""
-        self.is_followed = self.is_followed or _is_lost(place)
-        for search in self.searches:
-            if _is_lost(search.lease):
-                self.let_go(search)
-
-
-def _followed(watch: Watch) -> Lease | None:
-    with translate_error(StorageError, "cannot use the queue", of=OSError):
-        return watch.followed()
-
-
-def _is_lost(lease: Lease) -> bool:
-    """Whether another runner has it; else it is renewed, if the storage lets it."""
-    try:
-        lease.renew()
-    except LeaseLostError:
-        return True
-    except OSError as error:  # where that lasts, another runner takes over
-        _log.warning("%s: %s", lease.objects.url, error.strerror)
-    return False
-
-
 class Runner:
     """One runner of a queue.
 
-    capacity(gpus): the CPUs of the machine or cluster, now, and its GPUs, if they are asked for.
-    tell: called with a line about each search that starts or ends.
+    capacity(gpus): the CPUs of the machine or cluster now, and its GPUs if needed. tell: called
+    with a line about each search that starts or ends.
     """
 
     def __init__(
@@ -155,48 +70,71 @@ class Runner:
         tell: Callable[[str], object],
     ) -> None:
         self._queue, self._terms, self._capacity, self._tell = queue, terms, capacity, tell
-        self._held = Held()
+        self._searches: dict[str, Search] = {}
         self._watches: dict[str, Watch] = {}
-        self._waiting: dict[str, Waiting] = {}  # entries; each is read again before it starts
+        self._waiting: dict[str, Demand] = {}  # an entry is read again before it starts
         self._tries: Counter[str] = Counter()
-        self._failing_since: float | None = None
+        self._place: Lease | None = None  # of the one runner of this machine or cluster
+        self._next_beat = 0.0
         self.failed = 0
 
     def run(self, *, stay: bool = False) -> None:
-        """Run what is in the queue, until all of it has ended; stay: and wait for more.
+        """Run the entries of the queue until all have ended; stay: and wait for more.
 
         Waits for another runner of this machine or cluster. Raises StorageError if the storage
-        fails for a minute, ExperimentError if another runner has taken over. Whatever ends it early
-        ends its searches, too, which the next runner goes on with.
+        fails for a minute, ExperimentError if another runner has taken over. At an early end it
+        ends its searches, and the next runner resumes them.
         """
         every_s = _EVERY_S_OF_A_STORE if is_url(self._queue.storage) else _EVERY_S
+        self._place = self._take_place(every_s)
+        failing_since: float | None = None
+        try:
+            is_left = True
+            while is_left or stay:
+                self.renew()
+                try:
+                    is_left = self.turn()
+                    failing_since = None
+                except (StorageError, UsageError):
+                    failing_since = failing_since or time.monotonic()
+                    if time.monotonic() - failing_since > _PATIENCE_S:
+                        raise
+                time.sleep(every_s if is_left or stay else 0)
+        finally:
+            self._leave()
+            with suppress(OSError):  # the lease then expires
+                self._place.release()
+
+    def _take_place(self, every_s: float) -> Lease:
+        """Wait until no other runner of this machine or cluster is at work."""
         address = self._terms.address
         watch = self._queue.watch_runner(gethostname() if address == LOCAL else address)
-        with self._held.alone(watch, every_s=every_s, tell=self._tell):
-            try:
-                while (self._patient_turn() or stay) and not self._held.is_followed:
-                    time.sleep(every_s)
-            finally:
-                self._leave()
-        if self._held.is_followed:
+        has_told = False
+        with translate_error(StorageError, "cannot use the queue", of=OSError):
+            while (place := watch.followed()) is None:
+                if not has_told:
+                    self._tell("another runner is at work here; this one takes over when it ends")
+                    has_told = True
+                time.sleep(every_s)
+        return place
+
+    def renew(self) -> None:
+        """Renew the leases that are due, and drop searches that another runner has taken over.
+
+        Raises ExperimentError if another runner has taken this one's place.
+        """
+        if time.monotonic() < self._next_beat:
+            return
+        self._next_beat = time.monotonic() + BEAT_S
+        for name, search in list(self._searches.items()):
+            if _is_lost(search.lease):
+                del self._searches[name]
+        if self._place is not None and _is_lost(self._place):
             raise ExperimentError("another runner has taken over, for this one had stood still")
 
-    def _patient_turn(self) -> bool:
-        """A turn, which a storage may fail for a while."""
-        try:
-            is_left = self.turn()
-            self._failing_since = None
-            return is_left
-        except (StorageError, UsageError):
-            now = time.monotonic()
-            self._failing_since = self._failing_since or now
-            if now - self._failing_since > _PATIENCE_S:
-                raise
-            return True
-
     def turn(self) -> bool:
-        """Look at everything once, and do what is to be done; whether anything is left."""
-        for search in self._held.searches:
+        """Look at all entries once, and act; whether any is left."""
+        for search in list(self._searches.values()):
             search.read()
             if search.has_ended:
                 self._settle(search)
@@ -204,15 +142,15 @@ class Runner:
         self._forget(entries)
         free = [
             name
-            for name, one in entries.items()
-            if name not in self._held and (not one.claimed or self._is_free(name))
+            for name, entry in entries.items()
+            if name not in self._searches and (not entry.claimed or self._is_free(name))
         ]
         for name in free:
             if entries[name].begun and self._queue.experiment(name).is_driven:
                 self._adopt(name)
-        waits = {name: self._waits(name) for name in free if name not in self._held}
-        self._share([one for one in waits.values() if one])
-        return any(waits.get(name, True) for name in entries)  # what cannot be read, is left
+        demands = {name: self._demand_of(name) for name in free if name not in self._searches}
+        self._share([demand for demand in demands.values() if demand])
+        return any(demands.get(name, True) for name in entries)  # a damaged entry is no work
 
     def _is_free(self, name: str) -> bool:
         """Whether no other runner has an entry."""
@@ -224,51 +162,45 @@ class Runner:
         return self._watches.setdefault(name, self._queue.watch(name))
 
     def _forget(self, entries: Collection[str]) -> None:
-        """Forget what is known of all but these."""
+        """Forget all entries but these."""
         for known in (self._watches, self._waiting):
             for name in known.keys() - {*entries}:
                 del known[name]
 
-    def _share(self, waits: Sequence[Waiting]) -> None:
-        """Start what is due, and let each search know how many trials it may run at a time."""
-        terms, searches = self._terms, self._held.searches
-        reserved = [one.each for one in waits] + [search.each for search in searches]
-        capacity = self._capacity(any(each.gpus for each in reserved))
-        demands = [search.demand(capacity) for search in searches]
-        first = next_to_start(
-            waits,
-            demands,
-            at_once=terms.at_once,
-            capacity=capacity,
-            weights=terms.weights,
-        )
-        found = limits(
-            [*demands, *([first.to_start(capacity)] if first else [])],
-            capacity=capacity,
-            unused=self._unused(capacity),
-            weights=terms.weights,
-        )
-        for search in self._held.searches:
-            if (name := search.entry.name) in found:
-                search.limit(found[name])
-        # Alone it starts in any case: one that is too large says so by itself
-        if first and (most := max(found[first.name], 0 if demands else 1)):
-            self._begin(first.name, most)
-
-    def _unused(self, capacity: Room) -> Room:
-        """Of the GPUs that searches share by locks, what no process has locked."""
-        if self._terms.address != LOCAL or not capacity.gpus:
-            return capacity
-        return Room(capacity.cpus, room(self._queue.gpus(gethostname()), gpus_here()))
-
-    def _waits(self, name: str) -> Waiting | None:
-        """An entry that waits; None where it cannot be read."""
+    def _demand_of(self, name: str) -> Demand | None:
+        """The demand of an entry that waits, or None if the entry is damaged."""
         if name not in self._waiting and (entry := self._queue.entry(name)):
             self._waiting[name] = waiting(entry)
         return self._waiting.get(name)
 
+    def _share(self, waits: Sequence[Demand]) -> None:
+        """Limit the trials of each running search, and start the next search if there is room."""
+        weights = self._terms.weights
+        demands = [search.demand() for search in self._searches.values()]
+        capacity = self._capacity(any(demand.each.gpus for demand in [*waits, *demands]))
+        first = next_to_start(
+            waits, demands, at_once=self._terms.at_once, capacity=capacity, weights=weights
+        )
+        by_name = limits(
+            [*demands, *([first] if first else [])],
+            capacity=capacity,
+            unused=self._unused(capacity),
+            weights=weights,
+        )
+        for name, search in self._searches.items():
+            search.limit(by_name[name])
+        # Without others it starts in any case: a search that is too large reports that itself
+        if first and (most := max(by_name[first.name], 0 if demands else 1)):
+            self._begin(first.name, most)
+
+    def _unused(self, capacity: Room) -> Room:
+        """The capacity without the GPUs that searches on this machine have locked."""
+        if self._terms.address != LOCAL or not capacity.gpus:
+            return capacity
+        return Room(capacity.cpus, room(self._queue.gpus(gethostname()), gpus_here()))
+
     def _claim(self, name: str) -> tuple[Lease, Entry] | None:
-        """The lease of an entry, and the entry as it is now; None where another runner has it."""
+        """The lease of an entry and the entry, or None if another runner has it."""
         with suppress(OSError):  # the next turn tries again
             if (lease := self._watch(name).followed()) is not None:
                 entry = self._queue.entry(name)
@@ -278,18 +210,18 @@ class Runner:
         return None
 
     def _adopt(self, name: str) -> None:
-        """Take over an entry whose search runs though its runner has gone."""
+        """Take over an entry whose search runs although its runner has gone."""
         folder = self._queue.experiment(name)
         folder.refresh()  # its driver may be on another machine
-        begun_with = folder.document()["spec"].get("max_concurrent")
+        limit = folder.document()["spec"].get("max_concurrent") or 1  # runners always set it
         if claimed := self._claim(name):
             lease, entry = claimed
-            search = Search(self._queue, entry, spec_of(entry), lease, None, limit=begun_with)
-            self._held.keep(search)
+            search = Search(self._queue, entry, spec_of(entry), lease, None, limit=limit)
+            self._searches[name] = search
             self._tell(f"{name} runs already")
 
     def _begin(self, name: str, most: int) -> None:
-        """Start the search of an entry, or go on with it."""
+        """Start or resume the search of an entry."""
         claimed = self._claim(name)
         if claimed is None:
             return
@@ -298,10 +230,11 @@ class Runner:
         exists, has_begun = folder.is_taken, self._queue.has_begun(name)
         if exists:
             folder.refresh()
+        outcome = outcome_of(folder.path) if exists else None
         if exists and not has_begun:
             self._end(name, FAILED, why=f"an experiment {name} exists, which is not the queue's")
-        elif exists and is_completed(folder.path):
-            self._close(name, outcome_of(folder.path) or FAILED)
+        elif outcome in (COMPLETED, FAILED):
+            self._close(name, outcome)
         else:
             self._start(entry, lease, most, resume=exists)
             return
@@ -319,18 +252,18 @@ class Runner:
             self._end(name, FAILED, why=str(error))
             lease.release()
             return
-        self._held.keep(Search(self._queue, entry, spec, lease, process, limit=most))
+        self._searches[name] = Search(self._queue, entry, spec, lease, process, limit=most)
         how = "goes on" if resume else "starts"
         self._tell(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 
     def _gpus(self, spec: ExperimentSpec) -> dict[str, str]:
-        """What lets the Ray of a search share this machine's GPUs with those of others."""
+        """The environment in which the Ray of a search shares this machine's GPUs with others."""
         if self._terms.address != LOCAL or not spec.resources.gpus:
             return {}
         return sharing(self._queue.gpus(gethostname()), gpus_here())
 
     def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
-        """What runs the search of an entry, or goes on with it."""
+        """The command that starts or resumes the search of an entry."""
         name, terms = entry.name, self._terms
         what = ["resume", name]
         if not resume:
@@ -339,7 +272,7 @@ class Runner:
         return [*terms.command, *what, *where, "--max-concurrent", str(most), "--yes"]
 
     def _settle(self, search: Search) -> None:
-        """What becomes of an entry whose driver has ended."""
+        """End an entry whose driver has ended, or leave it to be resumed."""
         name, process = search.entry.name, search.process
         folder = self._queue.experiment(name)
         if process is not None and folder.is_driven:  # another driver was faster
@@ -348,18 +281,17 @@ class Runner:
         if folder.is_taken:
             folder.refresh()
         code = None if process is None else process.returncode
-        tries = self._tries[name]
-        status = verdict(code, came_to=outcome_of(folder.path), tries=tries)
+        status = verdict(code, outcome=outcome_of(folder.path), tries=self._tries[name])
         if status == AGAIN:
             self._tell(f"the driver of {name} was killed")
         else:
             self._close(name, status, code=code)
-        self._held.let_go(search)
-        with suppress(OSError):  # it then counts as silent, and soon as gone
+        del self._searches[name]
+        with suppress(OSError):  # the lease then expires
             search.lease.release()
 
     def _close(self, name: str, status: str, *, code: int | None = None) -> None:
-        """Say how an entry has ended whose search has run; why is in its log."""
+        """End an entry whose search has run; its log says why."""
         why = "" if status == COMPLETED else why_of(self._queue.log(name))
         self._end(name, status, code=code, why=why)
 
@@ -369,8 +301,8 @@ class Runner:
         self._tell(f"{name} {status}{f': {reason}' if reason else ''}")
 
     def _leave(self) -> None:
-        """End the searches that this runner has started, and leave all for the next one."""
-        searches = self._held.searches
+        """End the searches that this runner has started, and leave all to the next runner."""
+        searches = list(self._searches.values())
         for search in searches:
             search.end()
         if searches:
@@ -379,5 +311,18 @@ class Runner:
         for search in searches:
             while search.process and not search.has_ended and time.monotonic() < deadline:
                 time.sleep(0.1)
+                with suppress(ExperimentError):
+                    self.renew()
             with suppress(OSError):
                 search.lease.release()
+
+
+def _is_lost(lease: Lease) -> bool:
+    """Renew a lease; whether another runner has it."""
+    try:
+        lease.renew()
+    except LeaseLostError:
+        return True
+    except OSError as error:  # if that lasts, another runner takes over
+        _log.warning("%s: %s", lease.objects.url, error.strerror)
+    return False

@@ -1,4 +1,4 @@
-"""A search of a queue while it runs: its process, what its journal says of it, and its limit."""
+"""A running search of a queue: its process, the state in its journal, and its limit of trials."""
 
 from __future__ import annotations
 
@@ -19,53 +19,57 @@ from tuner.experiment.reading import Tail, last_event
 from tuner.experiment.remote.lease import Lease
 from tuner.experiment.results.results import Results
 from tuner.service.queue.entries import COMPLETED, ERROR, FAILED, INTERRUPTED, Entry, Queue
-from tuner.service.queue.shares import Amounts, Demand, Room, Waiting, least, wanted
+from tuner.service.queue.shares import Amounts, Demand
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.wording import printable_lines
 
-AGAIN = "again"  # the search of an entry is to be gone on with
+AGAIN = "again"  # the verdict on a search to resume
 
-_BY = "queue"  # who asks for another limit
-_DONE = (0, 3)  # exit codes of a search that is done; with 3 some of its trials failed
-_ASKING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-# The negative ones are of a driver that was asked before it had begun to listen
-_ASKED_TO_END = (*(128 + n for n in _ASKING), *(-n for n in _ASKING))
-_TRIES = 3  # of a search whose driver is killed
-_TOLD_LINES, _TOLD_BYTES = 5, 32 << 10  # of the log, where a search has failed
+_BY = "queue"  # the user who requests limits
+_DONE = (0, 3)  # exit codes of a completed search; with 3 some of its trials failed
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+# Negative: the signal came before the driver handled signals
+_INTERRUPTED = (*(128 + number for number in _ENDING), *(-number for number in _ENDING))
+_TRIES = 3  # starts of a search whose driver is killed
+_LOG_LINES, _LOG_BYTES = 5, 32 << 10  # of a failed search, that are kept
 
 
 def spec_of(entry: Entry) -> ExperimentSpec:
-    """The spec of an entry. Raises SpecError where it is none."""
+    """The spec of an entry; raises SpecError for an invalid one."""
     return build_spec(entry.spec, f"the entry {entry.name}")
 
 
 def amounts_of(spec: ExperimentSpec) -> Amounts:
-    """What one trial reserves; of a share of a GPU, what nobody with the same share can use."""
+    """What one trial reserves. A fraction of a GPU includes what no equal fraction can use."""
     resources, gpus = spec.resources, spec.resources.gpus
     if 0 < gpus < 1:
         gpus = 1 / int(1 / gpus + 1e-9)
     return Amounts(resources.ranks * resources.cpus, resources.ranks * gpus)
 
 
-def waiting(entry: Entry) -> Waiting:
-    """An entry that waits, as it is given its turn; one without a sound spec fails as it starts."""
+def waiting(entry: Entry) -> Demand:
+    """The demand of an entry that waits. One with an invalid spec fails when it starts."""
     try:
         spec = spec_of(entry)
     except TunerError:
-        return Waiting(entry.name, entry.user, entry.added, Amounts(1), most=1)
-    most = least(spec.max_concurrent, spec.trials)
-    return Waiting(entry.name, entry.user, entry.added, amounts_of(spec), most=most)
+        return Demand(entry.name, entry.user, Amounts(1), most=1, added=entry.added)
+    most = _least(spec.max_concurrent, spec.trials)
+    return Demand(entry.name, entry.user, amounts_of(spec), most=most, added=entry.added)
+
+
+def _least(*counts: int | None) -> int | None:
+    return min((count for count in counts if count is not None), default=None)
 
 
 def limit_of(history: History) -> int | None:
-    """How many trials at a time its present driver was last asked to run; None: it was not."""
+    """The last limit of trials that the present driver has accepted, or None."""
     return history.steered.changes.get("max_concurrent")
 
 
 def left_of(history: History, spec: ExperimentSpec) -> int | None:
-    """How many trials have yet to end; None where only the time budget ends the search.
+    """How many trials have yet to end, at least 1; None if only a time budget ends the search.
 
-    One at least: at its end a search evaluates its best.
+    At its end a search still evaluates its best trial.
     """
     live = history.counts[RUNNING]
     if history.steered.finishing:
@@ -77,10 +81,9 @@ def left_of(history: History, spec: ExperimentSpec) -> int | None:
 
 
 class Search:
-    """The search of an entry that a runner has.
+    """The search of an entry, whose `lease` the runner has.
 
-    process: None where a runner before this one has started it. limit: how many trials at a time
-    it was started with; None: not known.
+    process: None if an earlier runner has started it. limit: its limit of trials when it started.
     """
 
     def __init__(
@@ -91,19 +94,14 @@ class Search:
         lease: Lease,
         process: subprocess.Popen[bytes] | None,
         *,
-        limit: int | None = None,
+        limit: int,
     ) -> None:
         self.entry, self.lease, self.process = entry, lease, process
         self._spec = spec
         self._folder = queue.experiment(entry.name)
         self._tail = Tail(self._folder.path)
         self._history = History(metrics=())
-        self._begun_with, self._asked = limit, limit
-
-    @property
-    def each(self) -> Amounts:
-        """What one of its trials reserves."""
-        return amounts_of(self._spec)
+        self._first_limit, self._requested = limit, limit
 
     @property
     def has_ended(self) -> bool:
@@ -114,63 +112,58 @@ class Search:
 
     def read(self) -> None:
         """Read what is new in its journal."""
-        with suppress(JournalError, OSError):  # it has not begun; a damaged one ends its driver
+        with suppress(JournalError, OSError):  # not yet created; a damaged one ends its driver
             if self.process is None:
                 self._folder.refresh()
             for event in self._tail.read():
                 self._history.apply(event)
 
-    def demand(self, capacity: Room) -> Demand:
-        """What it wants, and may hold, of a machine or cluster of this `capacity`."""
-        each, left, live = self.each, self._left, self._history.counts[RUNNING]
-        in_force = limit_of(self._history) or self._begun_with or wanted(each, capacity)
-        may_run = max(in_force, self._asked or 0)
+    def demand(self) -> Demand:
+        """How many trials it can use, and may be running now."""
+        left, live = left_of(self._history, self._spec), self._history.counts[RUNNING]
+        may_run = max(limit_of(self._history) or self._first_limit, self._requested)
         holds = max(live, may_run if left is None else min(may_run, left))
-        most = 1 if self._history.steered.paused else least(left, self._spec.max_concurrent)
-        wants = wanted(each, capacity, most=most)
-        return Demand(self.entry.name, self.entry.user, each, wants, holds)
-
-    @property
-    def _left(self) -> int | None:
-        return left_of(self._history, self._spec)
+        most = 1 if self._history.steered.paused else _least(left, self._spec.max_concurrent)
+        each = amounts_of(self._spec)
+        return Demand(self.entry.name, self.entry.user, each, most=most, holds=holds)
 
     def limit(self, most: int) -> None:
-        """Ask it to run at most so many trials at a time; once more later where it cannot hear.
+        """Request a limit of trials at a time; the next turn repeats a request that fails.
 
-        It is not asked for less where it has no more left in any case.
+        A lower limit is not requested if the search has no more trials left than that.
         """
-        asked, left = self._asked or 0, self._left
-        if most == asked or (left is not None and left <= most < asked):
+        left = left_of(self._history, self._spec)
+        if most == self._requested or (left is not None and left <= most < self._requested):
             return
         with suppress(TunerError):
             request(self._folder, control_of("max-concurrent", most), by=_BY)
-            self._asked = most
+            self._requested = most
 
     def end(self) -> None:
-        """Ask its process, if it is this runner's, to end: it can be gone on with."""
+        """Ask its process, if this runner has started it, to end; it can be resumed."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
 
 
-def verdict(code: int | None, *, came_to: str | None, tries: int) -> str:
-    """What becomes of an entry whose driver has ended: a status, or AGAIN.
+def verdict(code: int | None, *, outcome: str | None, tries: int) -> str:
+    """The status of an entry whose driver has ended, or AGAIN.
 
-    code: the exit code; negative: a signal killed it; None: another runner had started it. came_to:
-    what the journal says. tries: how often this runner has started it.
+    code: the exit code; negative: a signal; None: unknown, since another runner had started it.
+    outcome: that of the journal. tries: how often this runner has started it.
     """
-    if code in _DONE or (code == UsageError.exit_code and came_to == COMPLETED):
-        return COMPLETED  # the 2nd: another driver was faster, and this one was refused
-    if code in _ASKED_TO_END:
+    if code in _DONE or (code == UsageError.exit_code and outcome == COMPLETED):
+        return COMPLETED  # the latter: another driver was faster, and this one was refused
+    if code in _INTERRUPTED:
         return INTERRUPTED
-    if code is None and came_to is not None:
-        return came_to
+    if code is None and outcome is not None:
+        return outcome
     if code is None or code < 0:
         return AGAIN if tries < _TRIES else FAILED
     return FAILED
 
 
 def outcome_of(folder: Path) -> str | None:
-    """What a search came to, by its journal, as its exit code says it; None: it was killed."""
+    """The outcome of a search by its journal; None: it was killed."""
     event = last_event(folder) or {}
     if event.get("event") != EXPERIMENT_ENDED:
         return None
@@ -180,17 +173,10 @@ def outcome_of(folder: Path) -> str | None:
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
 
 
-def is_completed(folder: Path) -> bool:
-    """Whether the experiment's journal ends so."""
-    event = last_event(folder) or {}
-    ended = event.get("event") == EXPERIMENT_ENDED
-    return ended and event.get("status") == EXPERIMENT_COMPLETED
-
-
 def started(
     command: Sequence[str], entry: Entry, log: Path, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
-    """The process of a command, which goes on if this one is killed; raises OSError."""
+    """Start a command, which continues if this process is killed; raises OSError."""
     log.parent.mkdir(parents=True, exist_ok=True)
     inherited = environment.get("PYTHONPATH")
     paths = [*entry.paths, *([inherited] if inherited else [])]
@@ -202,19 +188,19 @@ def started(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C in the terminal is the runner's, which ends it
+            start_new_session=True,  # Ctrl-C reaches the runner alone, which ends the search
         )
 
 
 def why_of(log: Path) -> str:
-    """Why a search has failed: its error and what follows, else the last lines of its log."""
+    """Why a search has failed: the last error in its log and what follows, or the last lines."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TOLD_BYTES))
+            file.seek(max(0, log.stat().st_size - _LOG_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
     lines = [line.rstrip() for line in printable_lines(text).splitlines() if line.strip()]
     errors = [number for number, line in enumerate(lines) if line.startswith(ERROR)]
-    told = lines[errors[-1] :][:_TOLD_LINES] if errors else lines[-_TOLD_LINES:]
-    return "\n".join(told)
+    shown = lines[errors[-1] :][:_LOG_LINES] if errors else lines[-_LOG_LINES:]
+    return "\n".join(shown)

@@ -1,9 +1,8 @@
 """How searches share the CPUs and GPUs of a machine or cluster.
 
-Trials are handed out singly, each to the user who has the least for their weight, and among that
-user's searches to the one that has the least. What one has is its dominant share: its CPUs of all
-CPUs, or its GPUs of all GPUs, whichever is more (Ghodsi et al., Dominant Resource Fairness, NSDI
-2011). What one does not want goes to the others.
+Each trial goes to the user with the smallest share for their weight, and among that user's searches
+to the one with the smallest share. A share is the dominant one: of all CPUs or of all GPUs,
+whichever is larger (Ghodsi et al., Dominant Resource Fairness, NSDI 2011).
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class Room(NamedTuple):
     gpus: tuple[float, ...] = ()
 
     def less(self, each: Amounts, times: int = 1) -> Room:
-        """What is left once `each` is taken from it so many times.
+        """What remains after `each` is taken so many times; negative where too much was promised.
 
-        A share lies where it leaves the least; below 0 is what was promised and is not there.
+        A fraction of a GPU is taken from the fullest GPU that has room.
         """
         gpus = sorted(self.gpus)
         for _ in range(times if gpus and each.gpus else 0):
@@ -53,7 +52,7 @@ class Room(NamedTuple):
         return Room(self.cpus - times * each.cpus, tuple(gpus))
 
     def fits(self, each: Amounts) -> int:
-        """How many times it holds `each`; 0 where it is less than nothing."""
+        """How many times `each` fits, at least 0."""
         counts = [self.cpus / each.cpus] if each.cpus else []
         if each.gpus:
             part = min(each.gpus, 1)
@@ -62,45 +61,42 @@ class Room(NamedTuple):
         return max(0, math.floor(min(counts) + _SLACK))
 
     def share_of(self, each: Amounts) -> float:
-        """The dominant share that `each` has of it."""
+        """The dominant share of `each`."""
         pairs = (each.cpus, self.cpus), (each.gpus, len(self.gpus))
         return max((mine / whole for mine, whole in pairs if whole > 0), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A search that runs, or is to start: what one trial reserves, and how many trials it wants.
+    """A search that runs or waits.
 
-    holds: how many trials it may be running at this moment; 0 where it is to start.
+    each: what one of its trials reserves. most: how many trials at a time it can use, or None for
+    any number. holds: how many it may be running now. added: when it was added, if it waits.
     """
 
     name: str
     user: str
     each: Amounts
-    wants: int
+    most: int | None = None
     holds: int = 0
+    added: float = 0.0
 
-
-def least(*counts: int | None) -> int | None:
-    """The least of what is known; None where nothing is."""
-    return min((count for count in counts if count is not None), default=None)
-
-
-def wanted(each: Amounts, capacity: Room, *, most: int | None = None) -> int:
-    """How many trials at a time a search wants: as many as fit, and no more than `most`."""
-    fits = max(1, capacity.fits(each))
-    return min(fits, most or fits)
+    def wants(self, capacity: Room) -> int:
+        """How many trials at a time it wants: those that fit, at least 1 and at most `most`."""
+        fits = max(1, capacity.fits(self.each))
+        return fits if self.most is None else min(fits, self.most)
 
 
 def divide(
     demands: Sequence[Demand], *, capacity: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
-    """How many trials at a time each search is due: one at least, where all can have one.
+    """How many trials at a time each search is due, at least one if all can have one.
 
-    weights: of users; that of another is 1.
+    weights: of users, by default 1.
     """
     due, left = {demand.name: 0 for demand in demands}, capacity
-    taken = {demand.user: 0.0 for demand in demands}  # for their weight
+    wants = {demand.name: demand.wants(capacity) for demand in demands}
+    taken = {demand.user: 0.0 for demand in demands}  # divided by their weight
 
     def give(demand: Demand) -> None:
         nonlocal left
@@ -110,10 +106,12 @@ def divide(
         taken[demand.user] += capacity.share_of(demand.each) / weight
 
     for demand in demands:
-        if demand.wants > 0 and left.fits(demand.each):
+        if wants[demand.name] and left.fits(demand.each):
             give(demand)
     while open_ones := [
-        demand for demand in demands if due[demand.name] < demand.wants and left.fits(demand.each)
+        demand
+        for demand in demands
+        if due[demand.name] < wants[demand.name] and left.fits(demand.each)
     ]:
         give(min(open_ones, key=lambda d: (taken[d.user], due[d.name] * capacity.share_of(d.each))))
     return due
@@ -122,11 +120,11 @@ def divide(
 def limits(
     demands: Sequence[Demand], *, capacity: Room, unused: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
-    """How many trials at a time each search may have from now on.
+    """How many trials at a time each search may run from now on; 0: it cannot start yet.
 
-    Nobody gets what another still holds: one that has too much gives it up as its trials end, and
-    only then do others get more. 0: one that is to start cannot yet. One that runs keeps a trial.
-    unused: what no process uses now; there, what is held may lie less closely together.
+    A search that holds too much gives it up as its trials end, and only then do others get more. A
+    running search keeps one trial. unused: what no process uses now; held fractions may be spread
+    over more GPUs than `holds` assumes.
     """
     due = divide(demands, capacity=capacity, weights=weights)
     free, found = capacity, {}
@@ -141,36 +139,18 @@ def limits(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """An entry that waits.
-
-    each: what one of its trials reserves. most: how many trials at a time it may run; None: any.
-    """
-
-    name: str
-    user: str
-    added: float
-    each: Amounts
-    most: int | None = None
-
-    def to_start(self, capacity: Room) -> Demand:
-        """What it wants as it is to start."""
-        return Demand(self.name, self.user, self.each, wanted(self.each, capacity, most=self.most))
-
-
 def next_to_start(
-    waiting: Sequence[Waiting],
+    waiting: Sequence[Demand],
     running: Sequence[Demand],
     *,
     at_once: int,
     capacity: Room,
     weights: Mapping[str, float],
-) -> Waiting | None:
-    """The entry whose turn it is; None where there is none, or it has to wait for room.
+) -> Demand | None:
+    """The search to start next, or None if there is none or it must wait for room.
 
-    The user comes first who has the fewest searches running for their weight; of one user's
-    entries, and of equals, the oldest. Nobody overtakes one that waits for room.
+    It is the oldest of the user with the fewest running searches for their weight. No search
+    overtakes it while it waits for room.
     """
     if not waiting or len(running) >= at_once:
         return None
@@ -189,7 +169,7 @@ def next_to_start(
 def capacity_of(address: str, *, gpus: bool) -> Room:
     """The CPUs and GPUs of this machine, or of the cluster that this process is connected to.
 
-    gpus: whether those of this machine are asked for; to count them, torch is imported.
+    gpus: whether to count the GPUs of this machine, which imports torch.
     """
     if address == LOCAL:
         return Room(Machine.here().cpus, (1.0,) * len(gpus_here()) if gpus else ())
