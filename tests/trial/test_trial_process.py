@@ -8,14 +8,10 @@ import subprocess
 import weakref
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
-import ray
 import torch
-from ray._private import worker
-from ray.exceptions import RpcError
 from test_worker import Counter, context
 
 from tuner.errors import StorageError
@@ -29,12 +25,9 @@ from tuner.trial.trial_process import (
     Leftovers,
     TrialProcess,
     WorkingDirectory,
-    hint_of,
-    must_move,
     why_not_again,
 )
 from tuner.trial.worker import Worker
-from tuner.trial.worker_death import NOTES
 
 
 @pytest.fixture
@@ -88,22 +81,6 @@ def test_enter_folder_that_cannot_be_made_raises_storage_error(directory, start)
     with pytest.raises(StorageError, match=r"^cannot write .*/x/files"):
         directory.enter(start / "x" / "files")
     assert Path.cwd() == start
-
-
-def test_hint_of_names_a_file_missed_by_its_relative_path(start):
-    def failing(path):
-        try:
-            Path(path).stat()
-        except FileNotFoundError as error:
-            raise ValueError("no data") from error
-
-    os.chdir("x")
-    for path, told in [("data.txt", True), ("other.txt", False), ("/nowhere", False)]:
-        with pytest.raises(ValueError, match="no data") as raised:
-            failing(path)
-        hint = hint_of(raised.value, start=start, here=start / "x")
-        assert hint.startswith("; 'data.txt' lies in ") == told
-        assert bool(hint) == told
 
 
 class Stays(Counter):
@@ -270,39 +247,3 @@ def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
     assert max(grown[:3]) < 15
     assert grown[3] == pytest.approx(40, abs=15)
     assert grown[4] == pytest.approx(80, abs=15)
-
-
-@pytest.mark.parametrize(
-    ("leaving", "moves"),
-    [({}, False), ({"other": 0}, False), ({"mine": 0}, True), ({"other": 0, "ranks": 5}, True)],
-)
-def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves):
-    client = SimpleNamespace(get_draining_nodes=lambda: leaving)
-    process = SimpleNamespace(get_node_id=lambda: "mine")
-    groups = importlib.import_module("ray.util.placement_group")
-    placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
-    monkeypatch.delenv(NOTES, raising=False)
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: process)
-    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
-    monkeypatch.setattr(groups, "get_current_placement_group", lambda: None)
-    monkeypatch.setattr(groups, "placement_group_table", lambda group: placed)
-    assert must_move() == moves
-
-
-def test_where_nobody_answers_or_there_is_one_node_a_trial_stays(monkeypatch, tmp_path):
-    asked = []
-
-    def fail():
-        asked.append(1)
-        raise RpcError("unavailable", rpc_code=14)
-
-    client = SimpleNamespace(get_draining_nodes=fail)
-    monkeypatch.delenv(NOTES, raising=False)
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
-    assert not must_move()
-    assert asked == [1]
-    monkeypatch.setenv(NOTES, str(tmp_path))
-    assert not must_move()
-    assert asked == [1]

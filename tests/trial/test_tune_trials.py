@@ -11,7 +11,7 @@ from test_worker import context
 
 from tuner.trial.failures import WorkerSpentError
 from tuner.trial.trainable import REPORT
-from tuner.trial.tune_trials import ClassTrial, FunctionTrial
+from tuner.trial.tune_trials import ClassTrial
 
 CONTEXT = None  # of the trial that is made next
 
@@ -151,11 +151,3 @@ def test_a_trials_own_seed_is_in_its_config(make):
     trial = make({"start": 5}, seed=7)
     report = trial.train()[REPORT]["metrics"]
     assert (report["seed"], report["steps"]) == (7, 6)
-
-
-def test_stop_iteration_is_told_and_not_taken_for_rays_own():
-    trial = object.__new__(FunctionTrial)
-    trial._function = lambda config: next(iter(()))
-    with pytest.raises(RuntimeError, match="the function raised StopIteration") as raised:
-        trial._call({"config": {}, "seed": None})
-    assert isinstance(raised.value.__cause__, StopIteration)

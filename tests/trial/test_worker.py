@@ -10,7 +10,7 @@ from torch import distributed as dist
 
 from tuner.trial.checkpoint_writer import Save
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.state import frozen_copy
+from tuner.trial.state import host_copy
 from tuner.trial.worker import Worker
 
 
@@ -80,7 +80,7 @@ def copy_often(folder):
     faults = []
     for _ in range(4):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        frozen_copy(state)
+        host_copy(state)
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
     print(min(faults[1:]))
 

@@ -1,7 +1,7 @@
 """The process that a trial's own code runs in, and the folder of the trial that it works in.
 
 What one trial writes by a relative path another cannot overwrite. A file where the search was
-started has to be named from there; the error of a trial that misses such a file says so.
+started has to be named from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner import ray_compat
 from tuner.errors import StorageError, translate_error
 from tuner.experiment.folder import ExperimentFolder
 from tuner.places import START_DIR, TRIAL_DIR, shown
@@ -25,7 +24,6 @@ from tuner.trial.failures import Failure, failure_of
 from tuner.trial.gpus import claim, take
 from tuner.trial.guard import Children
 from tuner.trial.memory import held_mib, release
-from tuner.trial.worker_death import NOTES
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
 RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN leaves nothing
@@ -66,26 +64,6 @@ class WorkingDirectory:
         self._folder = None
 
 
-def hint_of(error: BaseException, *, start: Path, here: Path) -> str:
-    """What to add to the message of an error that came of a missed path; else nothing."""
-    seen: BaseException | None = error
-    while seen is not None:
-        path = seen.filename if isinstance(seen, OSError) else None
-        is_missed = (
-            isinstance(path, str)
-            and not os.path.isabs(path)
-            and not os.path.lexists(here / path)
-            and os.path.exists(start / path)
-        )
-        if is_missed:
-            return (
-                f"; {path!r} lies in {start}, where the search was started, and a trial works in a "
-                f"folder of its own: name it as tuner.start_dir() / {path!r}"
-            )
-        seen = seen.__cause__ or seen.__context__
-    return ""
-
-
 # --- whether a process that has trained a trial may train the next
 
 
@@ -120,20 +98,6 @@ def why_not_again(
     if grown_mib > BOUND_MIB:
         return f"it has kept {grown_mib:.0f} MiB of earlier trials"
     return None
-
-
-def must_move() -> bool:
-    """Whether a node is about to leave on which this process or a worker of its trial runs."""
-    import ray
-    from ray.util.placement_group import get_current_placement_group, placement_group_table
-
-    if NOTES in os.environ or not ray.is_initialized():  # a Ray of our own is one node
-        return False
-    leaving = ray_compat.draining_nodes()
-    if not leaving:
-        return False
-    placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]
-    return not {ray.get_runtime_context().get_node_id(), *placed.values()}.isdisjoint(leaving)
 
 
 class Leftovers:
