@@ -56,7 +56,7 @@ def test_what_is_submitted_runs_there_with_the_files_of_the_folder(tmp_path):
     assert told.submit(arguments, directory=tmp_path, storage=tmp_path / "results") == "new"
     [asked] = client.asked
     assert asked["entrypoint"].endswith(
-        "; exec $python -m tuner run mine.yaml 'search.space.lr=uniform(0, 1)' --address auto"
+        ") -m tuner run mine.yaml 'search.space.lr=uniform(0, 1)' --address auto"
     )
     assert asked["runtime_env"]["working_dir"] == str(tmp_path)
     assert asked["runtime_env"]["excludes"] == ["/results/"]

@@ -55,7 +55,7 @@ def test_what_keeps_one_from_joining_is_told_each_in_its_own_words(cluster, tmp_
         cluster.head, **{**right, access.TOKEN: "0" * 64}
     )
     unused = f"{cluster.address_of(1)}:{real_nodes.free_port()}"
-    assert "nothing listens on port" in refusal(unused, **right)
+    assert "cannot be reached" in refusal(unused, **right)
     with access.environment(right):
         head.check_head(cluster.head)
         from ray._raylet import GcsClient

@@ -18,7 +18,6 @@ from ray.widgets import util
 from ray_sources import RAY, is_in_binaries
 
 from tuner import ray_compat
-from tuner.cluster import jobs
 
 
 def test_process_titles():
@@ -146,16 +145,6 @@ def test_heads_python():
 
 def test_where_that_cannot_be_told_it_is_that_of_the_path():
     assert as_a_job(ray_compat.HEADS_PYTHON).stdout == "python\n"
-
-
-@pytest.mark.parametrize(("lacks", "code"), [("", 0), (" no_such_module", 2)])
-def test_what_it_lacks_is_one_sentence(monkeypatch, lacks, code):
-    argument = f"--python_worker_command={sys.executable} setup_worker.py"
-    find = jobs._FIND_PYTHON.replace(jobs._NEEDED, f"json{lacks}")
-    done = as_a_job(f"{find}; exec $python -c 'print(1)'", argument)
-    assert (done.returncode, done.stdout) == (code, "" if code else "1\n")
-    told = f"error: {sys.executable}, with which Ray runs on the head of the cluster, has no"
-    assert done.stderr == (f"{told} no_such_module: install tuner there\n" if code else "")
 
 
 def test_replacing_restores_the_names_afterwards():
