@@ -3,12 +3,11 @@
 import inspect
 import re
 import signal
-import threading
 
 import pytest
 import ray
 from ray._private import node, parameter, ray_constants, services, utils, worker
-from ray._raylet import AuthenticationTokenLoader, Config, persist_port, wait_for_persisted_port
+from ray._raylet import AuthenticationTokenLoader, Config, wait_for_persisted_port
 from ray_sources import is_in_binaries, parameters
 
 from tuner import ray_compat
@@ -99,23 +98,6 @@ def test_other_processes_are_started_as_they_are(monkeypatch, process_type):
         "x",
         "--node_id=1",
     ]
-
-
-def test_other_threads_run_while_a_port_is_waited_for(tmp_path):
-    node_id, another = "1c" * 28, "2d" * 28
-
-    def write():
-        persist_port(str(tmp_path), node_id, "gcs_server_port", 4321)
-
-    timer = threading.Timer(0.1, write)
-    timer.start()
-    before = node.wait_for_persisted_port
-    with ray_compat.fewer_services(1234, workers=4):
-        wait = node.wait_for_persisted_port
-        assert wait(str(tmp_path), node_id, "gcs_server_port", timeout_ms=60_000) == 4321
-        with pytest.raises(RuntimeError, match="gcs_server_port"):
-            wait(str(tmp_path), another, "gcs_server_port", timeout_ms=1)
-    assert node.wait_for_persisted_port is before
 
 
 def test_no_prints(capsys):

@@ -238,7 +238,7 @@ def raised(call, *arguments):
 
 
 def test_it_is_the_users_last_line_however_deep_the_error_lies(mine):
-    assert origin_of(raised(mine.step, "{")) == "my_package/train.py:5 in step: x = (json"
+    assert origin_of(raised(mine.step, "{")) == "train.py:5 in step: x = (json"
 
 
 def test_it_is_none_where_no_line_of_the_users_was_run():
@@ -264,16 +264,6 @@ def test_code_without_a_file_is_named_without_its_line():
     exec(compile("def made():\n    1 / 0\n", "<string>", "exec"), scope)
     error = raised(scope["made"])
     assert origin_of(error).split(": ")[1] == "call(*arguments)"  # of this file
-
-
-def test_a_long_line_is_cut(mine, tmp_path):
-    path = tmp_path / "long.py"
-    path.write_text(f"def f():\n    raise ValueError('{'x' * 500}')\n")
-    exec(compile(path.read_text(), str(path), "exec"), scope := {})
-    origin = origin_of(raised(scope["f"]))
-    assert origin.startswith("long.py:2 in f: raise ValueError('xxx")
-    assert len(origin) < 200
-    assert origin.endswith("...")
 
 
 class Stubborn(Exception):
@@ -305,4 +295,4 @@ def test_an_error_that_takes_no_attribute_is_sent_without():
 def test_of_what_is_raised_from_another_error_it_is_that_ones(mine):
     error = RuntimeError("never raised")
     error.__cause__ = raised(mine.step, "{")
-    assert origin_of(error) == "my_package/train.py:5 in step: x = (json"
+    assert origin_of(error) == "train.py:5 in step: x = (json"

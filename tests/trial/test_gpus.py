@@ -186,7 +186,7 @@ def test_a_torch_for_cpus_says_nothing_about_what_another_library_finds(hidden, 
 def test_whoever_shares_a_gpu_is_limited_to_its_share(card, tmp_path, trainable):
     process = TrialProcess(context(tmp_path, trainable=trainable, gpus=0.25))
     process.begin(Assignment("00000", {}))
-    process._directory.leave()
+    process.end()
     assert card == [memory_share(0.25, 8 * GIB)]
 
 

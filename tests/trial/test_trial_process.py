@@ -24,87 +24,47 @@ from tuner.trial.trial_process import (
     BOUND_MIB,
     Leftovers,
     TrialProcess,
-    WorkingDirectory,
     why_not_again,
 )
 from tuner.trial.worker import Worker
-
-
-@pytest.fixture
-def start(tmp_path, monkeypatch):
-    """The working directory, with a file and an experiment in it."""
-    (tmp_path / "data.txt").write_text("data")
-    (tmp_path / "x").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def directory(start):
-    made = WorkingDirectory(start / "x")
-    yield made
-    made.leave()
-
-
-def test_enter_then_leave_returns_to_the_start_directory(directory, start):
-    folder = start / "x" / "trials" / "0" / "files"
-    directory.enter(folder)
-    assert Path.cwd() == folder == trial_dir()
-    assert start_dir() == start
-    Path("out").touch()
-    os.chdir("/")  # as a trial may
-    directory.leave()
-    assert Path.cwd() == start == trial_dir() == start_dir()
-    assert not {START_DIR, TRIAL_DIR} & os.environ.keys()
-    assert [path.name for path in folder.iterdir()] == ["out"]
-    directory.enter(folder)  # again, as after a resume
-    assert Path("out").exists()
-
-
-def test_leave_removes_an_empty_folder(directory, start):
-    directory.enter(start / "x" / "files")
-    directory.leave()
-    assert list((start / "x").iterdir()) == []
-
-
-def test_enter_stays_makes_a_folder_on_request(directory, start):
-    folder = start / "x" / "files"
-    directory.enter(folder, stays=True)
-    assert Path.cwd() == start
-    assert not folder.exists()
-    assert trial_dir() == folder
-    assert folder.is_dir()
-
-
-def test_enter_folder_that_cannot_be_made_raises_storage_error(directory, start):
-    (start / "x" / "files").write_text("in the way")
-    with pytest.raises(StorageError, match=r"^cannot write .*/x/files"):
-        directory.enter(start / "x" / "files")
-    assert Path.cwd() == start
 
 
 class Stays(Counter):
     stays_in_start_dir = True
 
 
-def test_a_trial_works_in_its_folder_and_the_next_in_its_own(tmp_path, monkeypatch):
+def test_begin_goes_to_the_trials_folder_and_end_comes_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     process = TrialProcess(context(tmp_path))
     for trial_id in ("00000", "00001"):
         assert process.begin(Assignment(trial_id, {})).__name__ == "Counter"
-        assert Path.cwd() == tmp_path / "trials" / trial_id / "files"
+        assert Path.cwd() == trial_dir() == tmp_path / "trials" / trial_id / "files"
+        assert start_dir() == tmp_path
         os.environ["LEFT_BY_A_TRIAL"] = trial_id
+        if trial_id == "00000":
+            Path("out").touch()
+        os.chdir("/")  # as a trial may
         assert process.end() is None
-        assert Path.cwd() == tmp_path
-        assert "LEFT_BY_A_TRIAL" not in os.environ
-    assert not list(tmp_path.glob("trials/*/files"))
+        assert Path.cwd() == trial_dir() == start_dir() == tmp_path
+        assert not {START_DIR, TRIAL_DIR, "LEFT_BY_A_TRIAL"} & os.environ.keys()
+    assert list(tmp_path.glob("trials/*/files")) == [tmp_path / "trials/00000/files"]
 
 
-def test_a_trainable_may_stay_where_the_search_was_started(tmp_path, monkeypatch):
+def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trials/00000").mkdir(parents=True)
+    (tmp_path / "trials/00000/files").write_text("in the way")
+    with pytest.raises(StorageError, match=r"^cannot write .*/files"):
+        TrialProcess(context(tmp_path)).begin(Assignment("00000", {}))
+    assert Path.cwd() == tmp_path
+
+
+def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     process = TrialProcess(context(tmp_path, trainable="test_trial_process:Stays"))
     process.begin(Assignment("00000", {}))
     assert Path.cwd() == tmp_path
+    assert trial_dir() == tmp_path / "trials/00000/files"
     process.end()
 
 
@@ -118,9 +78,6 @@ def test_a_module_is_imported_where_the_search_was_started(tmp_path, monkeypatch
     process = TrialProcess(context(tmp_path, trainable="reads_at_import:train"))
     process.begin(Assignment("00000", {}))
     process.end()
-
-
-# --- whether it trains another trial
 
 
 @pytest.mark.parametrize(

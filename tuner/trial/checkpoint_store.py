@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from tuner.errors import CheckpointError, StorageError
+from tuner.errors import CheckpointError, StorageError, translate_error
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
@@ -53,12 +52,11 @@ class CheckpointStore:
         with _storing(path):
             self._experiment.make_folder(path.parent)
             with partial.open("wb") as file:
-                hashed = _Hashed(file)
-                save(state, hashed)
+                save(state, file)
             if not self._has_loaded:
                 load_state(partial, None, what="the state_dict() in")
                 self._has_loaded = True
-            return self._publish(epoch, partial, path, hashed.hexdigest())
+            return self._publish(epoch, partial, path, sha256_of(partial))
 
     def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
         """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
@@ -99,32 +97,8 @@ class CheckpointStore:
         return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
 
 
-class _Hashed:
-    """A file that is written from its beginning to its end, and the digest of what was written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self._digest.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def hexdigest(self) -> str:
-        return self._digest.hexdigest()
-
-
-@contextmanager
-def _storing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except shutil.Error as error:  # of several files: source, target and reason of each
-        raise StorageError(f"cannot write {shown(path)}: {error.args[0][0][2]}") from error
-    except OSError as error:
-        raise StorageError(f"cannot write {shown(path)}: {error.strerror}") from error
+def _storing(path: Path) -> AbstractContextManager[None]:
+    return translate_error(StorageError, f"cannot write {shown(path)}", of=OSError)
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:

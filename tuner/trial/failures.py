@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 import signal
-import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -280,9 +279,8 @@ def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
 
 
 def _in_words(frame: FrameSummary) -> str:
-    line = " ".join((frame.line or "").split())
-    line = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 3]}..."
-    where = f"{_shown(frame.filename)}:{frame.lineno} in {frame.name}"
+    line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
+    where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
     return f"{where}: {line}" if line else where
 
 
@@ -300,10 +298,3 @@ def _others() -> frozenset[Path]:
     folders = [Path(sysconfig.get_path(name)) for name in names]
     folders += [Path(__file__).parents[1]]
     return frozenset(path for folder in folders for path in (folder, folder.resolve()))
-
-
-def _shown(filename: str) -> str:
-    """The path below where Python finds it, as `package/module.py`."""
-    path = Path(filename)
-    inside = [path.relative_to(root) for root in sys.path if root and path.is_relative_to(root)]
-    return min(map(str, inside), key=len, default=path.name)

@@ -30,43 +30,6 @@ RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN 
 STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
 
 
-class WorkingDirectory:
-    """The working directory of this process, and the folder of the trial that it is in."""
-
-    def __init__(self, experiment: Path) -> None:
-        self._experiment = ExperimentFolder(experiment)
-        self._folder: Path | None = None
-        self._start = Path()
-
-    def enter(self, folder: Path, *, stays: bool = False) -> None:
-        """Begin to work in `folder`, which is made; or only name it, for a trial that `stays`.
-
-        Raises StorageError where it cannot be made.
-        """
-        self._start, self._folder = Path.cwd(), folder
-        os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(folder)}
-        if stays:
-            return
-        with translate_error(StorageError, f"cannot write {shown(folder)}", of=OSError):
-            self._experiment.make_folder(folder)
-            os.chdir(folder)
-
-    def leave(self) -> None:
-        """Go back to where the search was started; a folder that nothing was written to goes."""
-        if self._folder is None:
-            return
-        with suppress(FileNotFoundError):  # removed meanwhile
-            os.chdir(self._start)
-        with suppress(OSError):  # not empty, or of another rank that has removed it
-            self._folder.rmdir()
-        for name in (START_DIR, TRIAL_DIR):
-            os.environ.pop(name, None)
-        self._folder = None
-
-
-# --- whether a process that has trained a trial may train the next
-
-
 class WorkerReplacedError(RuntimeError):
     """Ends a worker's process that is not to begin the next trial, which goes elsewhere."""
 
@@ -171,14 +134,14 @@ _COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class TrialProcess:
-    """This process, as one trial after the other trains in it."""
+    """This process, as one trial after the other trains in it, each in a folder of its own."""
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
         os.environ.setdefault(_COMPILE_THREADS, str(max(1, int(context.cpus))))
         take(context.gpus)  # before a user's module looks for them as it is imported
         self._context = context
-        self._directory = WorkingDirectory(context.folder)
+        self._folder: Path | None = None
         self._leftovers = Leftovers()
 
     def begin(self, assignment: Assignment) -> Any:
@@ -190,8 +153,12 @@ class TrialProcess:
         trainable = load_trainable(self._context.trainable)
         claim(self._context.gpus, through_torch=is_learner(trainable))
         self._leftovers.begin()
-        stays = getattr(trainable, STAYS, False)
-        self._directory.enter(self._context.files(assignment.trial_id), stays=stays)
+        self._start, self._folder = Path.cwd(), self._context.files(assignment.trial_id)
+        os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(self._folder)}
+        if not getattr(trainable, STAYS, False):
+            with translate_error(StorageError, f"cannot write {shown(self._folder)}", of=OSError):
+                ExperimentFolder(self._context.folder).make_folder(self._folder)
+                os.chdir(self._folder)
         return trainable
 
     def guard(self) -> None:
@@ -199,6 +166,14 @@ class TrialProcess:
         self._leftovers.children.guard()
 
     def end(self) -> str | None:
-        """Put back what the trial has changed; why this process should not train another trial."""
-        self._directory.leave()
+        """Put back what the trial has changed; why this process should not train another trial.
+
+        A folder that nothing was written to is removed.
+        """
+        if self._folder is not None:
+            with suppress(FileNotFoundError):  # removed meanwhile
+                os.chdir(self._start)
+            with suppress(OSError):  # not empty, or of another rank that has removed it
+                self._folder.rmdir()
+            self._folder = None
         return self._leftovers.clear()

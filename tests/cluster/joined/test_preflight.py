@@ -57,9 +57,7 @@ def test_every_fault_of_every_node_is_told(tmp_path):
 
 def test_bucket_that_nodes_cannot_reach_is_not_to_be_mounted():
     run = answering(*[(MISSING, True)] * 2)
-    with pytest.raises(
-        UsageError, match=r"2 nodes, 10\.0\.0\.1 .*what it needs to read and write"
-    ):
+    with pytest.raises(UsageError, match=r"2 nodes, 10\.0\.0\.1 .*what it needs to read and write"):
         preflight.refuse_unfit(NODES, f"memory://{uuid4().hex}", "mine:Mine", run=run)
 
 
