@@ -230,8 +230,7 @@ def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
     assert (results.ended_by, results.history.never_started) == ("time_budget", None)
 
 
-@pytest.mark.parametrize(("stop", "last"), [({"patience_epochs": 3}, 7), ({"target": 0.5}, 4)])
-def test_stop_between_checkpoints_keeps_the_best_one(searched, stop, last):
+def test_stop_between_checkpoints_keeps_the_best_one(searched):
     results = searched(
         trainable="saving:Passing",
         search={"space": {"x": "uniform(0, 1)"}},
@@ -239,31 +238,23 @@ def test_stop_between_checkpoints_keeps_the_best_one(searched, stop, last):
         scheduler="none",
         training={"epochs": 50},
         checkpoints={"every_s": 1000},
-        stop=stop,
+        stop={"patience_epochs": 3},
         num_samples=1,
     )
     trial = results.get_best_trial()
-    assert trial.last_epoch in (last, last + 1)  # the search may end an epoch after its report
+    assert trial.last_epoch in (7, 8)  # the search may end an epoch after its report
     assert {record.epoch for record in trial.checkpoints} >= {1, 4}
     checkpoint = results.best_checkpoint()
     assert (results.best_epoch(trial), checkpoint.epoch) == (4, 4)
     assert load_state(checkpoint.path, checkpoint.sha256)["epochs"].unique().tolist() == [4]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "at_once"),
-    [
-        pytest.param("random", 2, marks=pytest.mark.slow),
-        *(("hyperopt", 2), ("bayesopt", 1), ("bohb", 1)),
-    ],
-)
-def test_trials_reuse_the_processes_of_earlier_ones(searched, strategy, at_once):
+def test_trials_reuse_the_processes_of_earlier_ones(searched):
     results = searched(
         trainable="processes:tell",
-        search={"strategy": strategy, "space": {"x": "uniform(0, 1)"}},
+        search={"strategy": "bohb", "space": {"x": "uniform(0, 1)"}},
         num_samples=12,
-        max_concurrent=at_once,
+        max_concurrent=1,
     )
-    processes = {trial.results[-1].metrics["pid"] for trial in results.trials.values()}
     assert results.counts["completed"] + results.counts["stopped"] == 12
-    assert len(processes) <= at_once
+    assert len({trial.results[-1].metrics["pid"] for trial in results.trials.values()}) == 1
