@@ -1,13 +1,11 @@
 """What is set in the environment of a Ray that we start or join."""
 
-import os
 import stat
 
 import pytest
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.errors import ExperimentError
 from tuner.trial.context import INTERFACES
 
 
@@ -33,12 +31,6 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
         with pytest.raises(FileExistsError):  # a file that lies there is not used
             access.for_own_ray(tmp_path / name)
     assert [len(token) for token in tokens] == [64, 64]
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(access, "TEMPORARY", str(tmp_path / "none"))
-    with pytest.raises(ExperimentError, match=r"Ray needs a folder in .*/none: No such file"):
-        access.new_folder()
 
 
 def test_whether_processes_here_can_reach_one_another(monkeypatch):
@@ -97,12 +89,3 @@ def test_token_problem_names_the_file_that_lacks_a_token(monkeypatch, no_token):
     monkeypatch.setenv(access.TOKEN, "x")
     monkeypatch.setenv(access.TOKEN_PATH, "/nowhere")
     assert access.token_problem() is None
-
-
-def test_the_environment_comes_back(monkeypatch):
-    monkeypatch.setenv("TUNER_A", "1")
-    before = dict(os.environ)
-    with access.environment({"TUNER_A": None, "TUNER_B": "2"}):
-        assert "TUNER_A" not in os.environ
-        assert os.environ["TUNER_B"] == "2"
-    assert dict(os.environ) == before

@@ -21,7 +21,7 @@ from tuner.errors import ExperimentError, UsageError
 from tuner.spec import quotas
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
-from tuner.trial import guard, memory
+from tuner.trial import guard
 from tuner.vision.datasets.cifar10 import OFFICIAL
 
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
@@ -99,16 +99,6 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
     assert os.environ == before
 
 
-def test_a_local_ray_gets_what_control_groups_leave_us(play, monkeypatch):
-    fake = play()
-    monkeypatch.setattr(quotas, "usable_cpus", lambda: 3)
-    monkeypatch.setattr(memory, "free_and_all", lambda: (1 << 30, 2 << 30))
-    with cluster.connect():
-        [(_, options)] = fake.calls
-    assert options["num_cpus"] == 3
-    assert options["_memory"] + options["object_store_memory"] == 1 << 30
-
-
 def test_a_connection_that_is_there_is_used_and_left(play):
     fake = play(connected=True)
     with cluster.connect("auto"):
@@ -173,12 +163,6 @@ def test_a_users_code_is_sent_to_a_cluster(play, head, tmp_path, monkeypatch):
         [(_, options)] = fake.calls
         assert options["runtime_env"]["working_dir"] == str(tmp_path)
         assert options["runtime_env"]["excludes"] == ["/results/"]
-
-
-def test_without_ray_there_is_no_connection(monkeypatch):
-    monkeypatch.delitem(sys.modules, "ray", raising=False)
-    assert not cluster.is_connected()
-    assert "ray" not in sys.modules
 
 
 class Played(cluster.Cluster):
@@ -353,17 +337,3 @@ def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small():
     with pytest.raises(UsageError, match="reserves 5 CPUs"):
         played.plan(large)
     assert Played((4,), joined=False, autoscales=True).plan(large)["at_once"] == 0
-
-
-def test_a_head_is_asked_whether_it_autoscales():
-    class OneHead(Played):
-        autoscales = cluster.Cluster.autoscales
-
-        def run(self, nodes, function, *arguments, limit_s=0):
-            self.asked.append((function.__name__, [node.node_id for node in nodes]))
-            return [Reply(node, node.node_id == "a") for node in nodes]
-
-    played = OneHead()
-    assert played.autoscales([Node("a", "a", 1.0, is_head=True), Node("b", "b", 1.0)])
-    assert played.asked == [("has_autoscaler", ["a"])]
-    assert not played.autoscales([Node("b", "b", 1.0, is_head=True)])

@@ -92,14 +92,6 @@ def test_raylet_starts_an_idle_agent_and_at_most_so_many_workers(
         assert wait_for_persisted_port(str(tmp_path), "1c3a6d09", name, 1000, 100) == -1
 
 
-@pytest.mark.parametrize("process_type", ["gcs_server", "raylet"])
-def test_other_processes_are_started_as_they_are(monkeypatch, process_type):
-    assert started(monkeypatch, ["x", "--node_id=1"], process_type, workers=4) == [
-        "x",
-        "--node_id=1",
-    ]
-
-
 def test_no_prints(capsys):
     with ray_compat.no_prints():
         worker.print_to_stdstream({}, ignore_prefix=False)

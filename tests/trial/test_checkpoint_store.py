@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
 from tuner.experiment.checkpoints import sha256_of
-from tuner.trial import checkpoint_store
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}
@@ -53,21 +52,6 @@ def test_save_foreign_value_fails_at_the_first_save(store, tmp_path, value, mess
     with pytest.raises((CheckpointError, pickle.PickleError, AttributeError), match=message):
         store.save(1, {"a": [value]})
     assert not list(tmp_path.rglob("state.pt"))
-
-
-def test_only_the_first_state_of_a_trial_is_loaded_again(store, monkeypatch):
-    loaded = []
-    monkeypatch.setattr(checkpoint_store, "load_state", lambda path, *_, **__: loaded.append(path))
-    for epoch in (1, 2):
-        store.save(epoch, {"epoch": epoch})
-    assert len(loaded) == 1
-
-
-def test_saving_an_epoch_again_replaces_it(store, tmp_path):
-    store.save(2, {"epoch": 1})
-    saved = store.save(2, STATE)
-    assert load_state(tmp_path / saved.path, saved.sha256)["epoch"] == 2
-    assert os.listdir(tmp_path / "trials/00003/checkpoints/2") == ["state.pt"]
 
 
 def test_a_folder_is_adopted_whole(store, tmp_path):

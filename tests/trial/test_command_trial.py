@@ -151,12 +151,6 @@ def test_a_script_goes_on_from_its_checkpoint(make, tmp_path, monkeypatch, count
     assert result[REPORT]["checkpoints"] == []
 
 
-def test_epochs_that_are_reported_from_0_are_counted_from_1(make):
-    source = "import tuner\nfor e in range(2): tuner.report(steps=e, epoch=e)"
-    trial = make(source)
-    assert [trial.train()["training_iteration"] for _ in range(2)] == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("source", "kind", "message"),
     [

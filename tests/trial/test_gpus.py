@@ -99,10 +99,6 @@ def test_shares_lie_together_so_that_a_whole_gpu_stays_free(hold: Hold) -> None:
     assert {thirds[0], hold(1).gpus} == {"2", "3"}
 
 
-def test_several_whole_ones_are_had_together(hold: Hold) -> None:
-    assert hold(2).gpus == "2,3"
-
-
 def test_room_returns_what_is_free_of_each_gpu(hold: Hold, tmp_path: Path) -> None:
     folder = tmp_path / "new: one"
     assert room(folder, ["2", "3"]) == (1, 1)
@@ -174,26 +170,12 @@ def test_a_trial_that_finds_no_gpu_does_not_train_on_the_cpu(hidden, tmp_path):
         worker.join("127.0.0.1", 1)
 
 
-def test_a_torch_for_cpus_says_nothing_about_what_another_library_finds(hidden, monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(torch.version, "hip", None)
-    claim(1, through_torch=False)
-    with pytest.raises(NoGpuError, match="is built for CPUs"):
-        claim(1, through_torch=True)
-
-
 @pytest.mark.parametrize("trainable", ["test_worker:Counter", "test_gpus:train"])
 def test_whoever_shares_a_gpu_is_limited_to_its_share(card, tmp_path, trainable):
     process = TrialProcess(context(tmp_path, trainable=trainable, gpus=0.25))
     process.begin(Assignment("00000", {}))
     process.end()
     assert card == [memory_share(0.25, 8 * GIB)]
-
-
-@pytest.mark.parametrize("gpus", [0, 1, 2])
-def test_whole_gpus_have_no_limit(card, gpus):
-    claim(gpus, through_torch=True)
-    assert card == []
 
 
 @pytest.mark.parametrize(("processes", "total"), [(8, 8 * GIB), (4, 16 * GIB), (10, 80 * GIB)])
@@ -206,12 +188,3 @@ def test_a_share_that_cuda_takes_by_itself_is_refused(card):
     with pytest.raises(NoGpuError, match=r"resources.gpus: 0.05 of this GPU is 410 MiB, and CUDA"):
         claim(0.05, through_torch=True)
     assert gpus.CONTEXT_BYTES == 512 << 20
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-def test_what_cuda_takes_of_a_card_is_known():
-    """With other processes on the card this says nothing."""
-    torch.ones(1, device="cuda") @ torch.ones(1, 1, device="cuda")
-    free, total = torch.cuda.mem_get_info()
-    assert total - free - torch.cuda.memory_reserved() < 1.5 * CONTEXT_BYTES

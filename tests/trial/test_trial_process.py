@@ -68,18 +68,6 @@ def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, mo
     process.end()
 
 
-def test_a_module_is_imported_where_the_search_was_started(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "reads_at_import.py").write_text(
-        "TEXT = open('data.txt').read()\ndef train(config): pass\n"
-    )
-    (tmp_path / "data.txt").write_text("data")
-    process = TrialProcess(context(tmp_path, trainable="reads_at_import:train"))
-    process.begin(Assignment("00000", {}))
-    process.end()
-
-
 @pytest.mark.parametrize(
     ("failure", "grown_mib", "reason"),
     [

@@ -26,11 +26,6 @@ def test_as_many_may_be_live_as_fit_on_the_nodes_that_are_there(grows, limits):
     assert [room(), room()] == limits
 
 
-def test_the_nodes_are_looked_at_now_and_then_only():
-    room = Room(ASKED, nodes=played([SMALL, LARGE], []), poll_s=60)
-    assert [room(), room()] == [2, 2]
-
-
 def test_nodes_that_join_are_announced_once_each():
     calls = []
     nodes = played([SMALL], [SMALL, LARGE], [LARGE], [SMALL, LARGE])

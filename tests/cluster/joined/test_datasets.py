@@ -60,12 +60,6 @@ def distributed(world, driver="1"):
     return world
 
 
-@pytest.mark.parametrize("has", [HAS, READY])
-def test_where_every_node_has_it_nothing_is_done_nor_said(has):
-    world = distributed(World(has, has))
-    assert (world.said, world.fetched, world.copied) == ([], [], [])
-
-
 def test_who_lacks_it_gets_it_from_who_has_it():
     world = distributed(World(LACKS, HAS, READY, LACKS))
     assert world.fetched == []
@@ -157,14 +151,3 @@ def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypat
     assert need.state() == HAS
     learner = ImageClassifier({"batch_size": 8}, {**pinned.trial_constants, "model": "cnn"})
     assert 0 <= learner.test()["test_accuracy"] <= 1
-
-
-def test_a_node_is_asked_of_its_own_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path))
-    assert NEED.state() == LACKS
-    (tmp_path / "played.tar").write_bytes(b"x" * 9)
-    assert NEED.state() == HAS
-    assert [each.tobytes() for each in NEED.load()] == [b"x" * 9]
-    (tmp_path / "played.tar").unlink()
-    (tmp_path / "raw").mkdir()
-    assert NEED.state() == READY

@@ -12,7 +12,6 @@ from tuner.cluster.joined.nodes import (
     list_nodes,
     plan_on,
     problem_of,
-    too_large,
 )
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
@@ -55,14 +54,6 @@ def test_what_there_is_is_told_with_alike_nodes_counted():
     driver = Node("d", "d", 0.0)
     assert inventory([*same, TWO[0], driver]) == "3 nodes of 2 CPUs, 1 node of 4 CPUs and 1 GPU"
     assert inventory([driver]) == "no node that offers CPUs"
-
-
-def test_what_fits_nowhere_is_told_with_what_there_is():
-    several = too_large(Resources(cpus=8, gpus=1, workers=2), TWO[1:])
-    assert several == (
-        "a trial reserves 2 workers of 8 CPUs and 1 GPU each, and the cluster has 1 node of 4 CPUs"
-    )
-    assert too_large(Resources(cpus=8), []).startswith("a trial reserves 8 CPUs, and")
 
 
 def test_a_plan_has_the_nodes_that_offer_something():

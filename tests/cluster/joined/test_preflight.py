@@ -29,12 +29,6 @@ def refusal(tmp_path, *answers):
     return str(refused.value)
 
 
-def test_nodes_that_can_run_it_are_not_refused(tmp_path):
-    run = answering(("", True), ("", True))
-    preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=run)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_was_given_by_value_is_looked_for_nowhere(tmp_path):
     asked = []
 
