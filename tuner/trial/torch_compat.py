@@ -55,14 +55,14 @@ def eager(kind: Any) -> Any:
 @contextmanager
 def tf32(allowed: bool) -> Iterator[None]:
     """Within it CUDA may, or may not, round inputs of float32 products to 10 bits of mantissa."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    matmul: Any = torch.backends.cuda.matmul
+    cudnn: Any = torch.backends.cudnn
     has_older, put_back = _remember_precision()
     try:
         if has_older:  # it sets the newer, too, and libraries still read it
             matmul.allow_tf32 = cudnn.allow_tf32 = allowed
         else:
-            newer: tuple[Any, ...] = (matmul, cudnn.conv, cudnn.rnn)
-            for part in newer:
+            for part in (matmul, cudnn.conv, cudnn.rnn):
                 part.fp32_precision = "tf32" if allowed else "ieee"
         yield
     finally:
@@ -76,8 +76,10 @@ def _remember_precision() -> tuple[bool, Callable[[], None]]:
     neither read nor trusted: the first value says whether it can.
     """
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    owners = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
-    parts = (getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn"))
+    owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
+    parts: Iterator[Any] = (
+        getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")
+    )
     newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
     older: tuple[bool, bool, str] | None = None
     with suppress(RuntimeError):
