@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from driven import call, shown
-from ray import tune
 
 from tuner.errors import UsageError
 from tuner.experiment.checkpoints import sha256_of
@@ -157,40 +156,6 @@ def test_tensorboard_reads_every_report(results):
 
 def single(value):
     return struct.unpack("f", struct.pack("f", value))[0]
-
-
-@pytest.fixture(scope="module")
-def analysis(results, tmp_path_factory):
-    """Ray's analysis of a `tune.run` whose trials report the same."""
-    curves = {
-        trial.trial_id: [report.metrics for report in trial.results]
-        for trial in results.trials.values()
-    }
-
-    def replay(config):
-        for metrics in curves[config["trial_id"]]:
-            tune.report(metrics)
-
-    return tune.run(
-        replay,
-        config={"trial_id": tune.grid_search(list(curves))},
-        resources_per_trial={"cpu": 0.5},
-        reuse_actors=True,
-        storage_path=str(tmp_path_factory.mktemp("ray")),
-        verbose=0,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scope", ["last", "avg", "last-5-avg", "all"])
-@pytest.mark.parametrize("metric", ["val_loss", "val_accuracy", "train_loss"])
-@pytest.mark.parametrize("mode", ["min", "max"])
-def test_the_best_trial_is_that_of_rays_analysis(results, analysis, metric, mode, scope):
-    theirs = analysis.get_best_trial(metric, mode, scope=scope)
-    ours = results.get_best_trial(metric, mode, scope=scope)
-    assert ours.trial_id == theirs.config["trial_id"]
-    if scope == "all":
-        assert results.get_best_trial(metric, mode, scope="best") == ours
 
 
 def test_a_finished_experiment_is_resumed_to_nothing(results, events):
