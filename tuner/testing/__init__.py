@@ -13,8 +13,8 @@ They need pytest and Hypothesis: pip install 'tuner[testing]'.
 # ruff: noqa: E402 - an assert that fails shows its values only if its module is registered first
 import pytest
 
-_WHOSE = ("dataset", "declaration", "learner", "model", "searcher")
-pytest.register_assert_rewrite(*(f"{__name__}.{name}_contract" for name in _WHOSE))
+_KINDS = ("dataset", "declaration", "learner", "model", "searcher")
+pytest.register_assert_rewrite(*(f"{__name__}.{name}_contract" for name in _KINDS))
 
 from tuner.testing.dataset_contract import DatasetContract
 from tuner.testing.declaration_contract import DeclarationContract
