@@ -1,13 +1,11 @@
 """What is set in the environment of a Ray that we start or join."""
 
-import os
 import stat
 
 import pytest
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.errors import ExperimentError
 from tuner.trial.context import INTERFACES
 
 
@@ -33,12 +31,6 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
         with pytest.raises(FileExistsError):  # a file that lies there is not used
             access.for_own_ray(tmp_path / name)
     assert [len(token) for token in tokens] == [64, 64]
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(access, "TEMPORARY", str(tmp_path / "none"))
-    with pytest.raises(ExperimentError, match=r"Ray needs a folder in .*/none: No such file"):
-        access.new_folder()
 
 
 def test_whether_processes_here_can_reach_one_another(monkeypatch):
@@ -69,41 +61,31 @@ def no_token(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", [access.TOKEN, access.TOKEN_PATH])
-def test_a_cluster_is_shown_the_token_that_the_user_has_set(monkeypatch, no_token, name):
+def test_for_joining_shows_the_token_that_the_user_has_set(monkeypatch, no_token, name):
     assert access.for_joining() == {}
     assert access.refusal().startswith("asks for a token, and none was shown: set RAY_AUTH_TOKEN_P")
     monkeypatch.setenv(name, "x")
     assert access.for_joining() == {access.AUTH_MODE: "token"}
     with access.environment(access.for_joining()):
-        assert access.refusal().startswith(f"has another token than that of {name}: `ray get-auth")
+        assert access.refusal().startswith(f"has another token than that of {name}: ")
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     assert access.for_joining() == {}
-    assert access.refusal().endswith("RAY_AUTH_MODE=disabled: unset RAY_AUTH_MODE")
     monkeypatch.delenv(access.AUTH_MODE)
     monkeypatch.delenv(name)
     (no_token / "auth_token").write_text("x")  # where Ray keeps it
     assert access.for_joining() == {access.AUTH_MODE: "token"}
 
 
-def test_a_token_that_cannot_be_shown_is_told(monkeypatch, no_token):
+def test_token_problem_names_the_file_that_lacks_a_token(monkeypatch, no_token):
     assert access.token_problem() is None
     monkeypatch.setenv(access.AUTH_MODE, "token")
-    assert "there is no token" in access.token_problem()
-    monkeypatch.setenv(access.TOKEN_PATH, str(no_token / "mine"))
-    assert "mine, which cannot be read: No such file" in access.token_problem()
-    (no_token / "mine").write_text("\n")
-    assert "mine, which is empty" in access.token_problem()
-    (no_token / "mine").write_text("x")
-    assert access.token_problem() is None
+    assert f"no token in {no_token}" in access.token_problem()
+    mine = no_token / "mine"
+    monkeypatch.setenv(access.TOKEN_PATH, str(mine))
+    for text, has_problem in ((None, True), ("\n", True), ("x", False)):
+        if text:
+            mine.write_text(text)
+        assert (access.token_problem() is not None) == has_problem
     monkeypatch.setenv(access.TOKEN, "x")
     monkeypatch.setenv(access.TOKEN_PATH, "/nowhere")
     assert access.token_problem() is None
-
-
-def test_the_environment_comes_back(monkeypatch):
-    monkeypatch.setenv("TUNER_A", "1")
-    before = dict(os.environ)
-    with access.environment({"TUNER_A": None, "TUNER_B": "2"}):
-        assert "TUNER_A" not in os.environ
-        assert os.environ["TUNER_B"] == "2"
-    assert dict(os.environ) == before

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,7 @@ from tuner.errors import ExperimentError, UsageError
 from tuner.spec import quotas
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
-from tuner.trial import guard, memory
+from tuner.trial import guard
 from tuner.vision.datasets.cifar10 import OFFICIAL
 
 GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
@@ -98,24 +99,6 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
     assert os.environ == before
 
 
-def test_a_local_ray_gets_what_control_groups_leave_us(play, monkeypatch):
-    fake = play()
-    monkeypatch.setattr(quotas, "usable_cpus", lambda: 3)
-    monkeypatch.setattr(memory, "free_and_all", lambda: (1 << 30, 2 << 30))
-    with cluster.connect():
-        [(_, options)] = fake.calls
-    assert options["num_cpus"] == 3
-    assert options["_memory"] + options["object_store_memory"] == 1 << 30
-
-
-def test_it_is_ended_after_an_error_too(play):
-    fake = play()
-    with pytest.raises(KeyError), cluster.connect():
-        raise KeyError("x")
-    assert fake.names == ["init", "shutdown"]
-    assert fake.daemon.wait(10) < 0
-
-
 def test_a_connection_that_is_there_is_used_and_left(play):
     fake = play(connected=True)
     with cluster.connect("auto"):
@@ -130,16 +113,6 @@ def test_a_local_ray_that_does_not_start_is_told(play):
         with cluster.connect():
             pass
     assert fake.names == ["init", "shutdown"]
-
-
-def test_ray_prints_on_stdout_again_afterwards(play):
-    from ray._private import worker
-
-    play()
-    before = worker.print_to_stdstream
-    with cluster.connect():
-        assert worker.print_to_stdstream is not before
-    assert worker.print_to_stdstream is before
 
 
 @pytest.fixture
@@ -192,12 +165,6 @@ def test_a_users_code_is_sent_to_a_cluster(play, head, tmp_path, monkeypatch):
         assert options["runtime_env"]["excludes"] == ["/results/"]
 
 
-def test_without_ray_there_is_no_connection(monkeypatch):
-    monkeypatch.delitem(sys.modules, "ray", raising=False)
-    assert not cluster.is_connected()
-    assert "ray" not in sys.modules
-
-
 class Played(cluster.Cluster):
     """A cluster of nodes with these CPUs and GPUs, whose tasks run here."""
 
@@ -211,7 +178,7 @@ class Played(cluster.Cluster):
     def is_joined(self):
         return self.joined
 
-    def nodes(self, *, draining=False):
+    def nodes(self):
         return [Node(str(n), str(n), *offer) for n, offer in enumerate(self.offers)]
 
     def driver(self):
@@ -219,6 +186,9 @@ class Played(cluster.Cluster):
 
     def autoscales(self, nodes):
         return self.grows
+
+    def requested(self, resources):
+        return nullcontext()
 
     def run(self, nodes, function, *arguments, limit_s=0):
         self.asked.append((function.__name__, [node.node_id for node in nodes]))
@@ -244,7 +214,7 @@ def test_slots(offers, resources, slots):
 
 def test_our_own_ray_may_not_know_of_its_node_at_once():
     class Starting(Played):
-        def nodes(self, *, draining=False):
+        def nodes(self):
             self.offers = next(self.polls)
             return super().nodes()
 
@@ -293,17 +263,15 @@ def test_the_nodes_of_another_cluster_get_the_data_set(tmp_path, capsys, offers,
         def run(self, nodes, function, *arguments, limit_s=0):
             if function.__name__ == "check_node":
                 return super().run(nodes, function, *arguments)
-            self.asked.append((function.__name__, arguments[0]))
+            data, method, *_ = arguments
+            self.asked.append((method, data))
             states = {"0": (False, True), "1": (True, False)}
             return [Reply(node, states[node.node_id]) for node in nodes]
 
     played = WithData(*offers, joined=joined)
     played.admit(cifar10(tmp_path))
-    asked = [
-        (name, told.archive, told.data_dir) for name, told in played.asked if name != "check_node"
-    ]
-    told = [(name, OFFICIAL, str(tmp_path)) for name in ("state_of", "receive")]
-    assert asked == told * brought
+    asked = [(name, data.archive) for name, data in played.asked if name != "check_node"]
+    assert asked == [("state", OFFICIAL), ("receive", OFFICIAL)] * brought
     assert capsys.readouterr().err == "CIFAR-10 is copied from 1 to 1 node that lack it\n" * brought
 
 
@@ -324,6 +292,44 @@ def test_nodes_that_join_get_the_data_set_too(monkeypatch, tmp_path):
     assert data.archive.title == "CIFAR-10"
 
 
+class Growing(Played):
+    """A cluster that offers more at each poll."""
+
+    def __init__(self, *polls, **options):
+        super().__init__(**options)
+        self.polls = list(polls)
+
+    def nodes(self):
+        self.offers = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
+        return super().nodes()
+
+
+LARGE = Resources(cpus=4)
+
+
+def test_await_room_returns_at_once_when_a_trial_fits(capsys):
+    Growing([(8,)]).await_room(LARGE, None)
+    Growing([(2,)], joined=False).await_room(LARGE, None)  # `slots` refuses it
+    assert capsys.readouterr().err == ""
+
+
+def test_await_room_refuses_at_once_what_never_fits():
+    with pytest.raises(UsageError, match=r"reserves 4 CPUs, .* 1 node of 2 CPUs; it does not auto"):
+        Growing([(2,)]).await_room(LARGE, None)
+
+
+def test_await_room_waits_for_a_cluster_that_autoscales(capsys):
+    growing = Growing([(2,)], [(2,)], [(2,), (8,)], autoscales=True)
+    growing.await_room(LARGE, None, poll_s=0.01)
+    assert "waiting up to 10m 00s: the cluster autoscales" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_await_room_raises_after_its_patience(grows):
+    with pytest.raises(UsageError, match="after 0s still a trial reserves 4 CPUs"):
+        Growing([(2,)], autoscales=grows).await_room(LARGE, 0.05, poll_s=0.01)
+
+
 def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small():
     played = Played((4,), joined=False)
     assert played.plan(build_spec(FIELDS))["at_once"] == 4
@@ -331,17 +337,3 @@ def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small():
     with pytest.raises(UsageError, match="reserves 5 CPUs"):
         played.plan(large)
     assert Played((4,), joined=False, autoscales=True).plan(large)["at_once"] == 0
-
-
-def test_a_head_is_asked_whether_it_autoscales():
-    class OneHead(Played):
-        autoscales = cluster.Cluster.autoscales
-
-        def run(self, nodes, function, *arguments, limit_s=0):
-            self.asked.append((function.__name__, [node.node_id for node in nodes]))
-            return [Reply(node, node.node_id == "a") for node in nodes]
-
-    played = OneHead()
-    assert played.autoscales([Node("a", "a", 1.0, is_head=True), Node("b", "b", 1.0)])
-    assert played.asked == [("has_autoscaler", ["a"])]
-    assert not played.autoscales([Node("b", "b", 1.0, is_head=True)])

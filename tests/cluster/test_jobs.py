@@ -56,26 +56,11 @@ def test_what_is_submitted_runs_there_with_the_files_of_the_folder(tmp_path):
     assert told.submit(arguments, directory=tmp_path, storage=tmp_path / "results") == "new"
     [asked] = client.asked
     assert asked["entrypoint"].endswith(
-        "; exec $python -m tuner run mine.yaml 'search.space.lr=uniform(0, 1)' --address auto"
+        ") -m tuner run mine.yaml 'search.space.lr=uniform(0, 1)' --address auto"
     )
     assert asked["runtime_env"]["working_dir"] == str(tmp_path)
     assert asked["runtime_env"]["excludes"] == ["/results/"]
     assert told.get("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
-
-
-def test_a_head_that_is_still_starting_is_waited_for(tmp_path):
-    class Starting(FakeClient):
-        ready = False
-
-        def submit_job(self, **options):
-            if not self.ready:
-                self.ready = True
-                raise RuntimeError("500: No available agent to submit job")
-            return super().submit_job(**options)
-
-    client = Starting()
-    played = jobs.Jobs(URL, client, poll_s=0)
-    assert played.submit(["run"], directory=tmp_path, storage=tmp_path) == "new"
 
 
 def test_a_log_is_followed_to_the_jobs_end():

@@ -214,18 +214,6 @@ class Cluster:
             assert time.monotonic() < deadline, "\n".join(logs)
             time.sleep(0.2)
 
-    def drain(self, number):
-        """Give notice that node `number` is to leave, without a time; return once Ray has it."""
-        with self._joining():
-            from ray._raylet import GcsClient
-            from ray.core.generated.autoscaler_pb2 import DrainNodeReason
-
-            head, address = GcsClient(self.head), self.address_of(number)
-            told = head.get_all_node_info(timeout=PATIENCE_S)
-            [node] = [key.hex() for key, n in told.items() if n.node_manager_address == address]
-            reason = DrainNodeReason.DRAIN_NODE_REASON_PREEMPTION
-            assert head.drain_node(node, reason, "a test", 0)[0]
-
     def _joining(self):
         names = (access.AUTH_MODE, access.TOKEN)
         return access.environment({name: self.environment[name] for name in names})

@@ -36,7 +36,7 @@ def main(head, fields, joining):
         datasets.distribute(there, need, driver=cluster.driver(), notify=notify)
         room = autoscaling.Room(
             Resources(),
-            nodes=partial(list_nodes, draining=True),
+            nodes=list_nodes,
             on_join=lambda new, others: datasets.send_to_new(new, others, need),
         )
         room()
@@ -46,7 +46,7 @@ def main(head, fields, joining):
             room()
         training = [node for node in list_nodes() if node.cpus]
         while int(joining) and not all(
-            reply.value[0] for reply in run_on_each(training, datasets.state_of, need)
+            reply.value[0] for reply in run_on_each(training, datasets.call, need, "state")
         ):
             time.sleep(0.1)
             room()

@@ -42,25 +42,6 @@ def experiment():
         scheduler="none",
     )
 """
-FUNCTION = """
-from ray import tune
-from tuner import ExperimentSpec, start_dir
-
-
-def train(config):
-    offset = float((start_dir() / "offset.txt").read_text())
-    for epoch in range(3):
-        tune.report({"loss": config["x"] + offset - epoch})
-
-
-def experiment():
-    return ExperimentSpec(
-        trainable=train,
-        search={"strategy": "grid", "space": {"x": "grid_search([1, 2])"}},
-        objective={"metric": "loss", "mode": "min"},
-        scheduler="none",
-    )
-"""
 
 
 @pytest.fixture
@@ -71,10 +52,8 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "guess.py").write_text(LEARNER)
-    (tmp_path / "experiments" / "plain.py").write_text(FUNCTION)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "numbers.py").write_text("def loss(x): return (x - 2) ** 2 + 1\n")
-    (tmp_path / "offset.txt").write_text("10")
     return tmp_path
 
 
@@ -99,10 +78,3 @@ def test_an_own_learner_by_the_real_command(here, ray_here):
     assert again.return_value == 0, again.stderr
     assert json.loads(again.stdout)["best"]["trial_id"] == "00001"
     assert "nothing is left to do" in again.stderr
-
-
-def test_a_plain_function_reads_files_of_the_working_directory(here, ray_here):
-    done = call("run", "plain", "--json")
-    assert done.return_value == 0, done.stderr
-    assert json.loads(done.stdout)["best"]["metrics"] == {"loss": 9.0}
-    assert json.loads(done.stdout)["test"] is None

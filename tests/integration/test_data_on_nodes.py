@@ -1,4 +1,4 @@
-"""Real nodes with a data folder each, and the source of a data set, which counts who asks it."""
+"""What real nodes get, each with a data folder of its own: data sets, images, and code."""
 
 import json
 import subprocess
@@ -9,16 +9,66 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import photos
 import pytest
 import real_nodes
 from cifar10_archives import write_archive
+from far_search import ended
 
+from tuner.experiment.results.results import Results
 from tuner.vision.datasets.cifar10 import ARCHIVE
 
 pytestmark = pytest.mark.nodes
 
 PATIENCE_S = 120
 COUNT = 1000  # images of a file: 18 MB in all, which is several chunks
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import sys
+import ray
+from ray import tune
+import tuner
+
+FACTOR = 3
+
+
+class Counts(tune.Trainable):
+    def setup(self, config):
+        self.counted = 0
+
+    def step(self):
+        self.counted += 1
+        return {"loss": FACTOR * self.config["x"] / self.counted, "node": node()}
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"counted": self.counted}
+
+    def load_checkpoint(self, checkpoint):
+        self.counted = checkpoint["counted"]
+
+
+def node():
+    return float(ray.util.get_node_ip_address().rpartition(".")[2])
+
+
+def train(config):
+    for epoch in range(1, 3):
+        tune.report({"loss": FACTOR * config["x"] / epoch, "node": node()})
+
+
+ray.init(address=sys.argv[1])
+for trainable in (train, Counts):
+    spec = tuner.ExperimentSpec(
+        name=trainable.__name__,
+        trainable=trainable,
+        search={"strategy": "grid", "space": {"x": "grid_search([1.0, 2.0, 3.0, 4.0])"}},
+        objective={"metric": "loss"},
+        scheduler={"max_t": 2, "grace_period": 2},
+        resources={"cpus": 2},
+        storage=sys.argv[2],
+    )
+    tuner.run_experiment(spec)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -102,16 +152,49 @@ def test_one_node_downloads_it_and_the_others_and_a_later_one_get_it_from_nodes(
         assert len(requests) == 1
 
 
-def test_the_drivers_machine_gives_what_it_has(cluster, tmp_path):
-    if not cluster.namespaces:
-        pytest.skip("the driver is on a machine of its own only in a network namespace")
-    for folder in cluster.folder.glob("data*"):
-        for path in folder.glob("cifar*"):
-            subprocess.run(["rm", "-r", path], check=True)
-    source = write_archive(tmp_path / ARCHIVE, count=COUNT)
-    process = driver(cluster, source, "http://127.0.0.1:9", data=tmp_path)  # nobody listens
-    [line] = said(process)
-    assert line.startswith("CIFAR-10 is copied from ")
-    out, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0
-    assert [kept for kept, _ in json.loads(out)] == [True] * len(cluster.nodes)
+def start(cluster, working, *command, at=()):
+    """A process of python on the machine that `at` enters."""
+    return subprocess.Popen(
+        [*at, sys.executable, *map(str, command)],
+        cwd=working,
+        env={
+            **cluster.foreign,
+            **cluster.environment,
+            "PYTHONPATH": str(ROOT),
+            "TUNER_DATA": str(working / "data"),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_code_of_a_script_goes_to_every_node(cluster, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = ("script.py", cluster.head, tmp_path / "results")
+    code, _, said = ended(start(cluster, tmp_path, *command, at=cluster.enter(1)))
+    assert code == 0, said
+    for name in ("train", "Counts"):
+        results = Results(tmp_path / "results" / name)
+        assert results.counts["completed"] == 4, said
+        reports = [trial.results[-1].metrics for trial in results.trials.values()]
+        assert [report["loss"] for report in reports] == [1.5, 3, 4.5, 6]
+        assert len({report["node"] for report in reports}) > 1
+
+
+def test_images_are_decoded_once_and_each_node_gets_a_copy(cluster, tmp_path):
+    photos.write(tmp_path / "photos", each=30)
+    command = ("-m", "tuner", "run", "folder:photos", "training.model=cnn", "--num-samples", "4")
+    options = ("scheduler.max_t=1", "--cpus", "2", "--address", cluster.head, "--no-evaluate")
+    at = cluster.outside() if cluster.namespaces else ()
+    search = start(cluster, tmp_path, *command, *options, at=at)
+    code, out, said = ended(search)
+    assert code == 0, said
+    assert Results(tmp_path / "results" / "photos").counts["completed"] == 4, out
+    [decoded] = (tmp_path / "data" / "decoded").glob("photos-*")
+    for number in (1, 2):
+        [copy] = (cluster.folder / f"data{number}" / "decoded").glob("photos-*")
+        assert copy.name == decoded.name
+        arrays = {path.name: path.read_bytes() for path in decoded.glob("*.npy")}
+        assert arrays
+        assert {path.name: path.read_bytes() for path in copy.glob("*.npy")} == arrays

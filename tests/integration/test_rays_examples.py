@@ -1,65 +1,32 @@
-"""The examples that Ray ships train as they are: only the search around them is ours."""
+"""Classes of Ray Tune's, and the examples that it ships, train as they are."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
-
-pytestmark = pytest.mark.slow
+from ray import tune
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 SCORE = {"width": "uniform(1, 20)", "height": "uniform(-100, 100)", "steps": 2}
-WAVE = {"width": "uniform(1, 20)", "height": "uniform(1, 100)"}
 IMAGES = {"lr": "loguniform(1e-3, 1e-1)", "momentum": "uniform(0.1, 0.9)"}
-BREAST_CANCER = {"eta": "loguniform(1e-3, 1e-1)", "max_depth": "randint(1, 4)"}
-LIGHT = {
-    "objective": "binary",
-    "metric": "constant(['binary_error', 'binary_logloss'])",
-    "learning_rate": "loguniform(1e-3, 1e-1)",
-    "verbose": -1,
+SCHEDULE = {"lr": "loguniform(1e-3, 1e-2)", "checkpoint_interval": 2}
+TREES = {
+    "eta": "loguniform(1e-3, 1e-1)",
+    "max_depth": "randint(1, 4)",
+    "objective": "binary:logistic",
+    "eval_metric": ["logloss", "error"],
 }
-SCHEDULE = {"lr": "loguniform(1e-3, 1e-2)"}
 
 # module:name -> (metric, space, whether its checkpoints are kept, what it needs)
 EXAMPLES = {
-    "async_hyperband_example:easy_objective": ("mean_loss", SCORE, False),
-    "ax_example:easy_objective": (
-        "hartmann6",
-        {**{f"x{n}": "uniform(0, 1)" for n in range(1, 7)}, "iterations": 2, "timesteps_total": 2},
-        False,
-    ),
-    "bayesopt_example:easy_objective": ("mean_loss", SCORE, False),
-    "bohb_example:MyTrainableClass": ("episode_reward_mean", WAVE, True),
-    "cifar10_pytorch:train_cifar": (
-        "loss",
-        {"lr": "loguniform(1e-3, 1e-1)", "l1": 8, "l2": 8, "batch_size": 16, "smoke_test": True},
-        True,
-    ),
-    "custom_checkpointing_with_callback:OptimizationTrainable": ("mean_loss", SCORE, True),
-    "custom_func_checkpointing:train_func": ("mean_loss", SCORE, True),
-    "hyperband_function_example:train_func": ("episode_reward_mean", WAVE, True),
-    "hyperopt_conditional_search_space_example:easy_objective": ("mean_loss", SCORE, False),
-    "lightgbm_example:train_breast_cancer": ("binary_error", LIGHT, False),
-    "logging_example:easy_objective": ("mean_loss", SCORE, False),
-    "mlflow_example:train_function": ("mean_loss", SCORE, False),
-    "mnist_pytorch:train_mnist": ("mean_accuracy", {**IMAGES, "should_checkpoint": True}, True),
-    "mnist_pytorch_trainable:TrainMNIST": ("mean_accuracy", IMAGES, True),
-    "nevergrad_example:easy_objective": ("mean_loss", SCORE, False),
-    "optuna_define_by_run_example:easy_objective": ("mean_loss", SCORE, False),
-    "optuna_example:easy_objective": ("mean_loss", SCORE, False),
-    "optuna_multiobjective_example:easy_objective": ("loss", SCORE, False),
-    "pbt_convnet_example:PytorchTrainable": ("mean_accuracy", IMAGES, True),
-    "pbt_convnet_function_example:train_convnet": ("mean_accuracy", IMAGES, True),
-    "pbt_example:PBTBenchmarkExample": ("mean_accuracy", SCHEDULE, True),
-    "pbt_function:pbt_function": ("mean_accuracy", {**SCHEDULE, "checkpoint_interval": 2}, True),
-    "tune_basic_example:easy_objective": ("mean_loss", SCORE, False),
-    "xgboost_example:train_breast_cancer": (
-        "test-logloss",
-        {**BREAST_CANCER, "objective": "binary:logistic", "eval_metric": ["logloss", "error"]},
-        True,
-    ),
+    "async_hyperband_example:easy_objective": ("mean_loss", SCORE, False, None),
+    "custom_checkpointing_with_callback:OptimizationTrainable": ("mean_loss", SCORE, True, None),
+    "custom_func_checkpointing:train_func": ("mean_loss", SCORE, True, None),
+    "mnist_pytorch_trainable:TrainMNIST": ("mean_accuracy", IMAGES, True, None),
+    "pbt_function:pbt_function": ("mean_accuracy", SCHEDULE, True, None),
+    "xgboost_example:train_breast_cancer": ("test-logloss", TREES, True, "xgboost"),
 }
-NEEDS = {"lightgbm_example": "lightgbm", "mlflow_example": "mlflow", "xgboost_example": "xgboost"}
 
 
 @pytest.fixture
@@ -74,10 +41,11 @@ def stand_ins(monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_an_example(path, searched, stand_ins):
-    metric, space, keeps = EXAMPLES[path]
-    if package := NEEDS.get(path.partition(":")[0]):
+    metric, space, keeps, package = EXAMPLES[path]
+    if package:
         pytest.importorskip(package, reason=f"this example needs {package}")
     results = searched(
         trainable=f"ray.tune.examples.{path}",
@@ -92,3 +60,46 @@ def test_an_example(path, searched, stand_ins):
     assert trial.last_epoch == 2
     assert bool(trial.checkpoints) == keeps
     assert "Traceback" not in log
+
+
+class DiesOnce(tune.Trainable):
+    """Its process dies in the third step, once: then a file of the trial's says that it has."""
+
+    def setup(self, config):
+        self.counted = 0
+
+    def step(self):
+        self.counted += 1
+        if self.counted == 3 and not Path("died").exists():
+            Path("died").touch()
+            os._exit(7)
+        return {"loss": self.config["lr"] / self.counted, "counted": self.counted}
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"counted": self.counted}
+
+    def load_checkpoint(self, checkpoint):
+        self.counted = checkpoint["counted"]
+
+    def cleanup(self):
+        Path("cleared").write_text(str(self.counted))
+
+
+def test_class_goes_on_where_its_process_died(searched):
+    results = searched(
+        trainable=DiesOnce,
+        search={"strategy": "grid", "space": {"lr": "grid_search([1.0, 2.0])"}},
+        objective={"metric": "loss"},
+        scheduler={"max_t": 4, "grace_period": 2, "reduction_factor": 2},
+        max_concurrent=1,
+    )
+    first, second = results.trials.values()
+    assert [report.metrics["counted"] for report in first.results] == [1, 2, 3, 4]
+    assert (first.status, second.status) == ("completed", "stopped")
+    assert second.last_epoch == 2
+    for trial in (first, second):
+        files = results.folder / "trials" / trial.trial_id / "files"
+        assert (files / "cleared").read_text() == str(trial.last_epoch)
+    assert (results.folder / "trials/00000/files/died").exists()  # the folder was kept
+    best = results.best_checkpoint(first).path
+    assert [path.name for path in best.iterdir()] == ["_dict_checkpoint.pkl"]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from driven import call, shown
-from ray import tune
 
 from tuner.errors import UsageError
 from tuner.experiment.checkpoints import sha256_of
@@ -159,40 +158,6 @@ def single(value):
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
-@pytest.fixture(scope="module")
-def analysis(results, tmp_path_factory):
-    """Ray's analysis of a `tune.run` whose trials report the same."""
-    curves = {
-        trial.trial_id: [report.metrics for report in trial.results]
-        for trial in results.trials.values()
-    }
-
-    def replay(config):
-        for metrics in curves[config["trial_id"]]:
-            tune.report(metrics)
-
-    return tune.run(
-        replay,
-        config={"trial_id": tune.grid_search(list(curves))},
-        resources_per_trial={"cpu": 0.5},
-        reuse_actors=True,
-        storage_path=str(tmp_path_factory.mktemp("ray")),
-        verbose=0,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scope", ["last", "avg", "last-5-avg", "all"])
-@pytest.mark.parametrize("metric", ["val_loss", "val_accuracy", "train_loss"])
-@pytest.mark.parametrize("mode", ["min", "max"])
-def test_the_best_trial_is_that_of_rays_analysis(results, analysis, metric, mode, scope):
-    theirs = analysis.get_best_trial(metric, mode, scope=scope)
-    ours = results.get_best_trial(metric, mode, scope=scope)
-    assert ours.trial_id == theirs.config["trial_id"]
-    if scope == "all":
-        assert results.get_best_trial(metric, mode, scope="best") == ours
-
-
 def test_a_finished_experiment_is_resumed_to_nothing(results, events):
     again = resume_experiment(results.folder)
     assert again.trials == results.trials
@@ -230,8 +195,7 @@ def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
     assert (results.ended_by, results.history.never_started) == ("time_budget", None)
 
 
-@pytest.mark.parametrize(("stop", "last"), [({"patience_epochs": 3}, 7), ({"target": 0.5}, 4)])
-def test_stop_between_checkpoints_keeps_the_best_one(searched, stop, last):
+def test_stop_between_checkpoints_keeps_the_best_one(searched):
     results = searched(
         trainable="saving:Passing",
         search={"space": {"x": "uniform(0, 1)"}},
@@ -239,31 +203,23 @@ def test_stop_between_checkpoints_keeps_the_best_one(searched, stop, last):
         scheduler="none",
         training={"epochs": 50},
         checkpoints={"every_s": 1000},
-        stop=stop,
+        stop={"patience_epochs": 3},
         num_samples=1,
     )
     trial = results.get_best_trial()
-    assert trial.last_epoch in (last, last + 1)  # the search may end an epoch after its report
+    assert trial.last_epoch in (7, 8)  # the search may end an epoch after its report
     assert {record.epoch for record in trial.checkpoints} >= {1, 4}
     checkpoint = results.best_checkpoint()
     assert (results.best_epoch(trial), checkpoint.epoch) == (4, 4)
     assert load_state(checkpoint.path, checkpoint.sha256)["epochs"].unique().tolist() == [4]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "at_once"),
-    [
-        pytest.param("random", 2, marks=pytest.mark.slow),
-        *(("hyperopt", 2), ("bayesopt", 1), ("bohb", 1)),
-    ],
-)
-def test_trials_reuse_the_processes_of_earlier_ones(searched, strategy, at_once):
+def test_trials_reuse_the_processes_of_earlier_ones(searched):
     results = searched(
         trainable="processes:tell",
-        search={"strategy": strategy, "space": {"x": "uniform(0, 1)"}},
+        search={"strategy": "bohb", "space": {"x": "uniform(0, 1)"}},
         num_samples=12,
-        max_concurrent=at_once,
+        max_concurrent=1,
     )
-    processes = {trial.results[-1].metrics["pid"] for trial in results.trials.values()}
     assert results.counts["completed"] + results.counts["stopped"] == 12
-    assert len(processes) <= at_once
+    assert len({trial.results[-1].metrics["pid"] for trial in results.trials.values()}) == 1

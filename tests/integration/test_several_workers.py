@@ -20,33 +20,25 @@ FAULTS = ["none", *DONE, "killed", "first killed", "raises", *WAITS, "exits", "n
 EPOCHS = 2
 
 
-def digits(searched: Search, dtype: str, num_samples: int = 1, **resources: int) -> Results:
+def digits(searched: Search, **resources: int) -> Results:
     return searched(
-        training={"norm": "group", "dtype": dtype, "epochs": EPOCHS},
+        training={"norm": "group", "dtype": "float64", "epochs": EPOCHS},
         search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([120])"}},
         scheduler="none",
         resources={"cpus": 1, **resources},
-        num_samples=num_samples,
-        max_concurrent=1,
+        num_samples=1,
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance", "trials"),
-    [("float64", 1e-9, 1), pytest.param("float32", 1e-3, 2, marks=pytest.mark.slow)],
-)
-def test_two_workers_and_two_stages_learn_as_one(
-    searched: Search, dtype: str, tolerance: float, trials: int
-) -> None:
-    one = digits(searched, dtype, trials)
-    several_ways = ({"workers": 2}, {"split": 2})
-    for several in [digits(searched, dtype, trials, **way) for way in several_ways]:
-        for trial_id, alone in one.trials.items():
-            together = several.trials[trial_id]
-            assert together.config == alone.config
-            assert len(alone.results) == EPOCHS
-            curve = [value for _, value in together.values("val_loss")]
-            assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
+def test_two_workers_and_two_stages_learn_as_one(searched: Search) -> None:
+    one, tolerance = digits(searched), 1e-9
+    [alone] = one.trials.values()
+    assert len(alone.results) == EPOCHS
+    for several in (digits(searched, workers=2), digits(searched, split=2)):
+        [together] = several.trials.values()
+        assert together.config == alone.config
+        curve = [value for _, value in together.values("val_loss")]
+        assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
         state = load_state(several.best_checkpoint().path, None)
         wanted = load_state(one.best_checkpoint().path, None)
         for name, value in wanted["model"].items():  # of the whole model

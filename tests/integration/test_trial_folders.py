@@ -40,19 +40,10 @@ def test_the_export_of_the_best_holds_its_own_weights(side_by_side, tmp_path):
     assert json.loads(exported.read_text()) == 1.0
 
 
-@pytest.mark.slow
-def test_no_trial_loads_what_another_wrote(side_by_side):
-    results = side_by_side("LoadsItsBest", scheduler={"max_t": 2, "grace_period": 2})
-    for trial in results.trials.values():
-        assert [report.metrics["wrong"] for report in trial.results] == [0, 0]
-        out = results.folder / "trials" / trial.trial_id / "files" / "out"
-        assert sorted(path.name for path in out.iterdir()) == ["checkpoint-1", "checkpoint-2"]
-
-
 def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch):
     (tmp_path / "data.txt").write_text("data")
     monkeypatch.chdir(tmp_path)
-    hows = ["by start_dir", "or does without", "not at all", "and fails"]
+    hows = ["by start_dir", "not at all", "and fails"]
     results = searched(
         trainable="writing:Reads",
         search={"strategy": "grid", "space": {"how": f"grid_search({hows!r})"}},
@@ -62,12 +53,7 @@ def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch)
     )
     by_how = {trial.config["how"]: trial for trial in results.trials.values()}
     failed = by_how.pop("and fails")
-    hint = (
-        f"'data.txt' lies in {tmp_path}, where the search was started, and a trial works in a "
-        "folder of its own: name it as tuner.start_dir() / 'data.txt'"
-    )
     assert "No such file or directory: 'data.txt', at writing.py:" in failed.error.message
-    assert failed.error.message.endswith(f"; {hint}")
     assert {trial.status for trial in by_how.values()} == {"completed"}
     assert not any(results.log_path(trial).read_text() for trial in by_how.values())
     for trial in results.trials.values():  # an empty folder does not stay

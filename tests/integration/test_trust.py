@@ -34,7 +34,6 @@ def here(ray_here, tmp_path_factory):
         patch.delenv("TUNER_STORAGE", raising=False)
         patch.syspath_prepend(Path(__file__).parent)
         (here / "learner.json").write_text(json.dumps(spec("Noisy")))
-        (here / "function.json").write_text(json.dumps(spec("function", num_samples=3)))
         call("run", "learner.json")
         yield here
 
@@ -83,16 +82,6 @@ def test_resume_continues_a_confirmation(here):
     assert shown("best", "learner")["shown"] == "confirmed"
 
 
-@pytest.mark.slow
-def test_confirm_puts_the_seed_into_a_functions_config(here):
-    call("run", "function.json")
-    found = shown("confirm", "function", "--top", 1, "--seeds", 2)
-    (leader,) = found["leaders"]
-    x = leader["config"]["x"]
-    assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2)}
-    assert found["test"] is None
-
-
 def test_refine_writes_a_grid_that_runs(here):
     found = shown("refine", "learner")
     assert (found["path"], found["trials"]) == ("learner-refined.yaml", 3)
@@ -124,13 +113,3 @@ def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
         shutil.move(here / "gone", here / "results" / "learner")
     again = Results(here / "results" / "warm")
     assert [t.config for t in again.trials.values()] == [t.config for t in whole.trials.values()]
-
-
-@pytest.mark.slow
-def test_run_of_exhausted_space_has_no_usable_trial(here):
-    finite = {"x": "choice([1, 2])"}
-    (here / "finite.json").write_text(json.dumps(spec("Noisy", search={"space": finite})))
-    call("run", "finite.json")
-    done = call("run", "finite.json", "--search", "hyperopt", "--from", "finite", "--name", "none")
-    assert done.return_value == 1
-    assert "none has no usable trial" in done.stderr

@@ -90,13 +90,6 @@ def test_trial_files_are_in_trial_folder(
     assert (results.folder / "trials/00000/files/losses.txt").read_text().count("\n") == 3
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in FILES if n.startswith(("hf", "lightning", "sklearn", "xgb"))]
-)
-def test_each_example_has_at_most_30_lines(name: str) -> None:
-    assert len(FILES[name].splitlines()) <= 30
-
-
 LIGHTNING = """
 class Net(lightning.LightningModule):
     def __init__(self):

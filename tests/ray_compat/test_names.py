@@ -1,12 +1,10 @@
 """Ray's names and settings; `test_NAME` fails when Ray changes one of NAME."""
 
 import inspect
-import logging
 import os
 import subprocess
 import sys
 import types
-import warnings
 from pathlib import Path
 
 import pytest
@@ -14,11 +12,9 @@ from ray._private import ray_constants, services, worker
 from ray.exceptions import RayActorError
 from ray.runtime_env.runtime_env import _merge_runtime_env
 from ray.tune.experiment import Trial
-from ray.widgets import util
 from ray_sources import RAY, is_in_binaries
 
 from tuner import ray_compat
-from tuner.cluster import jobs
 
 
 def test_process_titles():
@@ -73,15 +69,6 @@ def test_settings():
         assert known or is_in_binaries(name.removeprefix("RAY_")), name
 
 
-def test_a_users_own_settings_win(monkeypatch):
-    for name in ray_compat.SETTINGS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("RAY_TQDM", "1")
-    ray_compat.prepare_environment()
-    assert os.environ["RAY_TQDM"] == "1"
-    assert os.environ["RAY_AIR_NEW_OUTPUT"] == "0"
-
-
 def test_a_job_is_joined_whose_environment_has_our_settings(monkeypatch):
     for name in ray_compat.SETTINGS:
         monkeypatch.setenv(name, "0")  # so that it is as before afterwards
@@ -108,25 +95,6 @@ def test_a_trial_whose_node_is_taken_back_is_ours_to_try_again_not_tunes(monkeyp
     assert not trial.should_recover()
 
 
-def test_a_logger_is_quiet_within_only(caplog):
-    logger = logging.getLogger("a logger of Ray's")
-    with ray_compat.quiet(logger.name, logging.CRITICAL):
-        logger.error("x")
-    logger.error("y")
-    assert [record.getMessage() for record in caplog.records] == ["y"]
-
-
-def test_nobody_is_asked_for_widgets(monkeypatch):
-    monkeypatch.setattr(util.logger, "level", logging.INFO)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        ray_compat.without_widgets()
-        warnings.warn("IProgress not found. Please update jupyter", stacklevel=1)
-        warnings.warn("another", stacklevel=1)
-    assert [str(one.message) for one in told] == ["another"]
-    assert not util.logger.isEnabledFor(logging.INFO)
-
-
 # As a raylet starts a worker, and that a job
 SUPERVISED = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1], shell=True))"
 RAYLET = "import subprocess, sys; sys.exit(subprocess.call([*sys.argv[1:4], sys.argv[4]]))"
@@ -142,20 +110,6 @@ def test_heads_python():
     done = as_a_job(ray_compat.HEADS_PYTHON, "--other=1", argument)
     assert (done.returncode, done.stdout) == (0, "/venv/bin/python\n")
     assert "--python_worker_command={" in inspect.getsource(services)
-
-
-def test_where_that_cannot_be_told_it_is_that_of_the_path():
-    assert as_a_job(ray_compat.HEADS_PYTHON).stdout == "python\n"
-
-
-@pytest.mark.parametrize(("lacks", "code"), [("", 0), (" no_such_module", 2)])
-def test_what_it_lacks_is_one_sentence(monkeypatch, lacks, code):
-    argument = f"--python_worker_command={sys.executable} setup_worker.py"
-    find = jobs._FIND_PYTHON.replace(jobs._NEEDED, f"json{lacks}")
-    done = as_a_job(f"{find}; exec $python -c 'print(1)'", argument)
-    assert (done.returncode, done.stdout) == (code, "" if code else "1\n")
-    told = f"error: {sys.executable}, with which Ray runs on the head of the cluster, has no"
-    assert done.stderr == (f"{told} no_such_module: install tuner there\n" if code else "")
 
 
 def test_replacing_restores_the_names_afterwards():

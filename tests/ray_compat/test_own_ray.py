@@ -3,12 +3,11 @@
 import inspect
 import re
 import signal
-import threading
 
 import pytest
 import ray
 from ray._private import node, parameter, ray_constants, services, utils, worker
-from ray._raylet import AuthenticationTokenLoader, Config, persist_port, wait_for_persisted_port
+from ray._raylet import AuthenticationTokenLoader, Config, wait_for_persisted_port
 from ray_sources import is_in_binaries, parameters
 
 from tuner import ray_compat
@@ -91,31 +90,6 @@ def test_raylet_starts_an_idle_agent_and_at_most_so_many_workers(
     assert changed[4] == f"--num_prestart_python_workers={count}"
     for name in _AGENT_PORTS:  # it does not wait for the agent
         assert wait_for_persisted_port(str(tmp_path), "1c3a6d09", name, 1000, 100) == -1
-
-
-@pytest.mark.parametrize("process_type", ["gcs_server", "raylet"])
-def test_other_processes_are_started_as_they_are(monkeypatch, process_type):
-    assert started(monkeypatch, ["x", "--node_id=1"], process_type, workers=4) == [
-        "x",
-        "--node_id=1",
-    ]
-
-
-def test_other_threads_run_while_a_port_is_waited_for(tmp_path):
-    node_id, another = "1c" * 28, "2d" * 28
-
-    def write():
-        persist_port(str(tmp_path), node_id, "gcs_server_port", 4321)
-
-    timer = threading.Timer(0.1, write)
-    timer.start()
-    before = node.wait_for_persisted_port
-    with ray_compat.fewer_services(1234, workers=4):
-        wait = node.wait_for_persisted_port
-        assert wait(str(tmp_path), node_id, "gcs_server_port", timeout_ms=60_000) == 4321
-        with pytest.raises(RuntimeError, match="gcs_server_port"):
-            wait(str(tmp_path), another, "gcs_server_port", timeout_ms=1)
-    assert node.wait_for_persisted_port is before
 
 
 def test_no_prints(capsys):

@@ -49,32 +49,12 @@ def test_free_worker_is_offered_to_a_trial_whose_own_is_overdue(monkeypatch):
     assert workers.num_cached_objects == 1
 
 
-def test_a_trainable_is_one_actor_class_that_asks_for_no_environment():
-    class Trainable:
-        pass
-
-    with ray_compat.keep_workers(here=True):
-        actors = tune_controller._ActorClassCache()
-    actor = actors.get(Trainable)
-    assert actor is actors.get(Trainable)
-    assert actor._default_options.get("runtime_env") is None
-
-
 def test_limit_cleanup():
     source = inspect.getsource(tune_controller)
     assert source.count("self._actor_force_cleanup_timeout") == 2  # set, and read later
     controller = SimpleNamespace(_actor_force_cleanup_timeout=10)
     ray_compat.limit_cleanup(SimpleNamespace(_tune_controller=controller), 5)
     assert controller._actor_force_cleanup_timeout == 5
-
-
-def test_worker_of():
-    trial = Trial("played", stub=True)
-    assert ray_compat.worker_of(trial) is None
-    trial.temporary_state.ray_actor = "actor"
-    assert ray_compat.worker_of(trial) == "actor"
-    source = inspect.getsource(tune_controller.TuneController)
-    assert "trial.set_ray_actor(" in source
 
 
 def test_forget_metrics():
@@ -95,15 +75,6 @@ def test_mlflow_runs():
     assert ray_compat.mlflow_runs(SimpleNamespace(_trial_runs={"a": "b"})) == {"a": "b"}
 
 
-def test_in_notebook(monkeypatch):
-    from ray.tune import progress_reporter
-    from ray.widgets import util
-
-    assert ray_compat.in_notebook() is progress_reporter.IS_NOTEBOOK is False
-    monkeypatch.setattr(util, "in_notebook", lambda: True)
-    assert ray_compat.in_notebook() is True
-
-
 def test_limit_pending():
     source = inspect.getsource(tune_controller)
     assert "while len(self._pending_trials) < self._max_pending_trials:" in source
@@ -111,3 +82,21 @@ def test_limit_pending():
     controller = SimpleNamespace(_max_pending_trials=3)
     ray_compat.limit_pending(SimpleNamespace(_tune_controller=controller), 0)
     assert controller._max_pending_trials == 0
+
+
+def test_worker_of():
+    trial = Trial("played", stub=True)
+    assert ray_compat.worker_of(trial) is None
+    trial.temporary_state.ray_actor = "actor"
+    assert ray_compat.worker_of(trial) == "actor"
+    source = inspect.getsource(tune_controller.TuneController)
+    assert "trial.set_ray_actor(" in source
+
+
+def test_in_notebook(monkeypatch):
+    from ray.tune import progress_reporter
+    from ray.widgets import util
+
+    assert ray_compat.in_notebook() is progress_reporter.IS_NOTEBOOK is False
+    monkeypatch.setattr(util, "in_notebook", lambda: True)
+    assert ray_compat.in_notebook() is True

@@ -119,14 +119,6 @@ def test_a_worker_that_does_not_answer_in_time_is_ended_once(driver):
     assert (call.method, call.made, call.ended) == ("train", 1000.0, True)
 
 
-def test_what_a_driver_did_not_hear_while_it_was_stopped_does_not_count(driver):
-    driver.ask("train")
-    driver.go_on(3600, every_s=3600)
-    assert driver.killed == []
-    driver.go_on(59)
-    assert driver.killed == [driver.worker]
-
-
 def test_each_call_is_noted_as_it_is_made(driver, monkeypatch):
     monkeypatch.setattr(RayActorManager, "_try_start_actors", lambda self, max_actors: 1)
     monkeypatch.setattr(RayActorManager, "schedule_actor_task", lambda *args, **kwargs: None)

@@ -131,5 +131,5 @@ def test_refinement_text_shows_each_change(tmp_path):
         "command": "tuner run 'my own.yaml'",
         "trials": 3,
         "leading": ["00000"],
-        "space": {"lr": "loguniform(0.0501, 0.2)"},
+        "space": {"lr": "loguniform(0.0501187, 0.199527)"},
     }

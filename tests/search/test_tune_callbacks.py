@@ -287,11 +287,11 @@ def test_unfinished_keeps_a_whole_trial_whose_code_runs_on(trials, runs_on):
 @pytest.fixture
 def waiting(caplog):
     """Lets a search be in a state until a moment; returns what has been logged by then."""
-    now, lines, asked = [0.0], ["too little", "all is held"], []
+    now, reasons, asked = [0.0], ["too little"], []
 
     def why():
         asked.append(now[0])
-        return lines
+        return reasons[0] if reasons else None
 
     callback = Waiting(why, clock=lambda: now[0])
 
@@ -302,16 +302,32 @@ def waiting(caplog):
             callback.on_step_end(0, trials)
         return [record.getMessage() for record in caplog.records]
 
-    return SimpleNamespace(until=until, lines=lines, asked=asked)
+    return SimpleNamespace(until=until, reasons=reasons, asked=asked)
 
 
 def test_waiting_warns_after_a_while_and_then_rarely(waiting):
     assert waiting.until(FIRST_S - 2, "PENDING", "TERMINATED") == []
     said = waiting.until(FIRST_S, "PENDING", "TERMINATED")
-    assert said == [f"no trial has run for 1m 00s: {line}" for line in waiting.lines]
+    assert said == [f"no trial has run for 1m 00s: {line}" for line in waiting.reasons]
     assert waiting.until(AGAIN_S, "PENDING") == said
     again = waiting.until(FIRST_S + AGAIN_S, "PENDING")[len(said) :]
-    assert again == [f"no trial has run for 31m 00s: {line}" for line in waiting.lines]
+    assert again == [f"no trial has run for 31m 00s: {line}" for line in waiting.reasons]
+
+
+@pytest.mark.parametrize("states", [("PENDING", "RUNNING"), ("TERMINATED",), ()])
+def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
+    assert waiting.until(10 * FIRST_S, *states) == []
+    assert waiting.asked == []
+    assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
+    assert waiting.until(11.1 * FIRST_S, "PENDING") != []
+
+
+def test_waiting_without_a_reason_asks_again(waiting):
+    waiting.reasons.clear()
+    assert waiting.until(2.9 * FIRST_S, "PENDING") == []
+    assert len(waiting.asked) == 2
+    waiting.reasons.append("now it can")
+    assert waiting.until(3 * FIRST_S, "PENDING") == ["no trial has run for 3m 00s: now it can"]
 
 
 IN_LOG = "; its log shows where it hung"

@@ -1,6 +1,6 @@
 """When the checkpoints of a trial are written, and how."""
 
-from threading import Barrier, Event
+from threading import Event
 
 import pytest
 import torch
@@ -62,16 +62,6 @@ def test_the_best_is_held_until_the_next_is_written(mode, values):
 
 def test_what_is_trained_again_after_a_kill_is_saved_at_once():
     assert choices(WORSE, first=5, reported=8, every_s=100)[:6] == "NNNN--"
-
-
-def test_a_slow_disk_is_not_waited_for_and_a_fast_one_is():
-    policy = SavePolicy(SaveRules(every_s=100))
-    about = {"is_best": False, "is_last": False, "epoch_s": 1.0, "is_writing": False}
-    policy.waited(0.021)
-    policy.choose(1, now=0, **about)
-    assert policy.choose(2, now=1, **about) is None
-    policy.waited(0.019)
-    assert policy.choose(3, now=2, **about) is Save.NOW
 
 
 PATIENCE_S = 60
@@ -145,21 +135,6 @@ def test_the_best_is_written_before_the_newest(writer, store):
     assert epochs(writer.written(wait=True)) == [7]
     writer.save(8, state(8), Save.HOLD, is_best=True)
     assert epochs(writer.save(8, state(8), Save.NOW, is_best=False)) == [8]  # the trial ends
-
-
-def test_the_best_and_the_newest_are_written_at_the_same_time(tmp_path):
-    both = Barrier(2, timeout=PATIENCE_S)
-
-    class Meeting(Gated):
-        def save(self, epoch, state):
-            both.wait()
-            return super().save(epoch, state)
-
-    writer = CheckpointWriter(Meeting(tmp_path))
-    writer._store.go.set()
-    writer.save(2, state(2), Save.HOLD, is_best=True)
-    assert epochs(writer.save(4, state(4), Save.NOW, is_best=False)) == [2, 4]
-    writer.close()
 
 
 def test_what_is_decided_on_waits_for_what_is_being_written(writer, store):

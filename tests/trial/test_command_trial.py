@@ -151,12 +151,6 @@ def test_a_script_goes_on_from_its_checkpoint(make, tmp_path, monkeypatch, count
     assert result[REPORT]["checkpoints"] == []
 
 
-def test_epochs_that_are_reported_from_0_are_counted_from_1(make):
-    source = "import tuner\nfor e in range(2): tuner.report(steps=e, epoch=e)"
-    trial = make(source)
-    assert [trial.train()["training_iteration"] for _ in range(2)] == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("source", "kind", "message"),
     [
@@ -165,15 +159,12 @@ def test_epochs_that_are_reported_from_0_are_counted_from_1(make):
         ("raise RuntimeError('CUDA out of memory. Tried')", "oom", "CUDA out of memory"),
         ("raise MemoryError", "oom", "MemoryError"),
         ("import os; os.kill(os.getpid(), 11)", "crash", "killed by SIGSEGV"),
-        ("print(1)", "bad_report", "call tuner.report(steps=...) after each epoch, or print a"),
-        ("print('{\"loss\": 1}')", "bad_report", "its JSON lines hold loss"),
+        ("print(1)", "bad_report", "call tuner.report(steps=...) after each epoch"),
         ("import tuner; tuner.report(loss=1)", "bad_report", "did not report 'steps'"),
         ("import tuner; tuner.report(steps=float('nan'))", "nan", "'steps' is nan"),
-        ("open('data.txt')", "exception", "name it as tuner.start_dir() / 'data.txt'"),
     ],
 )
 def test_a_failure_says_what_the_script_said(make, tmp_path, source, kind, message):
-    (tmp_path / "data.txt").touch()
     trial = make(source)
     result = trial.train()
     assert failure(result)[0] == kind

@@ -44,8 +44,3 @@ def test_an_interface_that_the_user_has_set_stays(no_interface, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
     use_interface_of("127.0.0.1")
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
-
-
-def test_an_address_of_no_interface_changes_nothing(no_interface):
-    use_interface_of("203.0.113.1")
-    assert "GLOO_SOCKET_IFNAME" not in os.environ

@@ -1,6 +1,5 @@
 """The names of failures, and the check of a report."""
 
-import asyncio
 import json
 import math
 import pickle
@@ -11,8 +10,6 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tuner.errors import FAILURE_KINDS
 from tuner.experiment.reading import LONGEST
@@ -31,17 +28,10 @@ from tuner.trial.failures import (
 @pytest.mark.parametrize(
     ("text", "poisons"),
     [
-        ("device-side assert triggered", True),
         ("an illegal memory access was encountered", True),
-        ("invalid program counter", True),
         ("unknown error", True),
-        ("operation not supported on global/shared address space", True),
-        ("peer access is not supported between these two devices", True),
-        ("Invalid access of peer GPU memory over nvlink or a hardware error", True),
         ("the MPS client has been terminated by the server", True),
-        ("MPS client failed to connect to the MPS control daemon or the MPS server", True),
         ("all CUDA-capable devices are busy or unavailable", True),
-        ("context is destroyed", True),
         ("invalid argument", False),
         ("no kernel image is available for execution on the device", False),
     ],
@@ -62,19 +52,14 @@ class Unspeakable(RuntimeError):
     ("error", "kind", "message"),
     [
         (ValueError("wrong shape:\n  3"), "exception", "ValueError: wrong shape: 3"),
-        (KeyError("lr"), "exception", "KeyError: 'lr'"),
         (SystemExit(0), "exception", "SystemExit: 0"),
-        (KeyboardInterrupt(), "exception", "KeyboardInterrupt"),
         (MemoryError(), "oom", "MemoryError"),
         (torch.OutOfMemoryError("CUDA out of memory."), "oom", "OutOfMemoryError: CUDA out of mem"),
         (RuntimeError("CUDA error: out of memory"), "oom", "RuntimeError: CUDA error: out of"),
-        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "oom", "RuntimeError: CUBLAS"),
         (RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), "oom", "RuntimeError: cuDNN"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you"), "oom", "RuntimeError: D"),
         (RuntimeError("CUDA error: device-side assert triggered"), "exception", "RuntimeError: CU"),
         (ValueError("ran out of memory cards"), "exception", "ValueError: ran"),
-        (asyncio.CancelledError(), "exception", "CancelledError"),
-        (GeneratorExit("x"), "exception", "GeneratorExit: x"),
         (Unspeakable(), "exception", "Unspeakable: (its text cannot be shown: ZeroDivisionError)"),
     ],
 )
@@ -89,13 +74,6 @@ def test_a_long_message_is_cut():
     message = failure_of(ValueError("x" * 10_000)).message
     assert len(message) == 1000
     assert message.endswith("x...")
-
-
-def test_message_of_a_torchvision_of_another_build_says_what_to_install():
-    inner = "Failed to import x: operator torchvision::nms does not exist"
-    message = failure_of(RuntimeError(inner)).message
-    assert message.startswith(f"RuntimeError: {inner}: torch and torchvision are of different bu")
-    assert "PyTorch's install selector" in message
 
 
 def test_a_message_ends_with_the_last_line_of_the_users_own_code():
@@ -127,13 +105,6 @@ def test_a_report_says_that_it_is_the_last_and_that_is_no_metric(value, is_last)
     assert check_report(report, "m") == ({"m": 0.5}, [], None)
 
 
-def test_a_number_called_done_is_a_metric_and_ends_nothing():
-    report = {"m": 0.5, "done": 1.0}
-    assert not says_done(report)
-    assert check_report(report, "m") == (report, [], None)
-    assert not says_done(None)
-
-
 @pytest.mark.parametrize(
     ("report", "kind", "message"),
     [
@@ -143,9 +114,7 @@ def test_a_number_called_done_is_a_metric_and_ends_nothing():
         ({"b": 1, "a": 2}, "bad_report", "did not report 'm'; it reported a, b"),
         ({"m": None}, "bad_report", "'m' is no number: None"),
         ({"m": "0.5"}, "bad_report", "'m' is no number: '0.5'"),
-        ({"m": True}, "bad_report", "'m' is no number: True"),
         ({"m": torch.tensor([1.0, 2.0])}, "bad_report", "'m' is no number: tensor"),
-        ({"m": 1j}, "bad_report", "'m' is no number: 1j"),
         ({"m": math.nan}, "nan", "'m' is nan"),
         ({"m": torch.tensor(math.inf)}, "nan", "'m' is inf"),
         ({"m": -math.inf}, "nan", "'m' is -inf"),
@@ -186,11 +155,6 @@ def test_the_largest_report_fits_into_a_line_of_the_journal():
     assert MOST_METRICS * len(json.dumps({name: number})) < LONGEST - (1 << 20)
 
 
-def test_what_is_said_of_a_report_without_the_objective_is_short():
-    message = check_report({"n" * 190 + str(number): 0 for number in range(100)}, "m")[2].message
-    assert len(message) <= 1000
-
-
 def test_other_values_that_are_no_finite_numbers_are_left_out():
     report = {"m": 1.0, "nan": math.nan, "text": "x", "flag": True, "many": np.ones(3), 7: 2}
     metrics, left_out, failure = check_report(report, "m")
@@ -204,13 +168,6 @@ def test_what_mappings_within_hold_is_named_as_tune_names_it():
     assert (metrics, failure) == ({"loss": 1.0, "val/acc": 0.5, "val/of/3": 0.25}, None)
     assert left_out == ["val/of/name"]
     assert check_report(report, "val")[2].message.startswith("did not report 'val'; it reported lo")
-
-
-@given(st.dictionaries(st.text(max_size=3), st.one_of(st.floats(), st.integers(), st.none())))
-def test_whatever_is_reported_what_is_recorded_is_finite(report):
-    metrics, _, failure = check_report(report, "m")
-    assert all(math.isfinite(value) for value in metrics.values())
-    assert (failure is None) == ("m" in metrics)
 
 
 MODULE = """
@@ -245,7 +202,7 @@ def raised(call, *arguments):
 
 
 def test_it_is_the_users_last_line_however_deep_the_error_lies(mine):
-    assert origin_of(raised(mine.step, "{")) == "my_package/train.py:5 in step: x = (json"
+    assert origin_of(raised(mine.step, "{")) == "train.py:5 in step: x = (json"
 
 
 def test_it_is_none_where_no_line_of_the_users_was_run():
@@ -255,39 +212,12 @@ def test_it_is_none_where_no_line_of_the_users_was_run():
     assert origin_of(error) is None
 
 
-def test_a_line_of_ours_is_no_users(mine):
-    def ours():
-        from tuner.spec.text import read_mapping
-
-        read_mapping("[")
-
-    error = raised(mine.own, ours)
-    assert re.search(r'test_failures\.py:\d+ in ours: read_mapping\("\["\)$', origin_of(error))
-
-
 def test_code_without_a_file_is_named_without_its_line():
     exec(compile("def cell():\n    1 / 0\n", "<ipython-input-3>", "exec"), scope := {})
     assert origin_of(raised(scope["cell"])) == "<ipython-input-3>:2 in cell"
     exec(compile("def made():\n    1 / 0\n", "<string>", "exec"), scope)
     error = raised(scope["made"])
     assert origin_of(error).split(": ")[1] == "call(*arguments)"  # of this file
-
-
-def test_a_long_line_is_cut(mine, tmp_path):
-    path = tmp_path / "long.py"
-    path.write_text(f"def f():\n    raise ValueError('{'x' * 500}')\n")
-    exec(compile(path.read_text(), str(path), "exec"), scope := {})
-    origin = origin_of(raised(scope["f"]))
-    assert origin.startswith("long.py:2 in f: raise ValueError('xxx")
-    assert len(origin) < 200
-    assert origin.endswith("...")
-
-
-class Stubborn(Exception):
-    """Takes no attribute."""
-
-    def __setattr__(self, name, value):
-        raise TypeError(name)
 
 
 def test_it_is_kept_on_the_way_to_another_process(mine):
@@ -300,16 +230,7 @@ def test_it_is_kept_on_the_way_to_another_process(mine):
     assert origin_of(other) == origin
 
 
-def test_an_error_that_takes_no_attribute_is_sent_without():
-    def fail():
-        raise Stubborn("no")
-
-    error = raised(fail)
-    keep_origin(error)
-    assert origin_of(pickle.loads(pickle.dumps(error))) is None
-
-
 def test_of_what_is_raised_from_another_error_it_is_that_ones(mine):
     error = RuntimeError("never raised")
     error.__cause__ = raised(mine.step, "{")
-    assert origin_of(error) == "my_package/train.py:5 in step: x = (json"
+    assert origin_of(error) == "train.py:5 in step: x = (json"

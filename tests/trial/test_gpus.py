@@ -23,7 +23,6 @@ from tuner.trial.gpus import (
     memory_share,
     room,
     sharing,
-    should_move,
     take,
 )
 from tuner.trial.trial_process import TrialProcess
@@ -100,70 +99,13 @@ def test_shares_lie_together_so_that_a_whole_gpu_stays_free(hold: Hold) -> None:
     assert {thirds[0], hold(1).gpus} == {"2", "3"}
 
 
-def test_several_whole_ones_are_had_together(hold: Hold) -> None:
-    assert hold(2).gpus == "2,3"
-
-
-def test_one_that_waits_is_not_overtaken(hold: Hold) -> None:
-    halves = []
-    for gpu in ("2", "2", "3"):
-        halves.append(hold(0.5))
-        assert halves[-1].gpus == gpu
-    whole = hold(1)
-    assert whole.gpus == WAITING
-    late = hold(0.5)  # for which there would be room
-    halves[2].kill()
-    assert whole.gpus == "3"
-    assert late.gpus == WAITING
-    halves[0].kill()
-    assert late.gpus == "2"
-
-
-def test_take_waits_for_a_whole_gpu_while_others_pass_to_another(hold: Hold) -> None:
-    halves = [hold(0.5) for _ in range(3)]
-    assert [half.gpus for half in halves] == ["2", "2", "3"]
-    halves[0].kill()  # a half of each is left
-    whole = hold(1)
-    assert whole.gpus == WAITING
-    quarters = [hold(0.25) for _ in range(2)]
-    assert [quarter.gpus for quarter in quarters] == ["2", "2"]  # `whole` has claimed the other
-    halves[2].kill()
-    assert whole.gpus == "3"
-
-
-def test_room_is_what_is_free_of_each_gpu_and_none_of_a_claimed_one(
-    hold: Hold, tmp_path: Path
-) -> None:
+def test_room_returns_what_is_free_of_each_gpu(hold: Hold, tmp_path: Path) -> None:
     folder = tmp_path / "new: one"
     assert room(folder, ["2", "3"]) == (1, 1)
     halves = [hold(0.5) for _ in range(3)]
     assert [half.gpus for half in halves] == ["2", "2", "3"]
     halves[0].kill()
     assert room(folder, ["2", "3"]) == (0.5, 0.5)
-    assert hold(1).gpus == WAITING
-    assert room(folder, ["2", "3"]) == (0.5, 0)
-
-
-def test_a_share_alone_on_its_gpu_should_move_beside_another(
-    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gpus, "_held", {})
-    monkeypatch.setenv(VISIBLE, "")
-    for name, value in sharing(tmp_path / "new: one", ["2", "3"]).items():
-        monkeypatch.setenv(name, value)
-    assert not should_move(0.5)  # it has taken nothing
-    halves = [hold(0.5) for _ in range(2)]
-    assert [half.gpus for half in halves] == ["2", "2"]
-    take(0.5)
-    assert os.environ[VISIBLE] == "3"
-    assert not should_move(0.5)
-    halves[0].kill()
-    assert should_move(0.5)
-    assert room(tmp_path / "other", ["2"]) == (1,)
-    assert hold(0.5).gpus == "2"
-    assert hold(0.5).gpus == "3"  # `should_move` has kept this process's half, and no more
-    for file in gpus._held.values():
-        file.close()
 
 
 def test_who_shares_nothing_sees_what_ray_shows_it(
@@ -228,26 +170,12 @@ def test_a_trial_that_finds_no_gpu_does_not_train_on_the_cpu(hidden, tmp_path):
         worker.join("127.0.0.1", 1)
 
 
-def test_a_torch_for_cpus_says_nothing_about_what_another_library_finds(hidden, monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(torch.version, "hip", None)
-    claim(1, through_torch=False)
-    with pytest.raises(NoGpuError, match="is built for CPUs"):
-        claim(1, through_torch=True)
-
-
 @pytest.mark.parametrize("trainable", ["test_worker:Counter", "test_gpus:train"])
 def test_whoever_shares_a_gpu_is_limited_to_its_share(card, tmp_path, trainable):
     process = TrialProcess(context(tmp_path, trainable=trainable, gpus=0.25))
     process.begin(Assignment("00000", {}))
-    process._directory.leave()
+    process.end()
     assert card == [memory_share(0.25, 8 * GIB)]
-
-
-@pytest.mark.parametrize("gpus", [0, 1, 2])
-def test_whole_gpus_have_no_limit(card, gpus):
-    claim(gpus, through_torch=True)
-    assert card == []
 
 
 @pytest.mark.parametrize(("processes", "total"), [(8, 8 * GIB), (4, 16 * GIB), (10, 80 * GIB)])
@@ -260,12 +188,3 @@ def test_a_share_that_cuda_takes_by_itself_is_refused(card):
     with pytest.raises(NoGpuError, match=r"resources.gpus: 0.05 of this GPU is 410 MiB, and CUDA"):
         claim(0.05, through_torch=True)
     assert gpus.CONTEXT_BYTES == 512 << 20
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-def test_what_cuda_takes_of_a_card_is_known():
-    """With other processes on the card this says nothing."""
-    torch.ones(1, device="cuda") @ torch.ones(1, 1, device="cuda")
-    free, total = torch.cuda.mem_get_info()
-    assert total - free - torch.cuda.memory_reserved() < 1.5 * CONTEXT_BYTES

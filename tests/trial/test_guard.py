@@ -96,24 +96,6 @@ def test_a_daemon_whose_title_hides_the_mark_is_known_by_its_open_file(tmp_path:
         titled.kill()
 
 
-def test_others_are_left_alone(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"],
-        env={**os.environ, guard.MARK: uuid.uuid4().hex},
-        stdin=subprocess.PIPE,
-    ) as other:
-        guard.end(uuid.uuid4().hex, str(tmp_path))
-        assert other.poll() is None
-
-
-def test_an_orderly_end_removes_the_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "scratch"
-    (folder / "inner").mkdir(parents=True)
-    with guard.start(uuid.uuid4().hex, str(folder)):
-        assert folder.exists()
-    assert not folder.exists()
-
-
 # --- what a trial leaves running
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from fresh import ran
 from ray import tune
 
 import tuner
@@ -56,13 +55,6 @@ def test_json_lines_count_until_the_first_call_of_report(start):
     assert reports(running) == [{"steps": 1}, {"steps": 2}]
 
 
-def test_last_lines_are_those_of_stderr_without_marks(start, capfd):
-    running = start("import sys; sys.stderr.write('10%\\r20%\\n\\n  ^^^~\\nlast')")
-    assert reports(running) == []
-    assert running.last_lines == ["10%", "20%", "last"]
-    assert capfd.readouterr().err.endswith("last")
-
-
 def test_script_that_has_printed_a_report_is_paused_until_the_next_is_wanted(start):
     line = "print('{\"steps\": %d}' % n); time.sleep(2); open(str(n), 'w')"
     running = start(f"import time\nfor n in range(2): {line}")
@@ -103,21 +95,10 @@ def test_a_script_that_ignores_sigterm_is_killed(start, monkeypatch, capfd):
     assert capfd.readouterr().out == "not yet\n"
 
 
-def test_what_is_no_report_is_passed_over(start):
-    send = "import os, socket; s = socket.socket(socket.AF_UNIX); "
-    send += f"s.connect(os.environ['{REPORTS}']); s.sendall(b'no json\\n'); s.recv(1)"
-    assert reports(start(send)) == []
-
-
 def test_report_outside_of_a_search_does_nothing(monkeypatch):
     monkeypatch.delenv(REPORTS, raising=False)
     monkeypatch.delenv(TRIAL_DIR, raising=False)
     assert tuner.report({"val/loss": 0.3}, epoch=1) is None
-
-
-def test_report_imports_nothing_heavy():
-    loaded = ran("import tuner; tuner.report(loss=1)").modules
-    assert not loaded & {"ray", "torch", "numpy", "pydantic"}
 
 
 def test_report_on_a_rank_other_than_0_does_nothing(monkeypatch):

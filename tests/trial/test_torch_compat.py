@@ -14,7 +14,6 @@ from tuner.trial.torch_compat import (
     remember_numerics,
     save,
     tf32,
-    when_cuda_begins,
     without_compiler,
 )
 
@@ -126,16 +125,6 @@ def test_cudnn_may_try_its_algorithms_unless_determinism_is_asked_for(determinis
         assert torch.backends.cudnn.benchmark is not deterministic
     assert torch.backends.cudnn.benchmark is False
     put_back()
-
-
-def test_what_is_to_be_done_when_cuda_begins_waits_for_it(monkeypatch):
-    done, queue = [], []
-    monkeypatch.setattr(torch.cuda, "_queued_calls", queue)
-    when_cuda_begins(lambda: done.append(1))
-    assert (done, len(queue)) == ([], 1)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    when_cuda_begins(lambda: done.append(2))
-    assert done == [2]
 
 
 def test_what_the_disk_refuses_is_an_os_error():

@@ -1,6 +1,5 @@
 """A Learner's trial as Tune drives it, in this process; most of a function's is in integration/."""
 
-import asyncio
 import json
 import pickle
 import sys
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
-from tuner.trial import gpus, trainable
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.checkpoint_writer import SavePolicy, SaveRules
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
@@ -41,8 +39,6 @@ class Unspeakable(Exception):
 
 OWN_WAYS = {
     "stops": Stop("enough"),
-    "leaves": GeneratorExit(),
-    "is cancelled": asyncio.CancelledError(),
     "cannot say": Unspeakable(),
 }
 
@@ -161,15 +157,6 @@ def test_the_driver_can_have_everything_saved_that_was_reported(make, tmp_path):
 
 
 @pytest.mark.usefixtures("slow_disk")
-def test_what_cannot_be_saved_when_the_driver_asks_is_a_failure(make, tmp_path):
-    trial = make(epochs=9, saves=HOLD_ALL)
-    trial.train()
-    trial.train()
-    (tmp_path / "trials/00000/checkpoints/2").write_text("in the way")
-    assert trial.save_now()["failure"]["kind"] == STORAGE
-
-
-@pytest.mark.usefixtures("slow_disk")
 def test_what_was_written_beside_an_epoch_that_fails_is_told_with_the_failure(make):
     trial = make({"does": "nan later"}, saves=SAVE_ALL)
     trial.train()
@@ -214,8 +201,6 @@ def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
         ("raises", 1, "RuntimeError: diverged", False),
         ("exits", 1, "SystemExit: 3", False),
         ("stops", 1, "Stop: enough", False),
-        ("leaves", 1, "GeneratorExit", False),
-        ("is cancelled", 1, "CancelledError", False),
         ("cannot say", 1, "Unspeakable: (its text cannot be shown: ZeroDivisionError)", False),
         ("poisons", 1, "RuntimeError: CUDA error: device-side assert triggered", True),
         ("refuses", 0, "ValueError: no such layer", False),
@@ -236,24 +221,15 @@ def test_a_failure_that_may_have_left_something_behind_ends_the_process(
     assert "Traceback" in log(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "answer", "reason"),
-    [
-        (Leftovers, "clear", "it has kept 513 MiB of earlier trials", "it has kept 513 MiB"),
-        (trainable, "must_move", True, "its node is about to leave"),
-        (trainable, "should_move", True, "leaves a whole one free"),
-    ],
-)
-def test_process_that_must_not_be_used_again_begins_no_other_trial(
-    make, tmp_path, monkeypatch, owner, name, answer, reason
-):
+def test_process_that_must_not_be_used_again_begins_no_other_trial(make, tmp_path, monkeypatch):
     trial = make()
     trial.train()
-    monkeypatch.setattr(owner, name, lambda _=None: answer)
+    reason = "it has kept 513 MiB of earlier trials"
+    monkeypatch.setattr(Leftovers, "clear", lambda self: reason)
     with pytest.raises(WorkerReplacedError, match=reason) as replaced:
         trial.reset(assignment(trial_id="00001"))
     assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value))))
-    assert (reason in log(tmp_path)) == (owner is Leftovers)
+    assert reason in log(tmp_path)
     assert not (tmp_path / "trials" / "00001").exists()
 
 
@@ -269,25 +245,6 @@ def test_a_process_that_cannot_be_cleared_does_not_begin_another_trial(make, tmp
         with pytest.raises(WorkerReplacedError, match="cleared away: AttributeError: stdout is"):
             trial.reset(assignment(trial_id="00001"))
     assert not (tmp_path / "trials" / "00001").exists()
-
-
-def test_a_trial_that_waits_for_a_gpu_has_no_time_limit(make, tmp_path, monkeypatch):
-    for name, value in gpus.sharing(tmp_path / "gpus", ["0"]).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv(gpus.VISIBLE, "")
-    monkeypatch.setattr(gpus, "_held", {})
-    events = []
-    limit = SimpleNamespace(
-        dump_traceback_later=lambda *_, **__: events.append("limit"),
-        cancel_dump_traceback_later=lambda: events.append("no limit"),
-    )
-    monkeypatch.setattr(trainable, "faulthandler", limit)
-    look = gpus._taken
-    monkeypatch.setattr(gpus, "_taken", lambda *to: events.append("waits") or look(*to))
-    make(gpus=0.5)
-    assert events == ["waits", "limit", "no limit"]
-    for file in gpus._held.values():
-        file.close()
 
 
 def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make, tmp_path):
@@ -331,16 +288,3 @@ def test_a_learner_ends_its_trial_with_a_report_that_says_so(make, tmp_path):
     assert "done" not in last[REPORT]["metrics"]
     assert last[REPORT]["checkpoints"][-1]["epoch"] == 2
     assert log(tmp_path) == "step 1\nstep 2\n"  # nothing of a metric that is no number
-
-
-def test_without_a_length_it_goes_on_until_it_is_stopped(make):
-    trial = make(epochs=None)
-    assert not any(trial.train()["done"] for _ in range(5))
-
-
-def test_what_the_context_adds_to_the_path_is_found(make, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "modules").mkdir()
-    (tmp_path / "modules" / "brought.py").write_text("from test_trainable import Moody\n")
-    trial = make(trainable="brought:Moody", sys_path=(str(tmp_path / "modules"),))
-    assert trial.train()["steps"] == 1

@@ -8,14 +8,10 @@ import subprocess
 import weakref
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
-import ray
 import torch
-from ray._private import worker
-from ray.exceptions import RpcError
 from test_worker import Counter, context
 
 from tuner.errors import StorageError
@@ -28,122 +24,48 @@ from tuner.trial.trial_process import (
     BOUND_MIB,
     Leftovers,
     TrialProcess,
-    WorkingDirectory,
-    hint_of,
-    must_move,
     why_not_again,
 )
 from tuner.trial.worker import Worker
-from tuner.trial.worker_death import NOTES
-
-
-@pytest.fixture
-def start(tmp_path, monkeypatch):
-    """The working directory, with a file and an experiment in it."""
-    (tmp_path / "data.txt").write_text("data")
-    (tmp_path / "x").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def directory(start):
-    made = WorkingDirectory(start / "x")
-    yield made
-    made.leave()
-
-
-def test_enter_then_leave_returns_to_the_start_directory(directory, start):
-    folder = start / "x" / "trials" / "0" / "files"
-    directory.enter(folder)
-    assert Path.cwd() == folder == trial_dir()
-    assert start_dir() == start
-    Path("out").touch()
-    os.chdir("/")  # as a trial may
-    directory.leave()
-    assert Path.cwd() == start == trial_dir() == start_dir()
-    assert not {START_DIR, TRIAL_DIR} & os.environ.keys()
-    assert [path.name for path in folder.iterdir()] == ["out"]
-    directory.enter(folder)  # again, as after a resume
-    assert Path("out").exists()
-
-
-def test_leave_removes_an_empty_folder(directory, start):
-    directory.enter(start / "x" / "files")
-    directory.leave()
-    assert list((start / "x").iterdir()) == []
-
-
-def test_enter_stays_makes_a_folder_on_request(directory, start):
-    folder = start / "x" / "files"
-    directory.enter(folder, stays=True)
-    assert Path.cwd() == start
-    assert not folder.exists()
-    assert trial_dir() == folder
-    assert folder.is_dir()
-
-
-def test_enter_folder_that_cannot_be_made_raises_storage_error(directory, start):
-    (start / "x" / "files").write_text("in the way")
-    with pytest.raises(StorageError, match=r"^cannot write .*/x/files"):
-        directory.enter(start / "x" / "files")
-    assert Path.cwd() == start
-
-
-def test_hint_of_names_a_file_missed_by_its_relative_path(start):
-    def failing(path):
-        try:
-            Path(path).stat()
-        except FileNotFoundError as error:
-            raise ValueError("no data") from error
-
-    os.chdir("x")
-    for path, told in [("data.txt", True), ("other.txt", False), ("/nowhere", False)]:
-        with pytest.raises(ValueError, match="no data") as raised:
-            failing(path)
-        hint = hint_of(raised.value, start=start, here=start / "x")
-        assert hint.startswith("; 'data.txt' lies in ") == told
-        assert bool(hint) == told
 
 
 class Stays(Counter):
     stays_in_start_dir = True
 
 
-def test_a_trial_works_in_its_folder_and_the_next_in_its_own(tmp_path, monkeypatch):
+def test_begin_goes_to_the_trials_folder_and_end_comes_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     process = TrialProcess(context(tmp_path))
     for trial_id in ("00000", "00001"):
         assert process.begin(Assignment(trial_id, {})).__name__ == "Counter"
-        assert Path.cwd() == tmp_path / "trials" / trial_id / "files"
+        assert Path.cwd() == trial_dir() == tmp_path / "trials" / trial_id / "files"
+        assert start_dir() == tmp_path
         os.environ["LEFT_BY_A_TRIAL"] = trial_id
+        if trial_id == "00000":
+            Path("out").touch()
+        os.chdir("/")  # as a trial may
         assert process.end() is None
-        assert Path.cwd() == tmp_path
-        assert "LEFT_BY_A_TRIAL" not in os.environ
-    assert not list(tmp_path.glob("trials/*/files"))
+        assert Path.cwd() == trial_dir() == start_dir() == tmp_path
+        assert not {START_DIR, TRIAL_DIR, "LEFT_BY_A_TRIAL"} & os.environ.keys()
+    assert list(tmp_path.glob("trials/*/files")) == [tmp_path / "trials/00000/files"]
 
 
-def test_a_trainable_may_stay_where_the_search_was_started(tmp_path, monkeypatch):
+def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trials/00000").mkdir(parents=True)
+    (tmp_path / "trials/00000/files").write_text("in the way")
+    with pytest.raises(StorageError, match=r"^cannot write .*/files"):
+        TrialProcess(context(tmp_path)).begin(Assignment("00000", {}))
+    assert Path.cwd() == tmp_path
+
+
+def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     process = TrialProcess(context(tmp_path, trainable="test_trial_process:Stays"))
     process.begin(Assignment("00000", {}))
     assert Path.cwd() == tmp_path
+    assert trial_dir() == tmp_path / "trials/00000/files"
     process.end()
-
-
-def test_a_module_is_imported_where_the_search_was_started(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "reads_at_import.py").write_text(
-        "TEXT = open('data.txt').read()\ndef train(config): pass\n"
-    )
-    (tmp_path / "data.txt").write_text("data")
-    process = TrialProcess(context(tmp_path, trainable="reads_at_import:train"))
-    process.begin(Assignment("00000", {}))
-    process.end()
-
-
-# --- whether it trains another trial
 
 
 @pytest.mark.parametrize(
@@ -270,39 +192,3 @@ def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
     assert max(grown[:3]) < 15
     assert grown[3] == pytest.approx(40, abs=15)
     assert grown[4] == pytest.approx(80, abs=15)
-
-
-@pytest.mark.parametrize(
-    ("leaving", "moves"),
-    [({}, False), ({"other": 0}, False), ({"mine": 0}, True), ({"other": 0, "ranks": 5}, True)],
-)
-def test_a_trial_moves_where_one_of_its_nodes_leaves(monkeypatch, leaving, moves):
-    client = SimpleNamespace(get_draining_nodes=lambda: leaving)
-    process = SimpleNamespace(get_node_id=lambda: "mine")
-    groups = importlib.import_module("ray.util.placement_group")
-    placed = {"bundles_to_node_id": {0: "mine", 1: "ranks"}}
-    monkeypatch.delenv(NOTES, raising=False)
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: process)
-    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
-    monkeypatch.setattr(groups, "get_current_placement_group", lambda: None)
-    monkeypatch.setattr(groups, "placement_group_table", lambda group: placed)
-    assert must_move() == moves
-
-
-def test_where_nobody_answers_or_there_is_one_node_a_trial_stays(monkeypatch, tmp_path):
-    asked = []
-
-    def fail():
-        asked.append(1)
-        raise RpcError("unavailable", rpc_code=14)
-
-    client = SimpleNamespace(get_draining_nodes=fail)
-    monkeypatch.delenv(NOTES, raising=False)
-    monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(worker, "global_worker", SimpleNamespace(gcs_client=client))
-    assert not must_move()
-    assert asked == [1]
-    monkeypatch.setenv(NOTES, str(tmp_path))
-    assert not must_move()
-    assert asked == [1]

@@ -11,7 +11,7 @@ from test_worker import context
 
 from tuner.trial.failures import WorkerSpentError
 from tuner.trial.trainable import REPORT
-from tuner.trial.tune_trials import ClassTrial, FunctionTrial
+from tuner.trial.tune_trials import ClassTrial
 
 CONTEXT = None  # of the trial that is made next
 
@@ -68,11 +68,6 @@ class Counting(tune.Trainable):
             raise OwnError("the end", 2)
 
 
-class KeepsNone(tune.Trainable):
-    def step(self):
-        return {"steps": 1}
-
-
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     trials = []
@@ -102,11 +97,6 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
     assert log(tmp_path) == "cleaned up at 3\n"
 
 
-def test_it_may_end_by_itself(make):
-    trial = make({"ends_at": 2})
-    assert [trial.train()["done"] for _ in range(2)] == [False, True]
-
-
 @pytest.mark.parametrize("keeps", ["files", "dict"])
 def test_it_goes_on_from_its_checkpoint(make, keeps):
     trial = make({"keeps": keeps})
@@ -125,10 +115,6 @@ def test_the_next_trial_in_the_process_begins_anew_whatever_reset_config_keeps(m
     trial.train()
     assert trial.reset(assignment(trial_id="00001", seed=None))
     assert trial.train()["steps"] == 1
-
-
-def test_a_class_without_checkpoints_has_none(make):
-    assert make(name="KeepsNone").train()[REPORT]["checkpoints"] == []
 
 
 def test_what_step_raises_is_the_failure_as_it_was_raised(make, tmp_path):
@@ -151,11 +137,3 @@ def test_a_trials_own_seed_is_in_its_config(make):
     trial = make({"start": 5}, seed=7)
     report = trial.train()[REPORT]["metrics"]
     assert (report["seed"], report["steps"]) == (7, 6)
-
-
-def test_stop_iteration_is_told_and_not_taken_for_rays_own():
-    trial = object.__new__(FunctionTrial)
-    trial._function = lambda config: next(iter(()))
-    with pytest.raises(RuntimeError, match="the function raised StopIteration") as raised:
-        trial._call({"config": {}, "seed": None})
-    assert isinstance(raised.value.__cause__, StopIteration)

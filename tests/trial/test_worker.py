@@ -1,16 +1,13 @@
 """A worker in a plain Python process: one Learner on its device, and its state."""
 
 import os
-import resource
 
 import pytest
 import torch
-from forked import said_by
 from torch import distributed as dist
 
 from tuner.trial.checkpoint_writer import Save
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.state import frozen_copy
 from tuner.trial.worker import Worker
 
 
@@ -74,21 +71,6 @@ def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
     assert worker.step()[0]["built_with"][:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
 
 
-def copy_often(folder):
-    Worker(context(folder))
-    state = {"weights": [torch.ones(1 << 20) for _ in range(8)]}
-    faults = []
-    for _ in range(4):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        frozen_copy(state)
-        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-    print(min(faults[1:]))
-
-
-def test_copies_of_a_state_have_the_memory_of_those_before(tmp_path):
-    assert int(said_by(copy_often, tmp_path)) < 100  # pages of 8192
-
-
 class Careless(Counter):
     """Sets how the whole process computes, as a tutorial may say."""
 
@@ -123,19 +105,6 @@ def test_how_one_trial_computes_is_not_how_the_next_does(tmp_path):
         assert numerics() != before
         worker.end()
         assert numerics() == before
-
-
-def build(config, constants, *, device, rank, world_size):
-    """A function that builds a Learner is as good as its class."""
-    return Telling({**config, "built": True}, constants, device=device, rank=rank, world_size=2)
-
-
-def test_a_function_may_build_the_learner(tmp_path):
-    worker = Worker(context(tmp_path, trainable="test_worker:build"))
-    worker.begin(Assignment("00000", {"lr": 0.1}))
-    report, _ = worker.step()
-    assert report["built_with"][0] == {"lr": 0.1, "built": True}
-    assert report["steps"] == 1
 
 
 def test_ranks_with_gpus_say_which_is_theirs(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@ import gc
 import math
 import time
 import weakref
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from tiny_images import INFO
 from torch import distributed as dist
 
 from tuner.errors import SpecError
-from tuner.testing.learner_contract import StrictLearnerContract, same
+from tuner.testing.learner_contract import LearnerContract, same
 from tuner.trial.memory import MemoryWatch
 from tuner.vision.batches import image_set
 from tuner.vision.catalog import DATASETS, METRICS, DataChoice
@@ -25,8 +26,31 @@ TINY = {"dataset": "tiny", "batch_size": 16, "epochs": 3}
 DEEP = {**TINY, "model": "resnet20", "epochs": 1}
 
 
-class ClassifierContract(StrictLearnerContract):
+class ClassifierContract(LearnerContract):
     timings = frozenset({"images_per_s", "epoch_s"})
+
+    def test_leaves_global_random_state_alone(self):
+        before = torch.get_rng_state()
+        self.make().step()
+        assert torch.equal(torch.get_rng_state(), before)
+
+    def test_state_is_a_copy(self):
+        learner = self.make()
+        learner.step()
+        state = learner.state_dict()
+        before = deepcopy(state)
+        learner.step()
+        assert same(state, before)
+
+    def test_loading_keeps_the_state_as_it_is(self, tmp_path):
+        learner = self.make()
+        learner.step()
+        state = self.saved(learner, tmp_path)
+        before = deepcopy(state)
+        restored = self.make()
+        restored.load_state_dict(state)
+        restored.step()
+        assert same(state, before)
 
 
 class TestDigits(ClassifierContract):

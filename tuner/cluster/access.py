@@ -12,7 +12,7 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner import ray_compat
@@ -30,8 +30,7 @@ LOOPBACK = "127.0.0.1"  # on which a Ray of ours listens
 
 _REACHED_S = 5.0
 _TOKEN_FILE = "auth_token"
-_LOOK_UP = "`ray get-auth-token` on its head shows the right one"
-_SET_ONE = f"set {TOKEN_PATH} to its file, or {TOKEN}; {_LOOK_UP}"
+_SET_IT = f"set {TOKEN_PATH} to its file, or {TOKEN}; `ray get-auth-token` on the head shows it"
 
 Changes = Mapping[str, str | None]  # to environment variables; None: not to be set
 
@@ -78,11 +77,6 @@ def _loopback() -> str:
     return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
-def has_token(folder: Path) -> bool:
-    """Whether `folder` is one of a Ray that is, or was, ours."""
-    return (folder / _TOKEN_FILE).is_file()
-
-
 def for_joining() -> Changes:
     """The environment to join a running cluster: a token that this user has is shown to it."""
     return {AUTH_MODE: "token"} if _token_source() and AUTH_MODE not in os.environ else {}
@@ -92,23 +86,18 @@ def token_problem() -> str | None:
     """Why the token that the user has set cannot be shown, and what to do; None if it can."""
     if os.environ.get(AUTH_MODE) != "token" or os.environ.get(TOKEN):
         return None
-    if path := os.environ.get(TOKEN_PATH):
-        try:
-            empty = not Path(path).read_bytes().strip()
-        except OSError as error:
-            return f"{TOKEN_PATH} names {path}, which cannot be read: {error.strerror}; {_LOOK_UP}"
-        return f"{TOKEN_PATH} names {path}, which is empty; {_LOOK_UP}" if empty else None
-    return None if _token_source() else f"{AUTH_MODE}=token, but there is no token: {_SET_ONE}"
+    path = Path(os.environ.get(TOKEN_PATH) or _users_file())
+    with suppress(OSError):
+        if path.read_bytes().strip():
+            return None
+    return f"{AUTH_MODE}=token, but there is no token in {path}: {_SET_IT}"
 
 
 def refusal() -> str:
     """What it means that a cluster has not let us in, and what to do, to be put behind its name."""
-    mode, source = os.environ.get(AUTH_MODE), _token_source()
-    if mode == "token":
-        return f"has another token than that of {source or _users_file()}: {_LOOK_UP}"
-    if source:
-        return f"asks for a token, and {AUTH_MODE}={mode}: unset {AUTH_MODE}"
-    return f"asks for a token, and none was shown: {_SET_ONE}"
+    if os.environ.get(AUTH_MODE) == "token":
+        return f"has another token than that of {_token_source() or _users_file()}: {_SET_IT}"
+    return f"asks for a token, and none was shown: {_SET_IT}, and do not set {AUTH_MODE}"
 
 
 def _token_source() -> str | None:

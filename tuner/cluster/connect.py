@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from tuner.cluster.joined.nodes import (
     plan_on,
     remote_on,
     run_on_each,
-    shortage_here,
     too_large,
 )
 from tuner.cluster.joined.runtime_env import runtime_env
@@ -35,6 +33,7 @@ from tuner.places import LOCAL, local
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
+from tuner.wording import duration
 
 _OWN_NODE_S = 20.0
 
@@ -42,20 +41,21 @@ _OWN_NODE_S = 20.0
 class Cluster:
     """The Ray that this process is connected to.
 
-    Tests override what asks Ray: `is_joined`, `nodes`, `driver`, `run` and `start`.
+    Tests override what asks Ray: `is_joined`, `nodes`, `driver`, `run`, `start` and `requested`.
     """
 
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
     run = staticmethod(run_on_each)
     start = staticmethod(remote_on)
+    requested = staticmethod(autoscaling.requested)
 
     def is_joined(self) -> bool:
         """Whether this process is connected to a Ray that it has not started itself."""
         return is_connected() and self.scratch is None
 
-    def nodes(self, *, draining: bool = False) -> list[Node]:
-        """The living nodes; draining: with those that are about to leave."""
-        return list_nodes(draining=draining)
+    def nodes(self) -> list[Node]:
+        """The living nodes."""
+        return list_nodes()
 
     def driver(self) -> str:
         """The id of the node on this machine."""
@@ -99,12 +99,35 @@ class Cluster:
                     start=self.start,
                 )
 
-    def await_room(self, resources: Resources, patience_s: float | None) -> None:
-        """Wait for the nodes of a joined cluster, as `autoscaling.await_room` does."""
-        if self.is_joined():
-            autoscaling.await_room(
-                resources, patience_s, nodes=self.nodes, grows=self.autoscales, notify=_notify
-            )
+    def await_room(
+        self,
+        resources: Resources,
+        patience_s: float | None,
+        *,
+        poll_s: float = autoscaling.POLL_S,
+    ) -> None:
+        """Return when a trial of `resources` fits on the cluster, at once where it is our own.
+
+        If none fits, the cluster is asked to grow and waited for `patience_s`. None: PATIENCE_S if
+        it autoscales, otherwise no wait. Raises UsageError if no trial fits by then.
+        """
+        if not self.is_joined() or capacity(resources, now := self.nodes()).trials:
+            return
+        autoscales, lacks = self.autoscales(now), too_large(resources, now)
+        if patience_s is None:
+            patience_s = autoscaling.PATIENCE_S if autoscales else 0
+        do = "ask for less (--cpus, --gpus, --workers), add nodes, or give --wait-for-resources 10m"
+        if not patience_s:
+            raise UsageError(f"{lacks}; it does not autoscale: {do}")
+        how = "the cluster autoscales" if autoscales else "until nodes are added"
+        _notify(f"{lacks}; waiting up to {duration(patience_s)}: {how}")
+        deadline = time.monotonic() + patience_s
+        with self.requested(resources):
+            while not capacity(resources, now := self.nodes()).trials:
+                if time.monotonic() > deadline:
+                    lacks = too_large(resources, now)
+                    raise UsageError(f"after {duration(patience_s)} still {lacks}: {do}")
+                time.sleep(poll_s)
 
     def autoscales(self, nodes: list[Node]) -> bool:
         """Whether an autoscaler works for it, by a task on its head."""
@@ -121,14 +144,10 @@ class Cluster:
 
         return autoscaling.Room(
             spec.resources,
-            nodes=partial(self.nodes, draining=True),
+            nodes=self.nodes,
             grows=self.autoscales(self.nodes()),
             on_join=on_join,
         )
-
-    def shortage(self, resources: Resources) -> list[str]:
-        """Why no trial of these resources can start now, a line a thing; none where one can."""
-        return shortage_here(resources)
 
     def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
         """What `nodes.plan_on` says of the joined cluster, on which `spec` is known to work.
@@ -163,7 +182,6 @@ await_room = _connected.await_room
 room = _connected.room
 plan = _connected.plan
 driver = _connected.driver
-shortage = _connected.shortage
 
 
 def is_connected() -> bool:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.joined.runtime_env import runtime_env
-from tuner.errors import ExperimentError, UsageError, did_you_mean, translate_error
+from tuner.errors import ExperimentError, UsageError, did_you_mean
 from tuner.places import is_url
 from tuner.wording import install, program
 
@@ -35,16 +35,6 @@ _POLL_S = 0.5
 _NOT_YET = "No available agent"  # what a head says of a job while it is still starting
 _START_S = 30.0
 _FINISH_S = 30.0  # for a job's state to follow its log's end
-
-# On the head: what tuner needs may be in another Python than the first one of its PATH
-_NEEDED = "tuner click psutil pydantic ray rich torch yaml"
-_MISSING = (
-    "import sys; from importlib.util import find_spec; "
-    "missing = [name for name in sys.argv[1:] if find_spec(name) is None]; "
-    "sys.exit(missing and 'error: ' + sys.executable + ', with which Ray runs on the head of the "
-    "cluster, has no ' + ', '.join(missing) + ': install tuner there' or 0)"
-)
-_FIND_PYTHON = f'python=$({ray_compat.HEADS_PYTHON}); $python -c "{_MISSING}" {_NEEDED} || exit 2'
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +87,7 @@ class Jobs:
                 try:
                     job_id = self._client.submit_job(
                         # `exec`, so that a stop reaches the search itself
-                        entrypoint=f"{_FIND_PYTHON}; exec $python {command}",
+                        entrypoint=f"exec $({ray_compat.HEADS_PYTHON}) {command}",
                         metadata={_SEARCH: " ".join(arguments)},
                         runtime_env=runtime_env(directory, storage, code=True),
                     )
@@ -200,24 +190,19 @@ def _reach(host: str, port: int) -> None:
 def answering(address: str) -> Iterator[None]:
     """Turn what Ray's client raises into what to do about the dashboard at `address`."""
 
-    def explain(error: Exception) -> str:
-        if isinstance(error, ImportError):
-            return f"jobs need a package: {install('cluster')}"
-        if isinstance(error, OSError):
-            do = f"check that its head was started with a dashboard, and the address ({_PORT})"
-            return f"no dashboard of Ray answers at {address}: {do}"
-        if isinstance(error, RuntimeError):
-            return f"the cluster at {address} refused: {error}"
-        return f"the cluster at {address} {access.refusal()}"
-
-    kinds: tuple[type[Exception], ...] = (ImportError, OSError, RuntimeError)
-    with translate_error(UsageError, explain, of=kinds):
-        try:
-            yield
-        except Exception as error:
-            if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
-                raise
-            raise UsageError(explain(error)) from error
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(f"jobs need a package: {install('cluster')}") from error
+    except OSError as error:
+        do = f"check that its head was started with a dashboard, and the address ({_PORT})"
+        raise UsageError(f"no dashboard of Ray answers at {address}: {do}") from error
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(f"the cluster at {address} refused: {error}") from error
+    except Exception as error:
+        if type(error).__name__ != "AuthenticationError":  # whose module asks for all of ray
+            raise
+        raise UsageError(f"the cluster at {address} {access.refusal()}") from error
 
 
 def entry(experiment: str, directory: Path) -> str:

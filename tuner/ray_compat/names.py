@@ -66,10 +66,9 @@ SETTINGS = {  # what Ray reads when it is imported or joined, and hands to its w
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # they are in the trial's log and the summary
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000000",  # the journal makes Ray's snapshots needless
     "TUNE_FORCE_TRIAL_CLEANUP_S": "10",
-    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000000",  # Ray spells it so
 }
-FOR_WORKERS = ("PL_DISABLE_FORK", "RAY_CHDIR_TO_TRIAL_DIR", "TUNE_FUNCTION_THREAD_TIMEOUT_S")
+FOR_WORKERS = ("PL_DISABLE_FORK", "RAY_CHDIR_TO_TRIAL_DIR")
 
 
 def prepare_environment() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tuner.ray_compat.names import CLUSTERS, Names, replacing
@@ -16,8 +14,6 @@ _AGENT = "--dashboard_agent_command="
 _NO_AGENT = f"{_AGENT}sleep 2147483647"  # Ray insists on an agent that lives
 _AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
 _NO_PORT = -1  # of an agent that listens nowhere
-_POLL_S = 0.005
-_WRITTEN_MS = 1000  # for a file that is being written
 
 
 # Without it: a Ray that asks for a token that was set after Ray's import is not joined
@@ -59,7 +55,7 @@ def fewer_services(port: int, *, workers: int) -> Names:
     them for anything. Until: `ray.init` can leave each of them out.
     """
     from ray import _raylet
-    from ray._private import node, parameter, services
+    from ray._private import parameter, services
 
     raylet: Any = _raylet
     start = services.start_ray_process
@@ -68,14 +64,6 @@ def fewer_services(port: int, *, workers: int) -> Names:
         if process_type == "raylet":
             command = _lean(command, workers, raylet.persist_port)
         return start(command, process_type, *args, **options)
-
-    def wait_for_port(folder: str, node_id: str, name: str, *, timeout_ms: int) -> int:
-        """Let other threads import and look for dead daemons: Ray's own wait holds the GIL."""
-        path = Path(folder, raylet.get_port_filename(node_id, name))
-        deadline = time.monotonic() + timeout_ms / 1000
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        return int(raylet.wait_for_persisted_port(folder, node_id, name, timeout_ms=_WRITTEN_MS))
 
     params = functools.partial(
         parameter.RayParams,
@@ -89,7 +77,6 @@ def fewer_services(port: int, *, workers: int) -> Names:
             "start_api_server": lambda *args, **options: ("", None),
             "start_ray_process": start_process,
         },
-        node: {"wait_for_persisted_port": wait_for_port},
     }
 
 

@@ -91,7 +91,6 @@ def limit_cleanup(controller: Any, seconds: float) -> None:
     `TUNE_FORCE_TRIAL_CLEANUP_S` shortens it.
     """
     controller = getattr(controller, "_tune_controller", controller)  # schedulers get a wrapper
-    _ = controller._actor_force_cleanup_timeout
     controller._actor_force_cleanup_timeout = seconds
 
 
@@ -103,7 +102,6 @@ def limit_pending(controller: Any, count: int) -> None:
     for the next trial, for ten minutes. Until: `update_max_pending_trials` takes a 0.
     """
     controller = getattr(controller, "_tune_controller", controller)
-    _ = controller._max_pending_trials
     controller._max_pending_trials = count
 
 

@@ -160,7 +160,7 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
 
             head = ray.get_runtime_context().gcs_address
             yield Finding("cluster", "joined", f"{head}, Ray {ray.__version__} as here")
-            nodes = [n for n in list_nodes(draining=True) if n.cpus and n.leaves is None]
+            nodes = [node for node in list_nodes() if node.cpus]
             yield from check_nodes(nodes, storage)
     except UsageError as error:
         found, _, advice = str(error).partition(": ")

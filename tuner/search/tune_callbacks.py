@@ -231,9 +231,9 @@ def _id(trial: Trial) -> str:
 
 
 class Waiting(Callback):
-    """Logs the reasons of `why` while trials wait and none of them runs."""
+    """Logs the reason that `why` returns, if any, while trials wait and none of them runs."""
 
-    def __init__(self, why: Callable[[], list[str]], clock: Clock = time.monotonic) -> None:
+    def __init__(self, why: Callable[[], str | None], clock: Clock = time.monotonic) -> None:
         self._why = why
         self._clock = clock
         self._since = self._polled = clock()
@@ -248,10 +248,9 @@ class Waiting(Callback):
         if Trial.RUNNING in states or Trial.PENDING not in states:
             self._since, self._after = now, FIRST_S
         elif now - self._since >= self._after:
-            lines = self._why()
-            for line in lines:
-                _log.warning("no trial has run for %s: %s", duration(now - self._since), line)
-            self._after += AGAIN_S if lines else FIRST_S
+            if reason := self._why():
+                _log.warning("no trial has run for %s: %s", duration(now - self._since), reason)
+            self._after += AGAIN_S if reason else FIRST_S
 
 
 _MOST_CRASHES = 2  # of a trial that is tried again after each

@@ -20,6 +20,7 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
+from tuner.cluster.joined.nodes import shortage
 from tuner.errors import (
     ExperimentError,
     InterruptedSearchError,
@@ -167,7 +168,7 @@ class TuneRun:
                 stop=StopAll(driver.is_over),
                 callbacks=[
                     Recorder(driver, call_of=watch.call_of),
-                    Waiting(partial(cluster.shortage, spec.resources)),
+                    Waiting(partial(shortage, spec.resources)),
                 ],
                 progress_reporter=_SilentReporter(),
                 storage_path=files,

@@ -53,11 +53,6 @@ class DeclarationContract:
         ]
         assert not silent
 
-    def test_its_metrics_have_the_objective(self) -> None:
-        spec = self.validated()
-        metrics = spec.declaration.metrics
-        assert metrics is None or spec.objective.metric in metrics
-
     def test_settling_twice_changes_nothing(self) -> None:
         spec = self.validated()
         assert validate(spec.plain()) == spec
@@ -67,11 +62,6 @@ class DeclarationContract:
             with pytest.raises(SpecError) as error:
                 self.validated(f"{key}={json.dumps(value)}")
             assert key in [fault.key for fault in error.value.faults]
-
-    def test_unknown_settings_are_refused(self) -> None:
-        if self.validated().declaration.settings:
-            with pytest.raises(SpecError):
-                self.validated("training.no_such_setting=1")
 
     def test_a_plan_is_plain(self) -> None:
         plan = plan_of(self.validated(), here=False)

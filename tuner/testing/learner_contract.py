@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -106,34 +105,3 @@ class LearnerContract:
         first, second = measure(), measure()
         assert {"test_loss", "test_accuracy"} <= set(first)
         assert first == second
-
-
-class StrictLearnerContract(LearnerContract):
-    """What the image classifier that ships does beside, so that several can train in one process.
-
-    A search does not rely on it: it writes each state to a file at once, and builds one Learner at
-    a time.
-    """
-
-    def test_leaves_global_random_state_alone(self) -> None:
-        before = torch.get_rng_state()
-        self.make().step()
-        assert torch.equal(torch.get_rng_state(), before)
-
-    def test_state_is_a_copy(self) -> None:
-        learner = self.make()
-        learner.step()
-        state = learner.state_dict()
-        before = deepcopy(state)
-        learner.step()
-        assert same(state, before)
-
-    def test_loading_keeps_the_state_as_it_is(self, tmp_path: Path) -> None:
-        learner = self.make()
-        learner.step()
-        state = self.saved(learner, tmp_path)
-        before = deepcopy(state)
-        restored = self.make()
-        restored.load_state_dict(state)
-        restored.step()
-        assert same(state, before)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
+import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from tuner.errors import CheckpointError, StorageError
+from tuner.errors import CheckpointError, StorageError, translate_error
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
 from tuner.places import shown
-from tuner.trial.state import fault_of_state, foreign_value
+from tuner.trial.state import fault_of_state
 
 STATE_FILE = "state.pt"
 PARTIAL_FILE = "state.partial"  # until it is whole
+_FOREIGN = re.compile(r"Unsupported global: GLOBAL (\S+)")  # of torch, which names the class
 
 
 class CheckpointStore:
@@ -50,14 +51,12 @@ class CheckpointStore:
         partial = path.with_name(PARTIAL_FILE)
         with _storing(path):
             self._experiment.make_folder(path.parent)
-            with _of_plain_values(partial, state):
-                with partial.open("wb") as file:
-                    hashed = _Hashed(file)
-                    save(state, hashed)
-                if not self._has_loaded:
-                    load_state(partial, None)
-                    self._has_loaded = True
-            return self._publish(epoch, partial, path, hashed.hexdigest())
+            with partial.open("wb") as file:
+                save(state, file)
+            if not self._has_loaded:
+                load_state(partial, None, what="the state_dict() in")
+                self._has_loaded = True
+            return self._publish(epoch, partial, path, sha256_of(partial))
 
     def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
         """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
@@ -98,50 +97,8 @@ class CheckpointStore:
         return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
 
 
-class _Hashed:
-    """A file that is written from its beginning to its end, and the digest of what was written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self._digest.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def hexdigest(self) -> str:
-        return self._digest.hexdigest()
-
-
-@contextmanager
-def _of_plain_values(path: Path, state: dict[str, Any]) -> Iterator[None]:
-    """Within it `state` is saved and loaded; names a value that cannot be, and removes the file."""
-    try:
-        yield
-    # The first three are pickle's, of a lambda, a lock or a local class
-    except (AttributeError, TypeError, pickle.PickleError, CheckpointError) as error:
-        path.unlink()
-        if (foreign := foreign_value(state)) is None:
-            raise
-        name, value = foreign
-        kind = type(value)
-        raise CheckpointError(
-            f"what state_dict() returns cannot be loaded again: {name} is a {kind.__module__}."
-            f"{kind.__qualname__}; it may hold tensors, numbers, text, None, lists and dicts"
-        ) from error
-
-
-@contextmanager
-def _storing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except shutil.Error as error:  # of several files: source, target and reason of each
-        raise StorageError(f"cannot write {shown(path)}: {error.args[0][0][2]}") from error
-    except OSError as error:
-        raise StorageError(f"cannot write {shown(path)}: {error.strerror}") from error
+def _storing(path: Path) -> AbstractContextManager[None]:
+    return translate_error(StorageError, f"cannot write {shown(path)}", of=OSError)
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
@@ -162,7 +119,9 @@ def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> d
         if fault := fault_of_state(state, os.path.getsize(path)):
             raise ValueError(fault)
     except pickle.UnpicklingError as error:  # torch's advice is to let the file run its code
-        reason = "it holds more than tensors and plain values, or is damaged"
+        foreign = _FOREIGN.search(str(error))
+        reason = "it holds more than tensors, numbers, text, None, lists and dicts"
+        reason += f": {foreign[1]}" if foreign else ", or is damaged"
         raise CheckpointError(f"{what} {path} cannot be loaded: {reason}") from error
     except Exception as error:  # of any kind: torch's reader checks little
         reason = " ".join(str(error).split())[:300]

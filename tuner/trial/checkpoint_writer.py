@@ -18,7 +18,7 @@ from typing import Any, Literal
 from tuner.experiment.trials import CheckpointRecord
 from tuner.spec.sections import Objective
 from tuner.trial.checkpoint_store import CheckpointStore
-from tuner.trial.state import frozen_copy
+from tuner.trial.state import host_copy
 
 _LEAST_SHARE = 0.02  # of an epoch, which is not worth a thread
 
@@ -107,9 +107,7 @@ class CheckpointWriter:
     of a state that no later epoch changes.
     """
 
-    def __init__(
-        self, store: CheckpointStore, copy: Callable[[State], State] = frozen_copy
-    ) -> None:
+    def __init__(self, store: CheckpointStore, copy: Callable[[State], State] = host_copy) -> None:
         self._store = store
         self._copy = copy
         self._held: tuple[int, State] | None = None

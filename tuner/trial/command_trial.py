@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +28,6 @@ from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure, failure_of_exit, says_done
 from tuner.trial.script import Script
 from tuner.trial.trainable import ProcessTrial
-from tuner.trial.trial_process import hint_of
-
-_MISSING = re.compile(r"No such file or directory: '([^']+)'")
 
 
 class CommandTrial(ProcessTrial):
@@ -131,24 +126,15 @@ class CommandTrial(ProcessTrial):
         if code == 0 and self._epoch > 0:
             return ray_compat.ended()
         if code == 0:
-            self._failure = Failure("bad_report", self._how_to_report(script))
+            metric = self._context.metric
+            report_it = f"call tuner.report({metric}=...) after each epoch"
+            self._failure = Failure(
+                "bad_report", f"ended without a report of {metric!r}: {report_it}"
+            )
         else:
-            failure = failure_of_exit(code, script.last_lines)
-            missing = _MISSING.search(failure.message)
-            error = FileNotFoundError(0, "", missing[1]) if missing else FileNotFoundError()
-            hint = hint_of(error, start=start_dir(), here=self._files)
-            self._failure = replace(failure, message=failure.message + hint)
+            self._failure = failure_of_exit(code, script.last_lines)
         print(self._failure.message)
         return self._failed()
-
-    def _how_to_report(self, script: Script) -> str:
-        metric = self._context.metric
-        others = ", ".join(sorted(script.other_names))
-        printed = f"; its JSON lines hold {others}" if others else ""
-        return (
-            f"ended without a report of {metric!r}{printed}: call tuner.report({metric}=...) after "
-            f'each epoch, or print a line {{"{metric}": ...}}'
-        )
 
     def _why_spent(self) -> str | None:
         return None  # a script cannot harm this process

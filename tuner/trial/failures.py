@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 import signal
-import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -63,12 +62,6 @@ _WAITED = re.compile(
     r"Timed out waiting \d+ ?ms for|Application timeout caused pair closure"
     r"|Timed out after \d+ seconds waiting for clients|[Ww]ait timeout after \d+ ?ms"
     r"|timed out in monitoredBarrier|[Cc]ollective operation timeout|watchdog got stuck for"
-)
-# A torchvision that was built for another torch
-_MISFIT = re.compile(r"operator torchvision::\w+ does not exist")
-_FITTING = (
-    "torch and torchvision are of different builds; install both together, with the command that "
-    "PyTorch's install selector shows for this machine's CPU or CUDA"
 )
 _CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may have closed
 
@@ -174,10 +167,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def message_of(error: BaseException) -> str:
-    """The class and the text of an exception, in one line; what to do where it is torchvision's."""
+    """The class and the text of an exception, in one line."""
     text, name = _text(error), type(error).__name__
-    if _MISFIT.search(text) and _FITTING not in text:
-        text += f": {_FITTING}"
     return f"{name}: {text}" if text else name
 
 
@@ -288,9 +279,8 @@ def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
 
 
 def _in_words(frame: FrameSummary) -> str:
-    line = " ".join((frame.line or "").split())
-    line = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 3]}..."
-    where = f"{_shown(frame.filename)}:{frame.lineno} in {frame.name}"
+    line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
+    where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
     return f"{where}: {line}" if line else where
 
 
@@ -308,10 +298,3 @@ def _others() -> frozenset[Path]:
     folders = [Path(sysconfig.get_path(name)) for name in names]
     folders += [Path(__file__).parents[1]]
     return frozenset(path for folder in folders for path in (folder, folder.resolve()))
-
-
-def _shown(filename: str) -> str:
-    """The path below where Python finds it, as `package/module.py`."""
-    path = Path(filename)
-    inside = [path.relative_to(root) for root in sys.path if root and path.is_relative_to(root)]
-    return min(map(str, inside), key=len, default=path.name)

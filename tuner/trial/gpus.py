@@ -4,7 +4,6 @@ Several searches may share the GPUs of a machine. The Ray of each counts all of 
 process chooses among them by file locks, which the system releases when the process ends:
 
     GPU     a file for each, by its name; a process that uses a share of it locks as many bytes
-    claim   one more byte of that file, locked by the process that waits for it: none overtakes it
     door    locked while a process looks at the others and chooses, never while it waits
 """
 
@@ -13,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from math import ceil
@@ -25,7 +24,6 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _SHARED = "TUNER_SHARED_GPUS"  # in the environment: FOLDER:GPU,GPU
 _PARTS = 120  # of a GPU: halves to sixths, eighths and tenths are whole numbers of them
-_CLAIM = _PARTS  # the byte after them
 _EVERY_S = 0.2
 _EPSILON = 1e-9  # of a share
 Files = Mapping[str, IO[bytes]]  # by the names of GPUs
@@ -61,32 +59,15 @@ def take(amount: float) -> None:
     os.environ[VISIBLE] = ",".join(taken)
 
 
-def should_move(amount: float) -> bool:
-    """Whether the share that this process has taken fits beside others, and leaves its GPU empty.
-
-    Otherwise shares that are left over, one on each GPU, keep whole ones from other searches.
-    """
-    if not _held or amount >= 1:
-        return False
-    folder, own = Path(os.environ[_SHARED].rpartition(":")[0]), os.environ[VISIBLE]
-    with _alone(folder):
-        free = _lock_free(_held)
-        _unlock(_held, free, {own: _parts(amount)})
-    others = [len(parts) for name, parts in free.items() if name != own]
-    is_alone = len(free.get(own, [])) == _PARTS
-    return is_alone and any(_parts(amount) <= count < _PARTS for count in others)
-
-
 def room(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
-    """What is free of each GPU; 0 of one that a process waits for.
+    """What is free of each GPU.
 
     Not for a process that has taken a part: it would lose that.
     """
     with ExitStack() as stack:
         files = {name: stack.enter_context(file) for name, file in _opened(folder, gpus).items()}
         stack.enter_context(_alone(folder))
-        free = _lock_free(files)
-        return tuple(len(free.get(name, [])) / _PARTS for name in files)
+        return tuple(len(parts) / _PARTS for parts in _lock_free(files).values())
 
 
 def _opened(folder: Path, gpus: Iterable[str]) -> dict[str, IO[bytes]]:
@@ -104,45 +85,28 @@ def _alone(folder: Path) -> Iterator[None]:
 def _taken(folder: Path, files: Files, amount: float) -> list[str]:
     """Lock `amount` of the GPUs; their names, or none where too few have room.
 
-    Those come first that have the least room, so that whole ones stay free. A process that has to
-    wait claims those with the most room: all that it needs or none, so that no two processes wait
-    for each other.
+    Those come first that have the least room, so that whole ones stay free. No process keeps some
+    of what it needs while it waits, so that no two wait for each other.
     """
-    count, parts = max(1, int(amount)), _parts(amount)
+    count = max(1, int(amount))
+    # Rounded up, so that no GPU is used twice
+    needed = max(1, ceil(min(amount, 1) * _PARTS - _EPSILON))
     with _alone(folder):
         free = _lock_free(files)
         by_room = sorted(free, key=lambda name: len(free[name]))
-        fitting = [name for name in by_room if len(free[name]) >= parts]
+        fitting = [name for name in by_room if len(free[name]) >= needed]
         taken = fitting[:count] if len(fitting) >= count else []
-        claimed = by_room[-count:] if not taken and len(by_room) >= count else []
-        _unlock(files, free, dict.fromkeys(taken, parts), claimed)
+        for name, parts in free.items():
+            for part in parts[needed if name in taken else 0 :]:
+                fcntl.lockf(files[name], fcntl.LOCK_UN, 1, part)
     return taken
 
 
-def _parts(amount: float) -> int:
-    """How many parts of each GPU, rounded up, so that no GPU is used twice."""
-    return max(1, ceil(min(amount, 1) * _PARTS - _EPSILON))
-
-
 def _lock_free(files: Files) -> dict[str, list[int]]:
-    """Lock what no other process has: the parts of each GPU that no other claims, by its name."""
+    """Lock what no other process has: the parts of each GPU, by its name."""
     return {
-        name: [part for part in range(_PARTS) if _lock(file, part)]
-        for name, file in files.items()
-        if _lock(file, _CLAIM)
+        name: [part for part in range(_PARTS) if _lock(file, part)] for name, file in files.items()
     }
-
-
-def _unlock(
-    files: Files,
-    free: Mapping[str, list[int]],
-    kept: Mapping[str, int],
-    claimed: Collection[str] = (),
-) -> None:
-    """Unlock what was `free`, but for so many parts of those `kept`, and for claims."""
-    for name, parts in free.items():
-        for part in [*parts[kept.get(name, 0) :], *([] if name in claimed else [_CLAIM])]:
-            fcntl.lockf(files[name], fcntl.LOCK_UN, 1, part)
 
 
 def _lock(file: IO[bytes], part: int) -> bool:

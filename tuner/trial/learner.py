@@ -39,8 +39,8 @@ class Learner(Protocol):
     `stays_in_start_dir = True` on the class lets a trial work where the search was started, and not
     in a folder of its own: see `tuner.trial_dir` and `tuner.start_dir`.
 
-    `copies_state = True` on the class says that `state_dict` returns copies, as it should. Without
-    it the trial copies the state once more before a checkpoint is written beside training.
+    `copies_state = True` on the class says that `state_dict` returns copies, which no further step
+    changes. Without it the trial copies a state before it is written beside training.
 
     With several ranks every rank holds its own Learner. `torch.distributed` is initialised, and
     every method is called on all ranks in the same order.
@@ -61,8 +61,7 @@ class Learner(Protocol):
         """Everything that the next step depends on, the same on every rank.
 
         Only tensors and plain values (dict, list, str, numbers, None), so that it loads with
-        `torch.load(weights_only=True)`. It must be a copy, which a further step does not change.
-        An export takes the model's weights from the key "model".
+        `torch.load(weights_only=True)`. An export takes the model's weights from the key "model".
         """
         ...
 

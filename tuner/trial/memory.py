@@ -31,13 +31,6 @@ from tuner.trial.worker_death import write_note
 if TYPE_CHECKING:
     import torch
 
-_MIB = 1.0  # the growth of one epoch that counts
-WATCHED = ("memory_mib", "host_memory_mib")  # metrics that may not grow epoch after epoch
-SUSPECT = (
-    "most often tensors with their graph, as in a running loss that adds up `loss` "
-    "where `loss.detach()` would do, or outputs gathered in a list"
-)
-
 _MIB = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # what mallopt sets, as malloc.h numbers it
 _MOST_KEPT, _LARGEST_KEPT = 2**31 - 1, 32 * _MIB  # bytes: as much as mallopt takes
@@ -110,7 +103,6 @@ class MemoryWatch:
 
         self._device = torch.device(device)
         self._cuda = torch.cuda if self._device.type == "cuda" else None
-        self._has_nvml = True
 
     def begin(self) -> None:
         """From here on the peak is counted."""
@@ -121,28 +113,15 @@ class MemoryWatch:
             _CLEAR_REFS.write_text("5")
 
     def end(self) -> dict[str, float]:
-        """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA host_memory_mib, too.
-
-        On CUDA with gpu_busy where NVIDIA's pynvml is installed: the share, 0 to 1, of the last
-        moments in which the GPU computed, for any process.
-        """
+        """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA host_memory_mib, too."""
         resident = _resident_mib()
         if self._cuda is None:
             return {"memory_mib": resident, "peak_memory_mib": max(resident, _peak_mib())}
-        measured = {
+        return {
             "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
             "peak_memory_mib": self._cuda.max_memory_allocated(self._device) / _MIB,
             "host_memory_mib": resident,
         }
-        if self._has_nvml:
-            try:
-                measured["gpu_busy"] = self._cuda.utilization(self._device) / 100
-            except ModuleNotFoundError:  # pynvml, which is optional
-                self._has_nvml = False
-            except Exception as error:  # pynvml's own, which torch does not wrap
-                self._has_nvml = False
-                print(f"no gpu_busy: {type(error).__name__}: {error}")
-        return measured
 
 
 def _resident_mib() -> float:

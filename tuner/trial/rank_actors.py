@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
@@ -37,20 +36,11 @@ def sendable_errors() -> Iterator[None]:
         yield
     except BaseException as error:
         keep_origin(error)
-        if isinstance(error, Exception) and _can_be_sent(error):
+        if isinstance(error, Exception):
             raise
         sent = RuntimeError(message_of(error))
         keep_origin(sent, of=error)
         raise sent from None
-
-
-def _can_be_sent(error: Exception) -> bool:
-    """Whether Ray, which needs its text, can send the error to the trial."""
-    try:
-        str(error), repr(error)
-    except Exception:  # of a user's class
-        return False
-    return True
 
 
 class _Rank:
@@ -58,6 +48,7 @@ class _Rank:
 
     def __init__(self, context: TrialContext, rank: int) -> None:
         context.prepare_process()
+        use_interface_of(ray.util.get_node_ip_address())
         self._context = context
         self._rank = rank
         self._worker = Worker(context, rank)
@@ -70,10 +61,6 @@ class _Rank:
         host = ray.util.get_node_ip_address()
         return host, self._worker.open_rendezvous(host)
 
-    def join(self, host: str, port: int) -> None:
-        use_interface_of(ray.util.get_node_ip_address())
-        self._worker.join(host, port)
-
     @sendable_errors()
     def begin(self, assignment: Assignment) -> None:
         self._log = TrialLog(self._context.folder, log_name(assignment.trial_id, self._rank))
@@ -81,21 +68,14 @@ class _Rank:
         self._worker.begin(assignment)
 
     @sendable_errors()
-    def step(self) -> object:
-        assert self._log is not None
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """What the worker's `method` returns; None on other ranks than 0."""
         try:
-            report = self._worker.step()
+            result = getattr(self._worker, method)(*arguments, **options)
         finally:
-            self._log.cap()
-        return report if self._rank == 0 else None
-
-    @sendable_errors()
-    def save(self, epoch: int, how: Save, is_best: bool) -> list[CheckpointRecord]:
-        return self._worker.save(epoch, how, is_best=is_best)
-
-    @sendable_errors()
-    def written(self, wait: bool) -> list[CheckpointRecord]:
-        return self._worker.written(wait=wait)
+            if self._log is not None:
+                self._log.cap()
+        return result if self._rank == 0 else None
 
     def end(self) -> str | None:
         reason = self._worker.end()
@@ -132,25 +112,26 @@ class RankGroup:
         self._trial_id = assignment.trial_id
         if not self._has_met:
             rendezvous = self._all("open_rendezvous", only=0)[0]
-            self._all("join", *rendezvous)
+            self._all("call", "join", *rendezvous)
             self._has_met = True
         self._all("begin", assignment)
 
     def step(self) -> tuple[object, dict[str, float]]:
         """Train one epoch on all ranks; what rank 0 reports, reduced over them, and its memory."""
         report: tuple[object, dict[str, float]]
-        report = self._all("step", timeout_s=self._context.report_timeout_s)[0]
+        report = self._all("call", "step", timeout_s=self._context.report_timeout_s)[0]
         return report
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
         """Let rank 0 write or keep the state; what is in it may come from all of them."""
-        written: list[CheckpointRecord] = self._all("save", epoch, how, is_best)[0]
+        written: list[CheckpointRecord]
+        written = self._all("call", "save", epoch, how, is_best=is_best)[0]
         return written
 
     def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
         """The checkpoints that rank 0 has written since the last call; wait: until it is done."""
         written: list[CheckpointRecord]
-        written = self._all("written", wait, only=0)[0] if self._ranks else []
+        written = self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
         return written
 
     def end(self) -> str | None:
@@ -194,11 +175,16 @@ class RankGroup:
         ]
 
     def _all(
-        self, method: str, *arguments: Any, only: int | None = None, timeout_s: float | None = None
+        self,
+        method: str,
+        *arguments: Any,
+        only: int | None = None,
+        timeout_s: float | None = None,
+        **options: Any,
     ) -> list[Any]:
         """What `method` returns on every rank (or on one), or the error of the first that fails."""
         ranks = self._ranks if only is None else [self._ranks[only]]
-        calls = [getattr(rank, method).remote(*arguments) for rank in ranks]
+        calls = [getattr(rank, method).remote(*arguments, **options) for rank in ranks]
         waiting = list(calls)
         errors: list[RayError] = []
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -207,7 +193,7 @@ class RankGroup:
             done, waiting = ray.wait(waiting, timeout=left)
             if not done:
                 self.close()
-                raise RankTimeoutError(f"no rank came to the end of {method} in {timeout_s:g} s")
+                raise RankTimeoutError(f"no rank came to the end of its epoch in {timeout_s:g} s")
             errors += _errors(done)
         if errors:
             # A rank that dies breaks the others' connections, and their errors may come first
@@ -216,37 +202,43 @@ class RankGroup:
                 errors += _errors(done)
             self.close()
             limit_s = self._context.ranks_timeout_s
-            raise cause_of(errors, said=self._said, limit_s=limit_s)
+            raise cause_of(errors, limit_s=limit_s, has_waited=self._has_waited)
         return list(ray.get(calls))
 
-    def _said(self) -> str:
-        if self._trial_id is None:
-            return ""
-        return ends_of_logs(self._context.folder, self._trial_id, ranks=self._context.ranks)
+    def _has_waited(self) -> bool:
+        """Whether a log says that a rank waited too long, for which NCCL ends its process."""
+        logs = [log_name(self._trial_id or "", rank) for rank in range(self._context.ranks)]
+        for log in logs:
+            with suppress(OSError):  # on another node, perhaps
+                end = (self._context.folder / log).read_bytes()[-_END_OF_LOG:]
+                if waited_too_long(end.decode(errors="replace")):
+                    return True
+        return False
 
 
-def cause_of(errors: list[RayError], *, said: Callable[[], str], limit_s: float) -> BaseException:
+def cause_of(
+    errors: list[RayError], *, limit_s: float, has_waited: Callable[[], bool]
+) -> BaseException:
     """The error to raise: what began it, rather than its consequences on other ranks.
 
-    said: gives the ends of the ranks' logs. limit_s: how long a rank may wait for another.
+    limit_s: how long a rank may wait for another. has_waited: whether a rank that died says that it
+    has waited longer.
     """
+    too_late = RankTimeoutError(
+        f"a rank waited for another longer than timeouts.ranks_s, {limit_s:g} s"
+    )
     died = next((error for error in errors if isinstance(error, RayActorError)), None)
     if died is not None:
-        return _waited(died, limit_s) if waited_too_long(said()) else died
+        return too_late if has_waited() else died
     causes = [_raised(error) for error in errors]
     first = causes[0]
     late = [cause for cause in causes if waited_too_long(str(cause))]
     if late and (first is late[0] or is_of_connection(first)):
-        return _waited(late[0], limit_s)
+        print(message_of(late[0]))
+        return too_late
     if first is not errors[0]:
         print(errors[0])  # with the traceback of the rank, for the trial's log
     return first
-
-
-def _waited(error: BaseException, limit_s: float) -> RankTimeoutError:
-    print(message_of(error))
-    limit = f"timeouts.ranks_s, {limit_s:g} s"
-    return RankTimeoutError(f"a rank waited for another longer than {limit}")
 
 
 def _errors(done: list[Any]) -> list[RayError]:
@@ -269,15 +261,3 @@ def _raised(error: RayError) -> BaseException:
 def log_name(trial_id: str, rank: int) -> str:
     """The log of a trial's rank in the experiment's folder: the trial's own for rank 0."""
     return f"trials/{trial_id}/{'log' if rank == 0 else f'log.rank{rank}'}.txt"
-
-
-def ends_of_logs(folder: Path, trial_id: str, *, ranks: int) -> str:
-    """The last that each rank has said; NCCL ends a process, and there alone says why."""
-    return "\n".join(_end_of(folder / log_name(trial_id, rank)) for rank in range(ranks))
-
-
-def _end_of(log: Path) -> str:
-    try:
-        return log.read_bytes()[-_END_OF_LOG:].decode(errors="replace")
-    except OSError:  # on another node, perhaps
-        return ""

@@ -50,7 +50,6 @@ class Script:
         metric: str,
         on_report: Callable[[], Path | None],
     ) -> None:
-        self.other_names: set[str] = set()  # in JSON lines that lack the metric
         self._metric, self._on_report = metric, on_report
         self._reports: deque[tuple[Any, Path | None]] = deque()
         self._waiting: socket.socket | None = None  # the `tuner.report` that waits for its answer
@@ -168,8 +167,6 @@ class Script:
             self._is_paused = True
             self._signal(signal.SIGSTOP)
             self._reports.append((values, self._on_report()))
-        elif len(self.other_names) < 20:
-            self.other_names |= values.keys()
 
     def _accept(self) -> None:
         """Take the report of a `tuner.report`. One connection waits at a time."""

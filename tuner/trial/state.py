@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,43 +15,22 @@ _DEEPEST = 100  # levels of dicts and lists: what walks through them recurses
 _MOST_TIMES = 10  # how often tensors may use each byte of a file: weights can be tied
 
 
-def host_copy(value: Any) -> Any:
-    """`value`, plain or nested, with a copy on the CPU of every tensor in it."""
-    transfer = _Transfer()
-    copied = _copied(value, transfer)
-    transfer.wait()
-    return copied
+def host_copy(state: Any) -> Any:
+    """A copy of `state`, plain or nested, that no later epoch changes, with its tensors on the CPU.
 
-
-def frozen_copy(state: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a whole `state` that no later epoch changes, with all of its tensors on the CPU.
-
-    What `state_dict()` returns may be what trains. Tensors that share memory share it in the copy,
-    which then takes no more room in a file. Raises what a value raises that cannot be copied, and
-    RuntimeError or MemoryError if there is no room.
+    What `state_dict()` returns may be what trains. A tensor that is in it twice, as tied weights
+    are, is copied once, and takes no more room in a file. Raises what a value raises that cannot
+    be copied, and RuntimeError or MemoryError if there is no room.
     """
     transfer, memo, copies = _Transfer(), {}, {}
     for _, tensor in _tensors(state):
-        if _is_elsewhere(tensor):
-            memory = tensor.untyped_storage().data_ptr(), tensor.dtype, tensor.storage_offset()
-            key = *memory, tensor.shape, tensor.stride()
-            if key not in copies:
-                copies[key] = transfer.copy(tensor)
-            memo[id(tensor)] = copies[key]
+        memory = tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+        key = *memory, tensor.dtype, tensor.shape, tensor.stride()
+        if key not in copies:
+            copies[key] = transfer.copy(tensor)
+        memo[id(tensor)] = copies[key]
     transfer.wait()
     return deepcopy(state, memo)
-
-
-def _copied(value: Any, transfer: _Transfer) -> Any:
-    from torch import Tensor
-
-    if isinstance(value, Tensor):
-        return transfer.copy(value)
-    if isinstance(value, dict):
-        return {key: _copied(item, transfer) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copied(item, transfer) for item in value]
-    return value
 
 
 class _Transfer:
@@ -88,11 +66,6 @@ def _pinned(like: Tensor) -> Tensor | None:
         return torch.empty_like(like, device="cpu", pin_memory=True)
     except RuntimeError:
         return None
-
-
-def _is_elsewhere(tensor: Tensor) -> bool:
-    """Whether a copy of it goes through the bus."""
-    return tensor.device.type != "cpu"
 
 
 def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
@@ -141,29 +114,6 @@ def _items(state: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tupl
 
 def _below(prefix: str, name: object) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
-
-
-def foreign_value(state: object, name: str = "") -> tuple[str, object] | None:
-    """The dotted name of the first value that would not be loaded without running code, and it."""
-    if isinstance(state, dict | list | tuple):
-        found = (foreign_value(inner, _below(name, key)) for key, inner in _items(state))
-        inner = next((value for value in found if value is not None), None)
-        if inner is not None:
-            return inner
-    return None if _comes_back(state) else (name, state)
-
-
-def _comes_back(value: object) -> bool:
-    import torch
-
-    file = BytesIO()
-    try:
-        torch.save(value, file)
-        file.seek(0)
-        torch.load(file, map_location="cpu", weights_only=True)
-    except Exception:  # of any kind: the value may be anything
-        return False
-    return True
 
 
 def fault_of_state(state: object, size: int) -> str | None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import IO, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -54,31 +54,45 @@ def eager(kind: Any) -> Any:
 
 @contextmanager
 def tf32(allowed: bool) -> Iterator[None]:
-    """Within it CUDA may, or may not, round the inputs of float32 products to 10 bits of mantissa.
-
-    torch has these settings for the whole process alone, since torch 2.9 by two names. The older
-    one can be neither read nor trusted once the newer was set to something else; where nothing has
-    set that, the older is set, which sets both: libraries still read it.
-    """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    parts: tuple[Any, ...] = (matmul, getattr(cudnn, "conv", None), getattr(cudnn, "rnn", None))
-    newer = [(p, p.fp32_precision) for p in parts if hasattr(p, "fp32_precision")]
+    """Within it CUDA may, or may not, round inputs of float32 products to 10 bits of mantissa."""
+    matmul: Any = torch.backends.cuda.matmul
+    cudnn: Any = torch.backends.cudnn
+    has_older, put_back = _remember_precision()
     try:
-        older: tuple[bool, bool] | None = (matmul.allow_tf32, cudnn.allow_tf32)
-    except RuntimeError:
-        older = None
-    try:
-        if older is not None:
+        if has_older:  # it sets the newer, too, and libraries still read it
             matmul.allow_tf32 = cudnn.allow_tf32 = allowed
         else:
-            for part, _ in newer:
+            for part in (matmul, cudnn.conv, cudnn.rnn):
                 part.fp32_precision = "tf32" if allowed else "ieee"
         yield
     finally:
-        if older is not None:
-            matmul.allow_tf32, cudnn.allow_tf32 = older
-        for part, value in newer:
-            part.fp32_precision = value
+        put_back()
+
+
+def _remember_precision() -> tuple[bool, Callable[[], None]]:
+    """Note the precision of products; returns a function that puts that back.
+
+    Since torch 2.9 it has two names. Once the newer was set to something else, the older can be
+    neither read nor trusted: the first value says whether it can.
+    """
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
+    parts: Iterator[Any] = (
+        getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")
+    )
+    newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
+    older: tuple[bool, bool, str] | None = None
+    with suppress(RuntimeError):
+        older = matmul.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision()
+
+    def put_back() -> None:
+        if older is not None:  # first, since they set what has a newer name as well
+            matmul.allow_tf32, cudnn.allow_tf32, products = older
+            torch.set_float32_matmul_precision(products)
+        for owner, value in newer:
+            owner.fp32_precision = value
+
+    return older is not None, put_back
 
 
 @contextmanager
@@ -101,28 +115,17 @@ def remember_numerics() -> Callable[[], None]:
 
     It covers the default dtype, the precision of products, cuDNN's choice of algorithms, and
     determinism. Without it a trial whose code sets one of them sets it for the next trial too.
-    Since torch 2.9 a precision has two names; a process that used both can read the newer alone.
     """
-    dtype, determinism = torch.get_default_dtype(), _determinism()
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    owners = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
-    parts = (getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn"))
-    newer = [(o, "fp32_precision") for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
-    values = [(owner, name, getattr(owner, name)) for owner, name in newer]
-    values += [(cudnn, name, getattr(cudnn, name)) for name in ("benchmark", "deterministic")]
-    older: tuple[bool, bool, str] | None = None
-    with suppress(RuntimeError):
-        older = matmul.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    dtype, determinism, cudnn = torch.get_default_dtype(), _determinism(), torch.backends.cudnn
+    choice = cudnn.benchmark, cudnn.deterministic
+    _, put_back_precision = _remember_precision()
 
     def put_back() -> None:
         torch.set_default_dtype(dtype)
         if _determinism() != determinism:  # to set it imports torch's compiler, over a second
             torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
-        if older is not None:  # first, since they set what has a newer name as well
-            matmul.allow_tf32, cudnn.allow_tf32, products = older
-            torch.set_float32_matmul_precision(products)
-        for owner, name, value in values:
-            setattr(owner, name, value)
+        cudnn.benchmark, cudnn.deterministic = choice
+        put_back_precision()
 
     return put_back
 
@@ -247,20 +250,13 @@ def forget_compiled() -> None:
         _limits.clear()
 
 
-class Written(Protocol):
-    """A file as `torch.save` needs it: nothing is read, and nothing is written before the end."""
-
-    def write(self, data: bytes, /) -> int: ...
-    def flush(self) -> None: ...
-
-
-def save(state: object, file: Written) -> None:
+def save(state: object, file: IO[bytes]) -> None:
     """`torch.save`, but what the disk refuses is raised as the OSError that it is.
 
     torch raises a RuntimeError about its archive instead, which does not say that the disk is full.
     """
     try:
-        torch.save(state, cast(Any, file))
+        torch.save(state, file)
     except RuntimeError as error:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, astuple
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -22,7 +22,6 @@ from ray.tune import Trainable
 from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
-from tuner.places import start_dir
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.checkpoint_writer import Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
@@ -34,16 +33,10 @@ from tuner.trial.failures import (
     message_of,
     says_done,
 )
-from tuner.trial.gpus import should_move, take
+from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.trial_log import TrialLog
-from tuner.trial.trial_process import (
-    TrialProcess,
-    WorkerReplacedError,
-    hint_of,
-    must_move,
-    why_not_again,
-)
+from tuner.trial.trial_process import TrialProcess, WorkerReplacedError, why_not_again
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 
@@ -76,10 +69,6 @@ class Trial(Trainable):
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
             reason = f"a trial could not be cleared away: {failure_of(error).message}"
-        if reason is None and must_move():
-            reason = "its node is about to leave"
-        if reason is None and should_move(self._context.gpus):
-            reason = "its share of a GPU fits beside others, which leaves a whole one free"
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -172,9 +161,7 @@ class Trial(Trainable):
         elif isinstance(error, RankTimeoutError):
             self._failure = Failure("timeout", str(error))
         else:
-            failure = failure_of(error)
-            hint = hint_of(error, start=start_dir(), here=self._files)
-            self._failure = replace(failure, message=failure.message + hint)
+            self._failure = failure_of(error)
 
     def _failed(self) -> dict[str, Any]:
         """The failure as the last result; raised where the process ends with the trial."""

@@ -1,7 +1,7 @@
 """The process that a trial's own code runs in, and the folder of the trial that it works in.
 
 What one trial writes by a relative path another cannot overwrite. A file where the search was
-started has to be named from there; the error of a trial that misses such a file says so.
+started has to be named from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner import ray_compat
 from tuner.errors import StorageError, translate_error
 from tuner.experiment.folder import ExperimentFolder
 from tuner.places import START_DIR, TRIAL_DIR, shown
@@ -25,68 +24,10 @@ from tuner.trial.failures import Failure, failure_of
 from tuner.trial.gpus import claim, take
 from tuner.trial.guard import Children
 from tuner.trial.memory import held_mib, release
-from tuner.trial.worker_death import NOTES
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
 RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN leaves nothing
 STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
-
-
-class WorkingDirectory:
-    """The working directory of this process, and the folder of the trial that it is in."""
-
-    def __init__(self, experiment: Path) -> None:
-        self._experiment = ExperimentFolder(experiment)
-        self._folder: Path | None = None
-        self._start = Path()
-
-    def enter(self, folder: Path, *, stays: bool = False) -> None:
-        """Begin to work in `folder`, which is made; or only name it, for a trial that `stays`.
-
-        Raises StorageError where it cannot be made.
-        """
-        self._start, self._folder = Path.cwd(), folder
-        os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(folder)}
-        if stays:
-            return
-        with translate_error(StorageError, f"cannot write {shown(folder)}", of=OSError):
-            self._experiment.make_folder(folder)
-            os.chdir(folder)
-
-    def leave(self) -> None:
-        """Go back to where the search was started; a folder that nothing was written to goes."""
-        if self._folder is None:
-            return
-        with suppress(FileNotFoundError):  # removed meanwhile
-            os.chdir(self._start)
-        with suppress(OSError):  # not empty, or of another rank that has removed it
-            self._folder.rmdir()
-        for name in (START_DIR, TRIAL_DIR):
-            os.environ.pop(name, None)
-        self._folder = None
-
-
-def hint_of(error: BaseException, *, start: Path, here: Path) -> str:
-    """What to add to the message of an error that came of a missed path; else nothing."""
-    seen: BaseException | None = error
-    while seen is not None:
-        path = seen.filename if isinstance(seen, OSError) else None
-        is_missed = (
-            isinstance(path, str)
-            and not os.path.isabs(path)
-            and not os.path.lexists(here / path)
-            and os.path.exists(start / path)
-        )
-        if is_missed:
-            return (
-                f"; {path!r} lies in {start}, where the search was started, and a trial works in a "
-                f"folder of its own: name it as tuner.start_dir() / {path!r}"
-            )
-        seen = seen.__cause__ or seen.__context__
-    return ""
-
-
-# --- whether a process that has trained a trial may train the next
 
 
 class WorkerReplacedError(RuntimeError):
@@ -120,20 +61,6 @@ def why_not_again(
     if grown_mib > BOUND_MIB:
         return f"it has kept {grown_mib:.0f} MiB of earlier trials"
     return None
-
-
-def must_move() -> bool:
-    """Whether a node is about to leave on which this process or a worker of its trial runs."""
-    import ray
-    from ray.util.placement_group import get_current_placement_group, placement_group_table
-
-    if NOTES in os.environ or not ray.is_initialized():  # a Ray of our own is one node
-        return False
-    leaving = ray_compat.draining_nodes()
-    if not leaving:
-        return False
-    placed = placement_group_table(get_current_placement_group())["bundles_to_node_id"]
-    return not {ray.get_runtime_context().get_node_id(), *placed.values()}.isdisjoint(leaving)
 
 
 class Leftovers:
@@ -207,14 +134,14 @@ _COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class TrialProcess:
-    """This process, as one trial after the other trains in it."""
+    """This process, as one trial after the other trains in it, each in a folder of its own."""
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
         os.environ.setdefault(_COMPILE_THREADS, str(max(1, int(context.cpus))))
         take(context.gpus)  # before a user's module looks for them as it is imported
         self._context = context
-        self._directory = WorkingDirectory(context.folder)
+        self._folder: Path | None = None
         self._leftovers = Leftovers()
 
     def begin(self, assignment: Assignment) -> Any:
@@ -226,8 +153,12 @@ class TrialProcess:
         trainable = load_trainable(self._context.trainable)
         claim(self._context.gpus, through_torch=is_learner(trainable))
         self._leftovers.begin()
-        stays = getattr(trainable, STAYS, False)
-        self._directory.enter(self._context.files(assignment.trial_id), stays=stays)
+        self._start, self._folder = Path.cwd(), self._context.files(assignment.trial_id)
+        os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(self._folder)}
+        if not getattr(trainable, STAYS, False):
+            with translate_error(StorageError, f"cannot write {shown(self._folder)}", of=OSError):
+                ExperimentFolder(self._context.folder).make_folder(self._folder)
+                os.chdir(self._folder)
         return trainable
 
     def guard(self) -> None:
@@ -235,6 +166,14 @@ class TrialProcess:
         self._leftovers.children.guard()
 
     def end(self) -> str | None:
-        """Put back what the trial has changed; why this process should not train another trial."""
-        self._directory.leave()
+        """Put back what the trial has changed; why this process should not train another trial.
+
+        A folder that nothing was written to is removed.
+        """
+        if self._folder is not None:
+            with suppress(FileNotFoundError):  # removed meanwhile
+                os.chdir(self._start)
+            with suppress(OSError):  # not empty, or of another rank that has removed it
+                self._folder.rmdir()
+            self._folder = None
         return self._leftovers.clear()

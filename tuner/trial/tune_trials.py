@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ray.tune import Trainable
+from ray.tune import Checkpoint, Trainable
 
 from tuner import ray_compat
-from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.context import Assignment, with_trial_seed
 from tuner.trial.failures import Failure, message_of
@@ -23,45 +21,36 @@ _THREAD_S = 2.0  # how long a function may take to end once its trial has
 class FunctionTrial(ProcessTrial):
     """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
 
-    The function runs in a thread that Ray's session holds between two reports. After the last epoch
-    of a whole trial it goes on to its return, or to a further report, which ends it. A seed of the
-    trial's own is its config's `seed`, since a function has no other argument.
+    The function runs in a thread that waits between two reports. After the last epoch of a whole
+    trial it goes on to its return, or to a further report, which ends it. A seed of the trial's own
+    is its config's `seed`, since a function has no other argument.
     """
 
     runs_on = True
-    _returned = False
+    _session: ray_compat.FunctionSession | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
-        self._returned = False
-        began = ray_compat.begin_function(self, self._call)
-        assert began, "`_release` has ended the thread of the trial before"
-        self._function = ray_compat.as_tune_calls(self._begin_process(assignment))
-        ray_compat.name_trial_dir(self._files)
-        if ExperimentFolder(self._context.folder).is_remote:
-            ray_compat.admit_storage()
-        if assignment.checkpoint is not None:
-            ray_compat.continue_from(self._store.fetch(assignment.checkpoint["path"]))
-
-    def _call(self, config: dict[str, Any]) -> Any:
-        try:
-            return self._function(with_trial_seed(config["config"], config["seed"]))
-        except SystemExit as error:
-            if ray_compat.is_raised_by_ray(error):
-                raise  # this is how it ends the thread of a trial that is stopped
-            raise SystemExit(str(error.code)) from error  # Ray ignores an exit with code 0
-        except StopIteration as error:  # of `next` in the function; Ray would take it for its own
-            raise RuntimeError("the function raised StopIteration") from error
+        function, checkpoint = self._begin_process(assignment), assignment.checkpoint
+        self._session = ray_compat.FunctionSession(
+            function,
+            with_trial_seed(assignment.config, assignment.seed),
+            trial=self,
+            folder=self._files,
+            checkpoint=self._store.fetch(checkpoint["path"]) if checkpoint else None,
+        )
+        self._has_returned = False
 
     def _report(self) -> dict[str, Any]:
-        report = ray_compat.next_report(self)
-        if report.metrics is None:  # the function has returned
-            self._returned = True
-            if self._epoch == 0:
-                report_it = f"tune.report({{{self._context.metric!r}: ...}})"
-                fault = f"returned without a report; each epoch has to end with {report_it}"
-                self._failure = Failure("bad_report", fault)
-                return self._failed()
-            return report.raw
+        assert self._session is not None
+        report = self._session.next_report()
+        if report is None:
+            self._has_returned = True
+            if self._epoch > 0:
+                return ray_compat.ended()
+            report_it = f"tune.report({{{self._context.metric!r}: ...}})"
+            fault = f"returned without a report; each epoch has to end with {report_it}"
+            self._failure = Failure("bad_report", fault)
+            return self._failed()
         if self._is_whole:
             return ray_compat.ended()
         save = partial(self._save, report.checkpoint)
@@ -69,30 +58,22 @@ class FunctionTrial(ProcessTrial):
         return self._recorded(report.metrics, save, {}, is_last=is_last)
 
     def _save(
-        self, folder: Path | None, epoch: int, value: float, is_last: bool
+        self, checkpoint: Checkpoint | None, epoch: int, value: float, is_last: bool
     ) -> list[CheckpointRecord]:
-        if folder is None:
+        if checkpoint is None:
             return []
-        saved = self._store.adopt(epoch, folder)
-        if ExperimentFolder(self._context.folder).is_remote:
-            shutil.rmtree(folder, ignore_errors=True)  # Ray's copy, of this machine alone
-        return [saved]
+        with checkpoint.as_directory() as folder:
+            return [self._store.adopt(epoch, Path(folder))]
 
     def _release(self) -> str | None:
-        if not self._returned and self._failure is None:
+        session, self._session = self._session, None
+        if session is None:
+            return self._end_process()
+        if not self._has_returned and self._failure is None:
             print(f"ended after epoch {self._epoch}: what follows its last report does not run")
-        ended = ray_compat.end_thread(_THREAD_S)
+        has_ended = session.end(_THREAD_S)
         reason = self._end_process()
-        return reason if ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
-
-    def _fail(self, error: BaseException) -> None:
-        super()._fail(ray_compat.error_of_function(error) or error)
-
-    def cleanup(self) -> None:
-        try:
-            super().cleanup()
-        finally:
-            ray_compat.end_function(self)
+        return reason if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
 
 
 class ClassTrial(ProcessTrial):
@@ -115,12 +96,9 @@ class ClassTrial(ProcessTrial):
 
     def _report(self) -> dict[str, Any]:
         assert self._trained is not None
-        raw = ray_compat.train_class(self._trained)
-        rays = ray_compat.filled_in(self._trained) - {self._context.metric}
-        metrics = {name: value for name, value in raw.items() if name not in rays}
-        return self._recorded(
-            metrics, partial(self._save, self._trained), {}, is_last=bool(raw["done"])
-        )
+        report = ray_compat.train_class(self._trained)
+        is_last = isinstance(report, dict) and bool(report.get("done", False))
+        return self._recorded(report, partial(self._save, self._trained), {}, is_last=is_last)
 
     def _save(
         self, trained: Trainable, epoch: int, value: float, is_last: bool

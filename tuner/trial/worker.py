@@ -17,7 +17,7 @@ from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.gpus import claim
 from tuner.trial.learner import Learner
 from tuner.trial.memory import MemoryWatch, keep_freed
-from tuner.trial.state import frozen_copy
+from tuner.trial.state import host_copy
 from tuner.trial.trial_process import TrialProcess
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Worker:
             **({"split": context.split} if context.split > 1 else {}),
         )
         is_copied = getattr(self._learner, "copies_state", False)
-        self._writer = CheckpointWriter(store, dict if is_copied else frozen_copy)
+        self._writer = CheckpointWriter(store, dict if is_copied else host_copy)
         if assignment.checkpoint is not None:
             path, sha256 = assignment.checkpoint["path"], assignment.checkpoint["sha256"]
             self._learner.load_state_dict(load_state(store.fetch(path), sha256))

@@ -31,21 +31,20 @@ class World:
         self.offline, self.apart = offline, apart
         self.said, self.fetched, self.copied = [], [], []
 
-    def run(self, nodes, function, need, sender=None, limit_s=None):
-        assert need is NEED
-        if function is datasets.receive:
+    def run(self, nodes, function, need, method, sender=None, limit_s=None):
+        assert (function, need) == (datasets.call, NEED)
+        if method == "receive":
             self.copied.append((sender, [node.node_id for node in nodes]))
-        return [self.reply(node, function) for node in nodes]
+        return [self.reply(node, method) for node in nodes]
 
     def start(self, node, function):
-        assert function is datasets.load
-        return SimpleNamespace(remote=lambda need: node.node_id)
+        return SimpleNamespace(remote=lambda need, method: node.node_id)
 
-    def reply(self, node, function):
+    def reply(self, node, method):
         name = node.node_id
-        if function is datasets.state_of:
+        if method == "state":
             return Reply(node, self.has[name])
-        if function is datasets.download:
+        if method == "download":
             if int(name) in self.offline:
                 return Reply(node, None, "no route")
             self.fetched.append(name)
@@ -59,12 +58,6 @@ def distributed(world, driver="1"):
     play = {"driver": driver, "notify": world.said.append, "run": world.run, "start": world.start}
     datasets.distribute(world.nodes, NEED, **play)
     return world
-
-
-@pytest.mark.parametrize("has", [HAS, READY])
-def test_where_every_node_has_it_nothing_is_done_nor_said(has):
-    world = distributed(World(has, has))
-    assert (world.said, world.fetched, world.copied) == ([], [], [])
 
 
 def test_who_lacks_it_gets_it_from_who_has_it():
@@ -95,14 +88,14 @@ def test_distribute_downloads_once_and_broadcasts_to_all_others():
 class SharedFolder(World):
     """What one node has, all have."""
 
-    def reply(self, node, function):
-        reply = super().reply(node, function)
-        if function is datasets.download:
+    def reply(self, node, method):
+        reply = super().reply(node, method)
+        if method == "download":
             self.has = dict.fromkeys(self.has, HAS)
         return reply
 
 
-def test_in_a_shared_folder_one_downloads_it_and_none_copies():
+def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
     world = distributed(SharedFolder(LACKS, LACKS, LACKS))
     assert (world.fetched, world.copied) == (["1"], [])
 
@@ -127,22 +120,18 @@ def test_a_node_that_cannot_be_given_it_is_told_and_keeps_none_waiting():
     assert world.said[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]
 
 
-def test_a_node_that_joins_is_offered_it_by_some_that_offer_cpus():
-    asked = []
+def test_send_to_new_copies_from_a_node_that_trains():
+    calls = []
 
     def start(node, function):
-        assert function is datasets.receive_from
-        return SimpleNamespace(remote=lambda *arguments: asked.append((node.node_id, *arguments)))
+        return SimpleNamespace(remote=lambda *given: calls.append((node.node_id, *given)) or "sent")
 
-    others = World(*[HAS] * 6, cpus={1: 0.0}).nodes
+    others = World(HAS, HAS, cpus={1: 0.0}).nodes
     new = [Node("7", "10.0.0.7", 4.0), Node("8", "10.0.0.8", 0.0)]
     datasets.send_to_new(new, others, NEED, start=start)
-    [(name, need, givers)] = asked
-    assert (name, need) == ("7", NEED)
-    assert len(givers) == 3
-    assert all(giver.cpus for giver in givers)
+    assert calls == [("2", NEED, "load"), ("7", NEED, "receive", "sent")]
     datasets.send_to_new(new, [], NEED, start=start)
-    assert len(asked) == 1
+    assert len(calls) == 2
 
 
 def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypatch):
@@ -154,22 +143,11 @@ def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypat
     pinned.pin_data()
     [need] = pinned.declaration.node_data(pinned)
     assert f"decoded:{need.archive.name}" == pinned.trial_constants["dataset"]
-    assert datasets.state_of(need) == HAS
-    contents = datasets.load(need)
+    assert need.state() == HAS
+    contents = need.load()
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "there"))
-    assert datasets.state_of(need) == LACKS
-    datasets.receive(need, contents)
-    assert datasets.state_of(need) == HAS
+    assert need.state() == LACKS
+    need.receive(contents)
+    assert need.state() == HAS
     learner = ImageClassifier({"batch_size": 8}, {**pinned.trial_constants, "model": "cnn"})
     assert 0 <= learner.test()["test_accuracy"] <= 1
-
-
-def test_a_node_is_asked_of_its_own_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNER_DATA", str(tmp_path))
-    assert datasets.state_of(NEED) == LACKS
-    (tmp_path / "played.tar").write_bytes(b"x" * 9)
-    assert datasets.state_of(NEED) == HAS
-    assert [each.tobytes() for each in datasets.load(NEED)] == [b"x" * 9]
-    (tmp_path / "played.tar").unlink()
-    (tmp_path / "raw").mkdir()
-    assert datasets.state_of(NEED) == READY

@@ -33,34 +33,23 @@ def server(answer):
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
-    [
-        ("ray://head:10001", "cannot run over Ray Client"),
-        ("http://head:8265", "`.* submit`"),
-        ("head", "takes local, auto or HOST:PORT, got 'head'"),
-        ("head:x", "HOST:PORT"),
-        ("head:70000", "HOST:PORT"),
-        (":6379", "HOST:PORT"),
-    ],
+    "address", ["ray://head:10001", "http://head:8265", "head", "head:x", "head:70000", ":6379"]
 )
-def test_what_is_no_heads_address_is_refused(address, told):
-    with pytest.raises(UsageError, match=told):
+def test_head_at_refuses_what_is_no_address_of_a_head(address):
+    with pytest.raises(UsageError, match=r"takes local, auto or HOST:PORT .*, got"):
         head.head_at(address)
 
 
-def test_an_address_is_taken_as_it_is():
+def test_head_at_returns_an_address_as_it_is():
     assert head.head_at("head:6379") == "head:6379"
 
 
-@pytest.mark.parametrize(
-    ("said", "told"), [("multiple", "several Ray"), ("none", "no Ray cluster")]
-)
-def test_auto_without_one_cluster_is_told(monkeypatch, said, told):
+def test_head_at_auto_without_a_cluster_raises(monkeypatch):
     def refuse():
-        raise ConnectionError(said)
+        raise ConnectionError("none")
 
     monkeypatch.setattr(ray_compat, "this_machines_cluster", refuse)
-    with pytest.raises(UsageError, match=f"{told}.* give --address HOST:PORT"):
+    with pytest.raises(UsageError, match="--address auto needs one Ray cluster"):
         head.head_at("auto")
 
 
@@ -84,30 +73,25 @@ def test_check_head_refuses_a_machine_that_is_no_node(monkeypatch, is_node):
         head.check_head(address)
 
 
-def test_a_machine_that_is_not_known_or_does_not_answer_is_told(monkeypatch):
-    with pytest.raises(UsageError, match=r"known as 'nowhere\.invalid': .*IP address"):
-        head.check_head("nowhere.invalid:6379")
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), socket.gaierror()])
+def test_check_head_says_that_nothing_answers(monkeypatch, error):
+    def fail(*arguments):
+        raise error
 
-    def late(*arguments):
-        raise TimeoutError
-
-    monkeypatch.setattr(head.socket, "create_connection", late)
-    with pytest.raises(UsageError, match=r"cannot be reached \(no answer in 10 s\): .*firewall"):
+    monkeypatch.setattr(head.socket, "create_connection", fail)
+    with pytest.raises(UsageError, match=r"10\.0\.0\.1:6379 cannot be reached"):
         head.check_head("10.0.0.1:6379")
 
 
 @pytest.mark.parametrize(
-    ("theirs", "told"),
+    ("theirs", "message"),
     [
-        ({"ray_version": "2.9.0", "python_version": "3.9.1"}, r"Ray 2\.9\.0, .*ray\[tune\]==2\.9"),
+        ({"ray_version": "2.9.0", "python_version": "3.9.1"}, r"Ray 2\.9\.0, and here is 2\.60"),
         ({"ray_version": "2.60.0", "python_version": "3.11.8"}, r"Python 3\.11\.8, and here is"),
-        ({"ray_version": "2.60.0", "python_version": "3.12.7"}, r"make an environment"),
     ],
 )
-def test_another_version_is_told_with_what_to_do(theirs, told):
-    fault = head.version_problem("head:1", theirs, OURS)
-    assert fault is not None
-    assert re.search(told, fault)
+def test_version_problem_names_the_version_that_differs(theirs, message):
+    assert re.search(message, head.version_problem("head:1", theirs, OURS))
 
 
 def test_equal_versions_and_untold_ones_are_no_fault(monkeypatch):
@@ -116,17 +100,6 @@ def test_equal_versions_and_untold_ones_are_no_fault(monkeypatch):
     monkeypatch.setenv("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
     patch = {**OURS, "python_version": "3.11.8"}
     assert head.version_problem("head:1", patch, OURS) is None
-
-
-def test_our_versions_are_rays_and_pythons():
-    import platform
-
-    import ray
-
-    assert head.versions() == {
-        "ray_version": ray.__version__,
-        "python_version": platform.python_version(),
-    }
 
 
 REFUSED, SILENT = ConnectionRefusedError(), TimeoutError()

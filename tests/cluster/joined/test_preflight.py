@@ -29,12 +29,6 @@ def refusal(tmp_path, *answers):
     return str(refused.value)
 
 
-def test_nodes_that_can_run_it_are_not_refused(tmp_path):
-    run = answering(("", True), ("", True))
-    preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=run)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_was_given_by_value_is_looked_for_nowhere(tmp_path):
     asked = []
 
@@ -57,9 +51,7 @@ def test_every_fault_of_every_node_is_told(tmp_path):
 
 def test_bucket_that_nodes_cannot_reach_is_not_to_be_mounted():
     run = answering(*[(MISSING, True)] * 2)
-    with pytest.raises(
-        UsageError, match=r"2 nodes, 10\.0\.0\.1, 10.*what it needs to read and write"
-    ):
+    with pytest.raises(UsageError, match=r"2 nodes, 10\.0\.0\.1 .*what it needs to read and write"):
         preflight.refuse_unfit(NODES, f"memory://{uuid4().hex}", "mine:Mine", run=run)
 
 

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tuner.cluster.joined.nodes import Node, RunOnEach, problem_of, remote_on, run_on_each
+from tuner.cluster.joined.nodes import Node, RunOnEach, remote_on, run_on_each
 from tuner.errors import DataError
 from tuner.spec.declaration import NodeData
 from tuner.wording import amount_of
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _DOWNLOAD_S = 3600.0
 _COPY_S = 900.0
-_TRIES = 3  # nodes that try to download, before the driver's, or to send
+_TRIES = 3  # nodes that try to download, before the driver's
 
 Notify = Callable[[str], object]
 
@@ -51,8 +47,8 @@ def distribute(
     if lacking and holding:
         to = amount_of(len(lacking), "node")
         notify(f"{data.title} is copied from {holding[0].address} to {to} that lack it")
-        contents = start(holding[0], load).remote(data)
-        for reply in run(lacking, receive, data, contents, limit_s=_COPY_S):
+        contents = start(holding[0], call).remote(data, "load")
+        for reply in run(lacking, call, data, "receive", contents, limit_s=_COPY_S):
             if reply.problem:
                 what = f"{data.title} could not be copied to {reply.node.address}"
                 notify(f"{what}: {reply.problem}")
@@ -60,7 +56,7 @@ def distribute(
 
 def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list[Node], list[Node]]:
     """The nodes that can send the archive, and those that lack the data set and need it."""
-    replies = run(nodes, state_of, data)
+    replies = run(nodes, call, data, "state")
     holding = [reply.node for reply in replies if reply.value and reply.value[0]]
     lacking = [reply.node for reply in replies if reply.value and reply.value[1]]
     return holding, [node for node in lacking if node.cpus]
@@ -72,7 +68,7 @@ def _download(candidates: Sequence[Node], data: NodeData, notify: Notify, run: R
     for node in candidates:
         before = f" ({problem})" if problem else ""
         notify(f"{title} is on no node: {node.address} downloads it{before}")
-        [reply] = run([node], download, data, limit_s=_DOWNLOAD_S)
+        [reply] = run([node], call, data, "download", limit_s=_DOWNLOAD_S)
         if not reply.problem:
             return
         problem = f"{node.address}: {reply.problem}"
@@ -86,45 +82,17 @@ def send_to_new(
     *,
     start: Callable[..., Any] = remote_on,
 ) -> None:
-    """Begin to copy the data set to nodes that have joined, from some of the `others`.
+    """Begin to copy the data set to nodes that have joined, from one of the `others`.
 
     Nobody waits for it: a trial there that is quicker downloads the data set.
     """
     senders = [node for node in others if node.cpus]
     for node in new:
         if node.cpus and senders:
-            some = random.sample(senders, min(_TRIES, len(senders)))
-            start(node, receive_from).remote(data, some)
+            contents = start(random.choice(senders), call).remote(data, "load")
+            start(node, call).remote(data, "receive", contents)
 
 
-def state_of(data: NodeData) -> tuple[bool, bool]:
-    """On a node: whether it can send the data set, and whether it lacks it."""
-    return data.state()
-
-
-def download(data: NodeData) -> None:
-    """On a node: download the data set."""
-    data.download()
-
-
-def load(data: NodeData) -> list[NDArray[np.uint8]]:
-    """On a node: the contents of its files."""
-    return data.load()
-
-
-def receive(data: NodeData, contents: list[NDArray[np.uint8]]) -> None:
-    """On a node: write what another node has loaded."""
-    data.receive(contents)
-
-
-def receive_from(data: NodeData, senders: Sequence[Node]) -> None:
-    """On a node: receive the data set from the first of `senders` that can load it."""
-    import ray
-
-    problems = []
-    for sender in senders:
-        try:
-            return receive(data, ray.get(remote_on(sender, load).remote(data)))
-        except Exception as error:  # whatever keeps that one from sending
-            problems.append(f"{sender.address}: {problem_of(error)}")
-    raise DataError("; ".join(problems))
+def call(data: NodeData, method: str, *arguments: Any) -> Any:
+    """On a node: what the data set's `method` returns."""
+    return getattr(data, method)(*arguments)

@@ -20,7 +20,7 @@ from typing import Any
 
 from tuner import process, ray_compat
 from tuner.cluster import access, daemons
-from tuner.errors import UsageError, translate_error
+from tuner.errors import UsageError, reason_of, translate_error
 from tuner.wording import program
 
 PATIENCE_S = 10.0  # for each answer
@@ -40,29 +40,21 @@ def head_at(address: str) -> str:
     """HOST:PORT of the head that `address` means: HOST:PORT, or `auto` for this machine's cluster.
 
     `auto` is $RAY_ADDRESS, else the cluster that `ray start` has joined this machine to. Raises
-    UsageError for what is no address, and where there is no cluster.
+    UsageError for what is no address, and unless there is exactly one cluster here.
     """
     if address == "auto":
-        with translate_error(UsageError, _no_auto, of=ConnectionError):
+        no_auto = "--address auto needs one Ray cluster that runs on this machine, or RAY_ADDRESS"
+        with translate_error(UsageError, no_auto, of=ConnectionError):
             address = ray_compat.this_machines_cluster() or os.environ.get("RAY_ADDRESS", "")
         if not address:
-            raise UsageError(_no_auto(None))
-    scheme, separator, _ = address.partition("://")
-    if separator:
-        what = f"--address takes HOST:PORT of the cluster's head, got {address!r}"
-        if scheme == "ray":
-            raise UsageError(f"{what}: a search cannot run over Ray Client ({_PORTS})")
-        raise UsageError(f"{what}: to send the search there as a job, use `{program()} submit`")
+            raise UsageError(no_auto)
     host, separator, port = address.rpartition(":")
-    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise UsageError(f"--address takes local, auto or HOST:PORT, got {address!r}: {_PORTS}")
+    if not (separator and host and port.isdecimal() and 0 < int(port) < 65536) or "://" in address:
+        raise UsageError(
+            f"--address takes local, auto or HOST:PORT of the cluster's head, got {address!r}: "
+            f"{_PORTS}; to send the search there as a job, use `{program()} submit`"
+        )
     return address
-
-
-def _no_auto(error: ConnectionError | None) -> str:
-    what = "several Ray clusters run" if "multiple" in str(error) else "no Ray cluster runs"
-    do = "give --address HOST:PORT of its head, or set RAY_ADDRESS"
-    return f"{what} on this machine, so --address auto means none: {do}"
 
 
 def check_head(head: str) -> None:
@@ -84,24 +76,16 @@ def _connection(head: str, limit_s: float) -> socket.socket:
 
 def _reach(head: str) -> None:
     """Make sure that a gRPC server answers at `head`."""
-    host, _, port = head.rpartition(":")
     try:
         with _connection(head, PATIENCE_S) as connection:
             if os.environ.get("RAY_USE_TLS") != "1" and not _speaks_grpc(connection):
                 raise UsageError(f"what listens at {head} is no Ray head: {_PORTS}")
-    except socket.gaierror as error:
-        do = "check how it is written, or give its IP address"
-        raise UsageError(f"no machine is known as {host!r}: {do}") from error
-    except ConnectionRefusedError as error:
-        do = f"start the head there (ray start --head), or give its port ({_PORTS})"
-        raise UsageError(f"{host} is there, but nothing listens on port {port}: {do}") from error
     except OSError as error:
-        reason = error.strerror or f"no answer in {PATIENCE_S:g} s"
-        do = (
-            "check that it runs and that a firewall or VPN lets you reach it; from outside of its "
-            f"network send the search as a job: {program()} submit"
-        )
-        raise UsageError(f"{head} cannot be reached ({reason}): {do}") from error
+        raise UsageError(
+            f"{head} cannot be reached ({reason_of(error)}): check the address, that the head runs "
+            f"(ray start --head), and that a firewall or VPN lets you reach it. {_PORTS}. From "
+            f"outside of its network send the search as a job: {program()} submit"
+        ) from error
 
 
 def _speaks_grpc(connection: socket.socket) -> bool:
@@ -144,26 +128,19 @@ def versions() -> dict[str, str]:
 
 
 def version_problem(head: str, cluster: Mapping[str, Any], own: Mapping[str, str]) -> str | None:
-    """Which version differs between the cluster and here, and what to do; None if none does.
+    """Which version differs between the cluster and here; None if none does.
 
     A version that the cluster does not tell is taken for equal. Of Python, the patch release counts
     unless RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL is "minor", as for Ray.
     """
-    ray, python = cluster.get("ray_version"), cluster.get("python_version")
-    if ray and ray != own["ray_version"]:
-        return (
-            f"the cluster at {head} runs Ray {ray}, and here is {own['ray_version']}; they must "
-            f"be equal: install it here (pip install 'ray[tune]=={ray}'), or start the cluster "
-            f"with {own['ray_version']}"
-        )
-    parts = 2 if os.environ.get(_PYTHON_LEVEL) == "minor" else 3
-    if python and python.split(".")[:parts] != own["python_version"].split(".")[:parts]:
-        return (
-            f"the cluster at {head} runs Python {python}, and here is {own['python_version']}; "
-            f"they must be equal: make an environment with Python {python} here (a container of "
-            f"the cluster's image has it), or set {_PYTHON_LEVEL}=minor where only the last number "
-            "differs"
-        )
+    parts = {"python_version": 2 if os.environ.get(_PYTHON_LEVEL) == "minor" else 3}
+    for name, title in (("ray_version", "Ray"), ("python_version", "Python")):
+        there, here, count = cluster.get(name), own[name], parts.get(name)
+        if there and there.split(".")[:count] != here.split(".")[:count]:
+            do = "they must be equal: install it here, or start the cluster with yours"
+            if title == "Python":
+                do += f"; {_PYTHON_LEVEL}=minor lets the last number differ"
+            return f"the cluster at {head} runs {title} {there}, and here is {here}; {do}"
     return None
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -13,23 +11,18 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import fit
 from tuner.spec.sections import Resources
 from tuner.spec.validation import Machine
-from tuner.wording import amount_of, duration
+from tuner.wording import amount_of
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster, with all that it offers to trials, in use or not.
-
-    leaves: when it will be gone, in seconds since the epoch; inf where that is not known, None
-    where it stays.
-    """
+    """A machine of the cluster, with all that it offers to trials, in use or not."""
 
     node_id: str
     address: str
     cpus: float
     gpus: float = 0.0
     is_head: bool = False
-    leaves: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,50 +39,22 @@ class Capacity:
         return sum(self.on_one) + self.across
 
 
-def list_nodes(*, draining: bool = False) -> list[Node]:
-    """The living nodes of the connected cluster, by address; draining: with those that drain."""
+def list_nodes() -> list[Node]:
+    """The living nodes of the connected cluster, by address."""
     import ray
 
-    leaving = ray_compat.draining_nodes()
-    nodes = (node_of(entry, leaving) for entry in ray.nodes() if entry["Alive"])
-    return sorted(
-        (node for node in nodes if draining or node.leaves is None), key=lambda node: node.address
-    )
-
-
-def node_of(entry: Mapping[str, Any], leaving: Mapping[str, int]) -> Node:
-    """A node from its entry in `ray.nodes()`, and from when, in ms, which nodes will be gone.
-
-    leaving: 0 where the time is not known.
-    """
-    has, node_id = entry["Resources"], entry["NodeID"]
-    return Node(
-        node_id,
-        entry["NodeManagerAddress"],
-        has.get("CPU", 0.0),
-        has.get("GPU", 0.0),
-        ray_compat.HEAD in has,
-        (leaving[node_id] / 1000 or math.inf) if node_id in leaving else None,
-    )
-
-
-def usable(nodes: Sequence[Node]) -> Sequence[Node]:
-    """`nodes` of the connected cluster, a draining one with no more than what is in use there."""
-    if all(node.leaves is None for node in nodes):
-        return nodes
-    free = ray_compat.free_resources()
-    return [in_use(n, free.get(n.node_id, {})) if n.leaves is not None else n for n in nodes]
-
-
-def in_use(node: Node, free: Mapping[str, float]) -> Node:
-    """`node` without what is `free` of it."""
-    cpus, gpus = node.cpus - free.get("CPU", 0.0), node.gpus - free.get("GPU", 0.0)
-    return replace(node, cpus=cpus, gpus=gpus)
-
-
-def how_soon(leaves: float) -> str:
-    """The time until `leaves`, in seconds since the epoch: " in 2m 00s"; "" for inf."""
-    return "" if math.isinf(leaves) else f" in {duration(leaves - time.time())}"
+    nodes = [
+        Node(
+            entry["NodeID"],
+            entry["NodeManagerAddress"],
+            entry["Resources"].get("CPU", 0.0),
+            entry["Resources"].get("GPU", 0.0),
+            ray_compat.HEAD in entry["Resources"],
+        )
+        for entry in ray.nodes()
+        if entry["Alive"]
+    ]
+    return sorted(nodes, key=lambda node: node.address)
 
 
 def capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
@@ -146,73 +111,21 @@ def amounts(cpus: float, gpus: float) -> str:
     return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
 
 
-# --- why no trial can start
+def shortage(resources: Resources) -> str | None:
+    """Why no trial of `resources` can start on the connected cluster now; None if one can.
 
-_LEAST = 1e-3  # CPUs: Ray counts no less than a tenth of it
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds CPUs and GPUs, in words; is_ours: it is a placement group of this driver's."""
-
-    what: str
-    cpus: float
-    gpus: float = 0.0
-    is_ours: bool = False
-
-
-def shortage(
-    resources: Resources, nodes: Sequence[Node], free: Sequence[Node], holders: Sequence[Holder]
-) -> list[str]:
-    """Why no trial of `resources` can start, a line for each reason; none if one can or does start.
-
-    free: the nodes with what is free of each. Ray 2.60 loses the CPUs of a placement group that is
-    removed while a worker starts in it: a search that needs them waits for ever.
+    Ray 2.60 loses the CPUs of a placement group that is removed while a worker starts in it: a
+    search that needs them waits for ever.
     """
-    if capacity(resources, free).trials or any(holder.is_ours for holder in holders):
-        return []
-    lines = [f"{too_large(resources, nodes)}, of which is free: {inventory(free)}"]
-    lines += [f"{amounts(holder.cpus, holder.gpus)} held by {holder.what}" for holder in holders]
-    cpus, gpus = (
-        sum(getattr(node, kind) for node in nodes)
-        - sum(getattr(each, kind) for each in (*free, *holders))
-        for kind in ("cpus", "gpus")
-    )
-    if max(cpus, gpus) > _LEAST:
-        rest = "no actor or placement group: by tasks, or lost until Ray is started anew"
-        lines.append(f"{amounts(cpus, gpus)} held by {rest}")
-    return lines
-
-
-def shortage_here(resources: Resources) -> list[str]:
-    """`shortage` of the connected cluster."""
     nodes, free = list_nodes(), ray_compat.free_resources()
     left = [
         replace(node, cpus=has.get("CPU", 0.0), gpus=has.get("GPU", 0.0))
         for node in nodes
         for has in [free.get(node.node_id, {})]
     ]
-    return shortage(resources, nodes, left, _holders())
-
-
-def _holders() -> list[Holder]:
-    """The actors and placement groups of the connected cluster that hold CPUs or GPUs."""
-    import ray
-    from ray.util import placement_group_table
-
-    holders = [
-        Holder(f"actor {name} (pid {pid}, job {job})", held.get("CPU", 0.0), held.get("GPU", 0.0))
-        for name, pid, job, held in ray_compat.holding_actors()
-        # of what lies in a placement group, none goes by "CPU"
-    ]
-    own_job = ray.get_runtime_context().get_job_id()
-    for group in placement_group_table().values():
-        if group["state"] == "CREATED":
-            job, bundles = ray_compat.job_of(group["placement_group_id"]), group["bundles"].values()
-            cpus, gpus = (sum(each.get(kind, 0.0) for each in bundles) for kind in ("CPU", "GPU"))
-            what = f"placement group {group['name']}".rstrip()
-            holders.append(Holder(f"{what} (job {job})", cpus, gpus, is_ours=job == own_job))
-    return [holder for holder in holders if holder.cpus or holder.gpus]
+    if capacity(resources, left).trials:
+        return None
+    return f"{too_large(resources, nodes)}, of which is free: {inventory(left)}"
 
 
 # --- functions that run on nodes

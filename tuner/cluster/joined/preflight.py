@@ -61,14 +61,9 @@ def refuse_unfit(
 
 
 def _listed(problems: dict[str, str]) -> str:
-    """The nodes with their problems, alike ones together."""
-    alike: dict[str, list[str]] = {}
-    for address, problem in problems.items():
-        alike.setdefault(problem, []).append(address)
-    listed = [
-        f"{some_of(addresses, _MOST_SHOWN)} ({problem})" for problem, addresses in alike.items()
-    ]
-    return f"{amount_of(len(problems), 'node')}, {'; '.join(listed)}"
+    """The first nodes with their problems."""
+    listed = [f"{address} ({problem})" for address, problem in problems.items()]
+    return f"{amount_of(len(listed), 'node')}, {some_of(listed, _MOST_SHOWN)}"
 
 
 def check_node(marker: str, module: str | None) -> tuple[str, bool]:

@@ -1,9 +1,10 @@
-"""The power of the storage's disk is cut, or its folder vanishes, in the middle of a search."""
+"""The storage's disk is full, loses its power, or vanishes in the middle of a search."""
 
 import contextlib
 import json
-import shutil
+import os
 import subprocess
+import threading
 import time
 
 import driven
@@ -13,11 +14,69 @@ from gated import LIMIT_S, assert_sound, at_the_gate, open_gate, spec, story, wa
 from waiting import is_alive
 
 from benchmarks.power_cut import Disk
+from tuner.errors import ExperimentError
 from tuner.experiment.reading import read
+from tuner.experiment.results.results import Results
+from tuner.search.run import run_experiment
+from tuner.spec.experiment import build_spec
 
 pytestmark = pytest.mark.slow
 
+DISK = "4m"
 SYNCED_S = 10  # by then what was written is on the disk, on busy machines too
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A small disk of its own."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    try:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount a disk; tests/trial/ has what goes without")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def full(folder):
+    with (folder / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while ballast.write(bytes(1024)):
+            pass
+    yield "No space left on device"
+    (folder / "ballast").unlink()
+
+
+def test_full_disk_ends_the_search_with_one_message_and_a_resume_goes_on(
+    small_disk, gated_whole, tmp_path
+):
+    fields = spec(tmp_path, max_concurrent=1)
+    with contextlib.ExitStack() as mended:
+        reasons = []
+
+        def strike():
+            wait_for(at_the_gate(tmp_path))
+            reasons.append(mended.enter_context(full(small_disk)))
+            open_gate(tmp_path)
+
+        thread = threading.Thread(target=strike)
+        thread.start()
+        with pytest.raises(ExperimentError) as caught:
+            run_experiment(build_spec(fields))
+        thread.join()
+        message = str(caught.value)
+        assert message.startswith(f"cannot write {small_disk / 'gated'}{os.sep}")
+        assert f": {reasons[0]}; then go on with: tuner resume " in message
+        assert "\n" not in message
+        before = Results(small_disk / "gated")
+        assert before.status == "interrupted"
+        assert before.counts["failed"] == 0
+    done = driven.call("resume", small_disk / "gated")
+    assert done.return_value == 0, done.stderr
+    assert_sound(small_disk / "gated", trials=5)
+    assert story(small_disk / "gated") == story(gated_whole.folder)
 
 
 @pytest.fixture
@@ -77,16 +136,14 @@ def test_a_power_cut_loses_nothing_that_was_reported_seconds_before(
     assert (tmp_path / "steps").stat().st_size - begun == whole - 6
 
 
-@pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")])
-def test_a_folder_that_vanishes_ends_the_search_and_does_not_come_back(vanish, at_gate, tmp_path):
-    folder = tmp_path / "results" / "gated"
-    vanish(folder)
+def test_a_folder_that_vanishes_ends_the_search_and_does_not_come_back(at_gate, tmp_path):
+    folder, moved = tmp_path / "results" / "gated", tmp_path / "results" / "gated-2"
+    folder.rename(moved)
     stderr = at_gate.communicate(timeout=LIMIT_S)[1]
     assert at_gate.returncode == 1
     error = stderr.splitlines()[-1]
     assert error.startswith(f"error: {folder} was moved or removed while the search ran")
     assert not folder.exists()
-    if (moved := folder.with_name("gated-2")).exists():
-        open_gate(tmp_path)
-        assert driven.call("resume", moved).return_value == 0
-        assert_sound(moved, trials=5)
+    open_gate(tmp_path)
+    assert driven.call("resume", moved).return_value == 0
+    assert_sound(moved, trials=5)
