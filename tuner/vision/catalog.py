@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -18,7 +18,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Protocol
 
-from tuner.errors import DataError, Fault, UsageError, hint, nearest, translate_error
+from tuner.errors import DataError, UsageError, translate_error, unknown
 from tuner.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
@@ -131,7 +131,8 @@ def check_form(dataset: str) -> None:
         return
     scheme, colon, place = dataset.partition(":")
     if not (colon and place and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
-        raise FaultsError(_unknown(dataset))
+        forms = (*(source.form for source in SOURCES.values()), "my_module:load")
+        raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
 
 
 def describe(settings: DataSettings) -> DatasetInfo | None:
@@ -158,10 +159,8 @@ def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
     Raises FaultsError if the data set is not available.
     """
     scheme, _, place = settings.dataset.partition(":")
-    if scheme not in SOURCES or not SOURCES[scheme].lists:
-        return ()
-    outline = SOURCES[scheme].outline(place)
-    return () if outline is None else outline.doubts
+    outline = SOURCES[scheme].outline(place) if scheme in SOURCES else None
+    return outline.doubts if outline else ()
 
 
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
@@ -278,7 +277,7 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
 
-    size, given = sizes(outline.counts), outline.counts.values()
+    size = sizes(outline.counts)
     return DatasetInfo(
         load,
         channels=outline.channels,
@@ -293,15 +292,8 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
         title=outline.title,
         origin=ORIGIN,
         licence=LICENCE,
-        class_counts=tuple(map(sum, zip(*given, strict=True))) if outline.exact else (),
+        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
     )
-
-
-def _unknown(dataset: str) -> Fault:
-    """A fault that shows all forms, and the nearest name."""
-    forms = (*sorted(source.form for source in SOURCES.values()), "my_module:load")
-    near = hint(_near(dataset.partition(":")[0], [*SOURCES, *DATASETS]))
-    return Fault("", f"unknown dataset {dataset!r}{near}", choices=(*sorted(DATASETS), *forms))
 
 
 def without_place(dataset: str) -> str:
@@ -340,14 +332,4 @@ def model_info(reference: str) -> ModelInfo:
     scheme, colon, name = reference.partition(":")
     if colon:
         return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
-    near = _near(reference, MODELS)
-    if not near and re.search(r"\d", reference):
-        near = [f"{library}:{reference}" for library in LIBRARIES]
-    rule = f"unknown model {reference!r}{hint(near)}"
-    raise FaultsError(Fault("", rule, choices=(*sorted(MODELS), *_ELSEWHERE)))
-
-
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    """The nearest name of `known`, with the same numbers: resnet50 is no slip for resnet20."""
-    numbers = re.findall(r"\d+", name)
-    return [one for one in nearest(name, known) if numbers in ([], re.findall(r"\d+", one))]
+    raise FaultsError(unknown("", "model", reference, (*MODELS, *_ELSEWHERE)))

@@ -48,7 +48,7 @@ class Ranks:
         """`module`, which computes `model`, with gradients averaged over the ranks."""
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
-        self._share({**dict(model.named_parameters()), **dict(model.named_buffers())})
+        self._share([*model.parameters(), *model.buffers()])
         return data_parallel(module, self.device)
 
     def alone(self, network: nn.Module) -> AbstractContextManager[None]:
@@ -99,31 +99,21 @@ class Ranks:
     def share_buffers(self, model: nn.Module) -> None:
         """Give every rank the buffers of rank 0, so that all evaluate one model."""
         if self.several:
-            self._share(dict(model.named_buffers()))
+            self._share(model.buffers())
 
     @torch.no_grad()
-    def _share(self, tensors: dict[str, Tensor]) -> None:
-        """Give every rank the values of rank 0's dense tensors of the same name, shape and type.
+    def _share(self, tensors: Iterable[Tensor]) -> None:
+        """Give every rank the values of rank 0's dense tensors.
 
-        They are sent as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
-        types, and reads a tensor that is not dense beyond its end.
+        They are sent as bytes of contiguous copies: gloo lacks some types, and reads other tensors
+        beyond their end.
         """
-        views = {n: distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
-        sizes = [[(n, v.shape, v.dtype, v.numel() * v.itemsize) for n, v in views.items()]]
-        dist.broadcast_object_list(sizes, src=0, device=self.device)
-        total = sum(size for *_, size in sizes[0])
-        message = torch.empty(total, dtype=torch.uint8, device=self.device)
-        if self.rank == 0:
-            dense = torch.contiguous_format
-            parts = [v.flatten().clone(memory_format=dense) for v in views.values()]
-            torch.cat([*(part.view(torch.uint8) for part in parts), message[:0]], out=message)
-        if total:
-            dist.broadcast(message, src=0)
-        received = message.split([size for *_, size in sizes[0]])
-        for (name, shape, dtype, _), part in zip(sizes[0], received, strict=True):
-            view = views.get(name)
-            if view is not None and (view.shape, view.dtype) == (shape, dtype):
-                view.copy_(part.clone().view(dtype).view(shape))
+        for tensor in tensors:
+            if tensor.layout is torch.strided and tensor.numel():
+                view = distinct(tensor)
+                copy = view.clone(memory_format=torch.contiguous_format)
+                dist.broadcast(copy.flatten().view(torch.uint8), src=0)
+                view.copy_(copy)
 
     def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
         """`values` reduced over all ranks."""

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 import tuner
 from tuner.vision.export.model_card import card_text
 from tuner.vision.export.read import ExportConfig
-from tuner.vision.sources._pixels import open_image, square
+from tuner.vision.sources._pixels import square
 
 CONFIG = {
     "trainable": "tuner.vision.image_classifier:ImageClassifier",
@@ -165,7 +165,7 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))
     program: dict[str, Any] = {}
     exec(programs(card(changes))[1], program)
-    expected = square(open_image(path), size=32, channels=channels)
+    expected = square(Image.open(path), size=32, channels=channels)
     assert np.array_equal(program["pixels"](path), expected)
     theirs, ours = program["load_image"](path), tuner.load_image(path, tmp_path)
     assert (theirs.shape, theirs.dtype) == ((1, channels, 32, 32), dtype)

@@ -20,7 +20,7 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tuner.errors import DataError, UnreadableImagesError, translate_error
+from tuner.errors import DataError, UnreadableImagesError, reason_of, translate_error
 from tuner.experiment.files import read_json
 from tuner.settings import FaultsError
 from tuner.spec import quotas
@@ -33,7 +33,7 @@ from tuner.vision.sources._images import (
     complete_splits,
     counts_of,
 )
-from tuner.vision.sources._pixels import DEEPEST, bits_used, bombs_refused, square
+from tuner.vision.sources._pixels import DEEPEST, bits_used, square
 from tuner.wording import some_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class _Writing:
         moments = np.zeros((len(images.labels_N), 2, images.channels), np.int64)
         digests: list[bytes] = []
         kept: list[int] = []
-        with (self.partial / "images.npy").open("wb") as file, bombs_refused():
+        with (self.partial / "images.npy").open("wb") as file:
             _write_header(file, (len(images.labels_N), size, size, images.channels))
             for position, pixels in enumerate(self._pixels()):
                 if pixels is not None:
@@ -201,7 +201,7 @@ class _Writing:
             return square(image, size=self.how.size, channels=channels, bits=bits or DEEPEST)
         except Exception as error:  # Pillow's decoders raise any type
             name = self.images.name_of(position)
-            reason = " ".join(str(error).replace(f" {name!r}", "").split()) or type(error).__name__
+            reason = reason_of(error).replace(f" {name!r}", "")
             self.unreadable.append(f"{name} ({reason})")
             return None
 

@@ -108,8 +108,7 @@ class Outline:
     """A description of images without decoding them.
 
     counts: of each given split, the images of each class, in the classes' order. image_size: px, at
-    most LARGEST_SIZE. exact: whether the names and counts of the classes are the images' own, and
-    not only their totals. doubts: warnings about what may not be meant.
+    most LARGEST_SIZE. doubts: warnings about the files.
     """
 
     classes: tuple[str, ...]
@@ -117,7 +116,6 @@ class Outline:
     channels: int
     image_size: int
     title: str
-    exact: bool = True
     doubts: tuple[str, ...] = ()
 
 

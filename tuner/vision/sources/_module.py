@@ -201,22 +201,14 @@ def _numbered(
 
 
 def _by_split(part: Part, splits: Any, place: str) -> dict[str, list[Part]]:
-    """`part` divided by each image's split, or by each split's positions."""
-    positions: dict[str, list[int]] = {name: [] for name in SPLITS}
-    if isinstance(splits, Mapping):
-        named = [(str(name), int(n)) for name, each in splits.items() for n in each]
-    else:
-        named = [(str(name), number) for number, name in enumerate(splits)]
-    for name, number in named:
-        split = split_of(name)
-        if split is None or not 0 <= number < len(part.labels):
-            raise fault(f"has a split that is none: {name!r} of image {number}", place, SPLITS)
-        positions[split].append(number)
-    if sorted(n for each in positions.values() for n in each) != list(range(len(part.labels))):
-        raise fault("its splits must name each image once", place)
+    """`part` divided by the split of each image."""
+    named = [split_of(str(name)) for name in splits]
+    if len(named) != len(part.labels) or None in named:
+        raise fault("its splits must name train, val or test for each image", place)
+    positions = {split: [n for n, name in enumerate(named) if name == split] for split in SPLITS}
     return {
-        name: [Part(partial(_read_at, part, each), [part.labels[n] for n in each], part.classes)]
-        for name, each in positions.items()
+        split: [Part(partial(_read_at, part, each), [part.labels[n] for n in each], part.classes)]
+        for split, each in positions.items()
     }
 
 
