@@ -81,21 +81,6 @@ def test_draw_of_another_augmentation_keeps_the_others():
     assert all(map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5]))
 
 
-def test_draw_without_resized_crops_draws_no_windows():
-    generators = [torch.Generator().manual_seed(0) for _ in range(2)]
-    draw(50, image_size=8, augmentation=Augmentation(), generator=generators[0])
-    for bound in (2, 1, 1, 8, 8):
-        torch.randint(bound, (50,), generator=generators[1])
-    assert torch.equal(*(generator.get_state() for generator in generators))
-
-
-def test_crop_and_flip_without_augmentation_copies_nothing():
-    rows = torch.zeros(2, 64, dtype=torch.uint8)
-    draws = draws_of(2, 8, Augmentation())
-    got = crop_and_flip(rows, draws, channels=1, image_size=8, augmentation=Augmentation())
-    assert got is rows
-
-
 @given(st.floats(0.01, 0.999), st.integers(0, 2**32))
 def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, seed):
     window_N4 = draws_of(500, 8, Augmentation(crop_scale=scale), seed).window_N4
@@ -106,17 +91,6 @@ def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, 
     assert scale - 1e-6 <= area_N.min() <= area_N.max() <= 1
     assert 3 / 4 - 1e-6 <= ratio_N.min() <= ratio_N.max() <= 4 / 3 + 1e-6
     assert area_N.mean().item() == pytest.approx((1 + scale) / 2, abs=0.1 * (1 - scale))
-
-
-def test_windows_of_resized_crops_are_spread_evenly():
-    window_N4 = draws_of(20_000, 8, Augmentation(crop_scale=0.1)).window_N4
-    top_N, left_N, height_N, width_N = window_N4.unbind(1)
-    small = height_N * width_N < 3 / 4  # those whose ratio nothing limits
-    log_ratio_N = (width_N / height_N)[small].log() / np.log(4 / 3)
-    assert log_ratio_N.mean().item() == pytest.approx(0, abs=0.03)
-    assert log_ratio_N.square().mean().item() == pytest.approx(1 / 3, abs=0.02)
-    for first_N, length_N in ((top_N, height_N), (left_N, width_N)):
-        assert (first_N / (1 - length_N)).mean().item() == pytest.approx(0.5, abs=0.02)
 
 
 def naive_resized_crop(image_HWC, window, flip):
@@ -192,13 +166,6 @@ def test_cutmix_share_is_the_area_outside_the_cut():
         assert (first_N <= end_N).all()
     assert torch.allclose(mixes.share_N, 1 - (height_N * width_N).double() / SIZE**2)
     assert set((height_N * width_N).tolist()) > {0, 1, 4, SIZE**2}
-
-
-def test_mixup_and_cutmix_together_apply_one_to_each_image():
-    mixes = mixes_of(BOTH, 4000)
-    blended = mixes.blend_N < 1
-    assert not (blended & (mixes.bottom_N > mixes.top_N)).any()
-    assert 0.45 < blended.double().mean() < 0.55
 
 
 def naive(own, partner, mixes, n):
