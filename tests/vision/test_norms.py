@@ -6,7 +6,6 @@ import torch
 from real_ranks import assert_equal, trained
 from test_image_classifier import TINY
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tuner.testing.learner_contract import same
 from tuner.vision.image_classifier import ImageClassifier
@@ -90,21 +89,7 @@ def out_of_memory_on_rank_1(rank):
         return {**trained(made), "failures": failures}
 
 
-def out_of_memory_in_the_second_step(rank):
-    """As where the optimizer's state, which the first step makes, takes what was left."""
-    with norms_over_ranks.on_the_host():
-        made, failures = learner(rank, 2), []
-
-        def fill_up(*_):
-            hook.remove()
-            if rank == 1:
-                refusing(made, 3, failures)
-
-        hook = register_optimizer_step_post_hook(fill_up)
-        return {"failures": failures, "sizes": [made.step()["micro_batch_size"] for _ in range(2)]}
-
-
-CASES = (as_one, out_of_memory_on_rank_1, out_of_memory_in_the_second_step)
+CASES = (as_one, out_of_memory_on_rank_1)
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +109,6 @@ def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
     for result in (first, second):
         assert [report["micro_batch_size"] for report in result["reports"]] == [2, 2]
     assert same(first["state"], second["state"])
-
-
-def test_out_of_memory_after_the_first_step_is_agreed_among_ranks(results):
-    first, second = (result["out_of_memory_in_the_second_step"] for result in results)
-    assert (first["failures"], second["failures"]) == ([], [8, 4])
-    assert first["sizes"] == second["sizes"] == [2, 2]
 
 
 def test_shared_over_ranks_keeps_names_and_parameters():

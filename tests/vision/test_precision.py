@@ -9,7 +9,6 @@ from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.precision import Hardware, Precision, cast_weights, choose
 from tuner.vision.settings import check_settings
 
-CPU = torch.device("cpu")
 ALL = Hardware("cpu", bf16=True, fp16=True)
 NONE = Hardware("cpu", bf16=False, fp16=False)
 A100 = Hardware("cuda", bf16=True, fp16=True)

@@ -201,6 +201,10 @@ def test_export_describes_the_shipped_classifier(tmp_path):
         "num_classes": 10,
     }
     assert config["input"]["mean"] == [0.2873]
+    assert (config["input"]["channels"], config["input"]["size"]) == (1, 8)
+    steps = {"exif": True, "matte": "white", "crop": "center square", "filter": "bilinear"}
+    steps |= {"mode": "L", "reducing_gap": 2, "jpeg_draft": 2}
+    assert config["input"]["resize"] == steps
     assert config["classes"] == list("0123456789")
     assert (config["data"]["licence"], config["data"]["test"]) == ("CC BY 4.0", 360)
     assert (config["seed"], config["config"]) == (7, CONFIG)
@@ -211,14 +215,6 @@ def test_export_in_a_format_rejects_custom_trainables(tmp_path):
     with pytest.raises(UsageError, match=r"onnx is written of the image classifier that ships; "):
         export_model(results, tmp_path / "out", formats=["onnx"])
     assert not (tmp_path / "out").exists()
-
-
-def test_export_writes_a_format_beside_the_weights(tmp_path):
-    results = trained(tmp_path / "digits")
-    to = results.export(tmp_path / "out", formats=["torch-export"])
-    program = torch.export.load(to / "model.pt2").module()
-    assert program(torch.ones(5, 1, 8, 8)).shape == (5, 10)
-    assert (to / "model.safetensors").is_file()
 
 
 def test_export_of_a_damaged_experiment_json_raises(tmp_path):
