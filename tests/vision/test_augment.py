@@ -123,17 +123,6 @@ def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed)
         assert torch.equal(alone[0], got_NP[n])
 
 
-@pytest.mark.parametrize("flip", [False, True])
-def test_resized_crop_of_the_complete_image_is_the_image(flip):
-    rows_NP = torch.randint(256, (6, 9 * 9 * 3), dtype=torch.uint8)
-    draws = replace(draws_of(6, 9, Augmentation()), flip_N=torch.arange(6) % 2 == 1)
-    own = {"channels": 3, "image_size": 9, "augmentation": Augmentation(flip=flip, crop_scale=0.5)}
-    wanted = rows_NP.view(6, 9, 9, 3).clone()
-    if flip:
-        wanted[1::2] = wanted[1::2].flip(2)
-    assert torch.equal(crop_and_flip(rows_NP, draws, **own), wanted.view(6, -1).float())
-
-
 CPU = torch.device("cpu")
 SIZE = 8
 BOTH = Augmentation(mixup=0.4, cutmix=1.0)

@@ -8,14 +8,11 @@ from fresh import ran
 
 from tuner.errors import DataError
 from tuner.settings import FaultsError
-from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
-from tuner.spec.loading import load_trainable
 from tuner.vision import datasets, models, sources
 from tuner.vision.catalog import (
     DATASETS,
     DECODED,
-    METRICS,
     MODELS,
     SOURCES,
     DataChoice,
@@ -45,10 +42,6 @@ def test_catalog_has_each_file_without_underscore(package, found):
     files = {path.stem for path in Path(package.__path__[0]).glob("[!_]*.py")}
     assert found.keys() - {"tiny"} == files
     assert len(files) >= 2
-
-
-def test_image_classifier_reports_the_metrics_of_the_catalog():
-    assert load_trainable(IMAGE_CLASSIFIER).metrics == METRICS
 
 
 def test_model_info_of_shipped_and_foreign_references():

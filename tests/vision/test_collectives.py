@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 def test_one_rank_exchanges_nothing():
     ranks = Ranks(0, 1, CPU)
     model = nn.Linear(1, 1)
-    assert ranks.wrapped(model, model) is model is ranks.synchronised(model)
+    assert ranks.wrapped(model, model, may_skip=False) is model is ranks.synchronised(model)
     assert ranks.reduced([1.0, 2.0]) == [1.0, 2.0]
     assert ranks.smallest(3) == 3
     with ranks.alone(model):
@@ -65,7 +65,7 @@ def wrapped_with_buffers(rank):
     model = model_with(buffers_of(rank))
     model.register_buffer("unsaved", torch.full((1,), 1.0 - rank), persistent=False)
     nn.init.constant_(model.weight, 1.0 - rank)
-    Ranks(rank, 2, CPU).wrapped(model, model)(torch.ones(1, 1)).sum().backward()
+    Ranks(rank, 2, CPU).wrapped(model, model, may_skip=False)(torch.ones(1, 1)).sum().backward()
     return [model.in_int16, model.unsaved, model.weight.detach()]
 
 

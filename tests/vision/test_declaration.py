@@ -145,27 +145,6 @@ def test_a_metric_that_decides_and_cannot_be_is_the_objectives_fault(
     assert refusals(training=named) == f"training.metrics: {told}"
 
 
-def test_pieces_of_a_recipe_can_be_searched() -> None:
-    space = {
-        "lr": "loguniform(1e-3, 1)",
-        "lr_schedule": "choice(['cosine', 'step', 'one_cycle', 'triangular', 'constant'])",
-        "warmup_epochs": "uniform(0, 3)",
-        "decay_norms_and_biases": "choice([True, False])",
-        "clip_grad_norm": "choice([0, 1, 5])",
-        "ema_decay": "choice([0, 0.99, 0.999])",
-        "mixup": "uniform(0, 0.4)",
-        "cutmix": "choice([0, 1])",
-        "class_weights": "choice([None, 'balanced'])",
-        "label_smoothing": "uniform(0, 0.2)",
-    }
-    search = {"strategy": "random", "space": space}
-    assert validate({**DIGITS, "search": search}, machine=MACHINE).trials == 4
-    too_long = {**search, "space": {**space, "warmup_epochs": "uniform(0, 3000)"}}
-    assert "search.space.warmup_epochs: must be below `epochs`" in refusals(search=too_long)
-    steps = {**space, "lr_schedule": "step", "lr_steps": "choice([[1, 2], [3]])"}
-    validate({**DIGITS, "search": {**search, "space": steps}}, machine=MACHINE)
-
-
 def spec_of(**fields: Any) -> ExperimentSpec:
     return build_spec({"search": {"space": LR}, "num_samples": 1, **fields})
 

@@ -52,15 +52,6 @@ def test_counts_of_parts_add_up():
     assert len(parts[0]) == measures.size
 
 
-def test_measures_count_only_named_metrics():
-    measures = Measures(("macro_f1",), CLASSES)
-    assert [*measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())] == ["macro_f1"]
-    nothing = Measures()
-    assert nothing.counts(LOGITS_NK, LABELS_N).tolist() == []
-    assert nothing.metrics([]) == {}
-    assert nothing.size == 0
-
-
 LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
 LABELS2_N = torch.tensor([0, 1])
 

@@ -102,7 +102,6 @@ def test_fit_in_of_a_broken_network_reports_one_fault(name, message):
         ("Sharing", []),
         ("Unused", ["aside.weight", "aside.bias"]),
         ("Detached", ["conv.weight", "conv.bias", "norm.weight", "norm.bias"]),
-        ("Checkpointed", []),  # which it cannot know
     ],
 )
 def test_without_gradient_names_unreached_parameters(name, unused):

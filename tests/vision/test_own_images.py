@@ -110,22 +110,6 @@ def test_copies_across_splits_are_told_once_decoded(place: Path) -> None:
     assert warning in plan_of(spec_of(place), here=False)["notes"]
 
 
-def test_validation_baseline_of_a_pinned_spec_is_that_of_its_validation_split(place: Path) -> None:
-    spec = spec_of(place)
-    assert spec.pinned.baseline == {}
-    spec.pin_data()
-    assert spec.pinned.baseline == {"images": 5, "baseline": 0.4}
-    space: dict[str, object] = {"lr": "uniform(0.1, 1)"}
-    digits = validate({"search": {"space": space}, "num_samples": 1})
-    digits.pin_data()
-    assert digits.pinned.baseline == {"images": 360, "baseline": 37 / 360}
-    both = validate(
-        {"search": {"space": space | {"dataset": "choice(['digits'])"}}, "num_samples": 1}
-    )
-    both.pin_data()
-    assert both.pinned.baseline == {}
-
-
 def test_doubts_and_an_outline_of_what_is_not_counted() -> None:
     assert doubts(DATASET) == []
     assert doubts(replace(DATASET, copies=1))[0].startswith("1 image ")

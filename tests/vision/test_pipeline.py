@@ -16,7 +16,7 @@ from torch import nn
 from tuner.testing.learner_contract import same
 from tuner.vision import precision as numbers
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.pipeline import _Layers, cuts, layers_of, micro_batches
+from tuner.vision.pipeline import _Layers, cuts, micro_batches
 from tuner.vision.precision import Hardware
 
 
@@ -44,11 +44,6 @@ def test_micro_batches_are_equal_and_as_many_as_possible(count, most):
     assert count % parts == 0
     assert parts <= most
     assert not any(count % more == 0 for more in range(parts + 1, min(most, count) + 1))
-
-
-def test_layers_of_another_module_than_a_sequential_raises():
-    with pytest.raises(ValueError, match="cannot split Bilinear"):
-        layers_of(nn.Bilinear(1, 1, 1))
 
 
 def test_layers_may_begin_in_place_and_send_contiguous_tensors():

@@ -6,7 +6,7 @@ from torch import nn
 
 from tuner.testing.learner_contract import same
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.precision import Hardware, Precision, cast_weights, choose
+from tuner.vision.precision import Hardware, cast_weights, choose
 from tuner.vision.settings import check_settings
 
 ALL = Hardware("cpu", bf16=True, fp16=True)
@@ -46,22 +46,6 @@ def test_choose_by_setting_and_hardware(setting, has, autocast, tf32):
 
 def flags():
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
-
-@pytest.mark.parametrize("tf32", [False, True])
-def test_applied_restores_tf32_after_an_error(tf32):
-    before = flags()
-    during = []
-
-    def fail():
-        with Precision("cpu", tf32=tf32).applied():
-            during.append(flags())
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert during == [(tf32, tf32)]
-    assert flags() == before
 
 
 @pytest.mark.parametrize(

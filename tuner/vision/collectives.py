@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -44,34 +44,19 @@ class Ranks:
             return shared_over_ranks(model)
         return model
 
-    def wrapped(self, model: nn.Module, module: nn.Module) -> nn.Module:
-        """`module`, which computes `model`, with gradients averaged over the ranks."""
+    def wrapped(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:
+        """`module`, which computes `model`, with gradients averaged over the ranks.
+
+        may_skip: whether a step may leave out parameters.
+        """
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
         self._share([*model.parameters(), *model.buffers()])
-        return data_parallel(module, self.device)
+        return data_parallel(module, self.device, may_skip=may_skip)
 
     def alone(self, network: nn.Module) -> AbstractContextManager[None]:
         """Within it a backward pass of `network` adds to this rank's gradients only."""
         return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
-
-    def complete(self, parameters: Sequence[Tensor]) -> None:
-        """End a step's exchange, in which a rank may have left out some of `parameters`.
-
-        DistributedDataParallel waits for a gradient of each of them: a rank gives 0. A parameter
-        that no rank has used has no gradient afterwards, as in one process.
-        """
-        unused = [parameter for parameter in parameters if parameter.grad is None]
-        if unused:
-            torch.autograd.backward(unused, [torch.zeros_like(p) for p in unused])
-        left_out = set(map(id, unused))
-        used = torch.tensor([id(p) not in left_out for p in parameters], dtype=torch.uint8)
-        used = used.to(self.device, non_blocking=True)
-        work = dist.all_reduce(used, dist.ReduceOp.MAX, async_op=True)
-        if unused:  # a rank that uses all of them waits for nothing
-            work.wait()
-            for parameter, is_used in zip(parameters, used.tolist(), strict=True):
-                parameter.grad = parameter.grad if is_used else None
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Give every rank the mean of the ranks' gradients; a missing gradient counts as 0.

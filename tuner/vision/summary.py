@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """A part of a model. output: the shape for one image, () if nothing calls it."""
+    """A part of a model. output: the shape of its tensor for one image, () if it gives none."""
 
     name: str
     kind: str
@@ -100,17 +100,10 @@ def _shapes(
     shapes: dict[str, tuple[int, ...]] = {}
 
     def note(name: str, module: nn.Module, inputs: object, output: object) -> None:
-        shapes.setdefault(name, _shape(output))
+        shapes.setdefault(name, tuple(output.shape[1:]) if isinstance(output, Tensor) else ())
 
     for name, part in parts.items():
         part.register_forward_hook(partial(note, name))
     with torch.no_grad(), seeded(0):
         model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
     return shapes
-
-
-def _shape(output: object) -> tuple[int, ...]:
-    """The shape for one image of a module's output; of several tensors, the first one's."""
-    while isinstance(output, tuple | list | dict) and output:
-        output = next(iter(output.values() if isinstance(output, dict) else output))
-    return tuple(output.shape[1:]) if isinstance(output, Tensor) else ()

@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 
 import numpy as np
 import photos
@@ -143,15 +142,6 @@ def test_predict_keeps_the_order_of_paths_over_several_batches(model, tmp_path, 
         if not each.fault:
             assert each.probability == pytest.approx(max(expected(model, each.file)), abs=1e-6)
             assert len(each.top) == 1
-
-
-def test_predictions_decode_no_image_before_it_is_due(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_BATCH_BYTES", 2 * 3 * 12 * 12)
-    new = photos.write(tmp_path / "new", each=5, classes=["rose"])
-    found = predictions(read_export(model), image_files([new]))
-    next(found)
-    shutil.rmtree(new)
-    assert [each.fault is None for each in found] == [True, False, False, False]
 
 
 def test_image_files_are_in_order_and_below_folders(tmp_path):
