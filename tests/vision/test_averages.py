@@ -114,12 +114,3 @@ def test_average_of_unchanged_tensors_keeps_them_bit_for_bit(kind):
     weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     before = weight.clone()
     assert torch.equal(evaluated(kind, lambda: [weight], lambda: None, updates=20)[0], before)
-
-
-def test_lookahead_without_steps_changes_nothing():
-    weight = torch.zeros(1)
-    lookahead = made(lambda: [weight], steps=0)
-    lookahead.begin()
-    weight.fill_(5)
-    lookahead.update(1, last=True)
-    assert weight.item() == 5

@@ -6,7 +6,7 @@ import torch
 from test_epochs import plan
 
 from tuner.vision.augment import Augmentation
-from tuner.vision.batches import Batcher, free_bytes, home_of, image_set
+from tuner.vision.batches import Batcher, home_of, image_set
 from tuner.vision.catalog import DATASETS, DataChoice
 from tuner.vision.epochs import plan_epoch
 
@@ -56,21 +56,6 @@ def test_at_once_gives_the_same_batches(images, crop, mixed):
         assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-6), (torch.float16, 0.01), (torch.bfloat16, 0.1)]
-)
-def test_training_batch_of_resized_crops_has_the_dtype(images, dtype, tolerance):
-    augmentation = Augmentation(flip=True, cutout=8, **RESIZED)
-    epoch = plan(rows=range(20), augmentation=augmentation)
-    x, wanted = (
-        Batcher(images, dtype=each, augmentation=augmentation).training_batch(epoch, slice(9))[0]
-        for each in (dtype, torch.float32)
-    )
-    assert x.dtype == dtype
-    assert x.is_contiguous(memory_format=torch.channels_last)
-    assert (x - wanted).abs().max() <= tolerance
-
-
 def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):
     pinned = []
 
@@ -116,12 +101,3 @@ def test_image_set_of_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
 def test_home_of_large_images_is_the_host(size, home):
     assert home_of(size, CUDA, free=lambda device: 1000).type == home
     assert home_of(size, CPU).type == "cpu"
-
-
-def test_free_bytes_respects_the_share_of_the_process(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100)
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)
-    assert free_bytes(CUDA) == 900
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 0.25)
-    assert free_bytes(CUDA) == 150

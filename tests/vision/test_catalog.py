@@ -6,7 +6,6 @@ import photos
 import pytest
 from fresh import ran
 
-from tuner.errors import DataError
 from tuner.settings import FaultsError
 from tuner.spec.experiment import build_spec
 from tuner.vision import datasets, models, sources
@@ -106,13 +105,6 @@ def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     assert len(after.mean) == 3
     arrays = before.load(tmp_path, split_seed=0)
     assert len(arrays.splits["train"]) == before.train
-
-
-def test_dataset_info_of_a_missing_folder_raises(tmp_path):
-    with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
-        dataset_info(DataChoice("folder:/gone"))
-    with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
-        pinned(DataChoice("folder:/gone"))
 
 
 def test_is_dotted_tells_a_function_from_the_place_of_a_scheme():

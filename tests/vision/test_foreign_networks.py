@@ -9,7 +9,6 @@ import tiny_images
 from own_networks import own
 from real_ranks import assert_equal, trained
 from test_image_classifier import ClassifierContract
-from test_replica import short_of_memory
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -55,19 +54,6 @@ def test_network_that_cannot_train_on_one_image_is_refused():
 @pytest.mark.parametrize("settings", [{"precision": "bf16"}, {"dtype": "float64"}])
 def test_foreign_network_trains_in_any_precision(settings):
     assert learner("Small", **settings).step()["train_loss"] > 0
-
-
-def test_out_of_memory_restores_replaced_buffers():
-    """Also those that a forward pass puts others in the place of."""
-    settings = {**EXACT, "model": own("Unused")}
-    whole, short = (ImageClassifier({}, settings) for _ in range(2))
-    failures = []
-    short_of_memory(short, 8, failures)
-    whole.step()
-    assert whole.model.seen == 4
-    short.step()
-    assert failures == [16]
-    assert short.model.seen == 7  # in 2, 2, 2 and 1 parts
 
 
 EXPERTS = {**EXACT, "optimizer": "adamw", "weight_decay": 0.1}

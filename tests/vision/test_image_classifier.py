@@ -1,6 +1,5 @@
 import gc
 import math
-import weakref
 
 import pytest
 import torch
@@ -122,25 +121,6 @@ def test_load_state_dict_of_a_longer_trial_stretches_the_schedule(schedule, more
     short.step()
     longer.load_state_dict(short.state_dict())
     assert [longer.step()["lr"] for _ in range(5)] == pytest.approx(complete[1:])
-
-
-def test_step_frees_the_graphs_of_earlier_batches():
-    learner = tiny(lr=0.1)
-    graphs = []
-
-    class Mark:
-        """Lives as long as the graph that it is tied to."""
-
-    def watch(module, inputs, output):
-        if not module.training:
-            return
-        mark = output.grad_fn.metadata["mark"] = Mark()
-        graphs.append(weakref.ref(mark))
-        assert all(ref() is None for ref in graphs[:-2])
-
-    learner.model.register_forward_hook(watch)
-    learner.step()
-    assert len(graphs) == 4
 
 
 def test_image_classifier_raises_every_fault_of_its_settings():

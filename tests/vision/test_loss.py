@@ -99,16 +99,6 @@ def test_evaluated_weighs_shifts_together_as_the_image(flip):
     assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), wanted)
 
 
-def test_metrics_are_means_with_measures():
-    loss = CrossEntropy(torch.float32, measures=Measures(("macro_f1",), 3))
-    sums = loss.evaluated([LOGITS2_NK], LABELS2_N)
-    assert sums.shape == loss.nothing(torch.device("cpu")).shape
-    means = loss.metrics(sums.tolist(), count=2)
-    assert means["loss"] == pytest.approx(F.cross_entropy(LOGITS2_NK, LABELS2_N).item())
-    assert means["accuracy"] == 0.5
-    assert means["macro_f1"] == pytest.approx(1 / 3)  # of the classes 1, 0 and 0
-
-
 LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])
 
 

@@ -9,21 +9,13 @@ import torch
 from own_networks import own
 
 from tuner.errors import SpecError
-from tuner.vision import new_model as models
-from tuner.vision.augment import Augmentation
-from tuner.vision.batches import Batcher, image_set
-from tuner.vision.blueprint import Blueprint, blueprint_of
-from tuner.vision.catalog import DataChoice
-from tuner.vision.collectives import Ranks
+from tuner.vision.blueprint import Blueprint
 from tuner.vision.new_model import (
     check_one_image,
     fault_of_logits,
     fit_in,
-    new_model,
     without_gradient,
 )
-from tuner.vision.precision import precision_for
-from tuner.vision.settings import settings_of_trial
 
 
 def plan(name, *, image_size=8, in_channels=1, **model_args):
@@ -143,28 +135,3 @@ def test_fault_of_logits_names_shape_and_type(output, rule):
 
 
 CPU = torch.device("cpu")
-
-
-def made(**settings):
-    of_trial = settings_of_trial({"dataset": "tiny", "batch_size": 16, **settings}, {}, split=1)
-    images = image_set(DataChoice("tiny"), CPU)
-    return new_model(
-        of_trial,
-        blueprint_of(of_trial, images.info),
-        Batcher(images, dtype=torch.float32, augmentation=Augmentation(4)),
-        precision=precision_for(of_trial, CPU),
-        ranks=Ranks(0, 1, CPU),
-        images=images.info.train,
-        split=1,
-    )
-
-
-@pytest.mark.parametrize("count", [2, 1000])
-def test_new_model_prepares_with_the_first_training_images(count, monkeypatch):
-    monkeypatch.setattr(models, "PREPARING", count)
-    images = image_set(DataChoice("tiny"), CPU)
-    plain = Batcher(images, dtype=torch.float32, augmentation=Augmentation())
-    wanted = made(model="speednet", width=8)
-    wanted.whitening.learn(plain.batch(images.splits["train"][:count])[0])
-    learned = made(model="speednet", width=8).whitening.weight
-    assert torch.equal(learned, wanted.whitening.weight)

@@ -12,11 +12,9 @@ from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
     norm_scales,
-    resting,
     set_norm_momentum,
     shared_norms,
     shared_over_ranks,
-    uncounted,
 )
 
 SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
@@ -118,33 +116,3 @@ def test_shared_over_ranks_keeps_names_and_parameters():
     assert list(shared.state_dict()) == names
     assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
     assert [type(norm) for norm in shared_norms(shared)] == [SharedBatchNorm] * 2
-
-
-def test_resting_and_uncounted_restore_the_norms():
-    norms = shared_norms(shared_over_ranks(nn.Sequential(nn.BatchNorm2d(1), nn.BatchNorm2d(1))))
-    norms[1].eval()
-    with resting(norms):
-        assert not any(norm.training for norm in norms)
-    assert [norm.training for norm in norms] == [True, False]
-    with uncounted(norms):
-        assert not any(norm.counted for norm in norms)
-    assert all(norm.counted for norm in norms)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_uncounted_images_keep_their_dtype_and_scale(dtype, monkeypatch):
-    exchanged = []
-
-    def forward(self, x):
-        exchanged.append((len(x), x.dtype))
-        return x
-
-    monkeypatch.setattr(nn.SyncBatchNorm, "forward", forward)
-    statistics = torch.promote_types(dtype, torch.float32)
-    (norm,) = shared_norms(shared_over_ranks(nn.Sequential(nn.BatchNorm2d(2, dtype=statistics))))
-    x = torch.full((1, 2, 1, 1), 1000.0, dtype=dtype)
-    with uncounted([norm]):
-        out = norm(x)
-    assert (out.shape, out.dtype) == (x.shape, dtype)
-    assert out.abs().max() < 1
-    assert exchanged == [(0, statistics)]  # the type of those of ranks that have images

@@ -262,16 +262,6 @@ def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
     assert model.weight.isfinite().all()
 
 
-def test_complex_parameters_train():
-    model = nn.Linear(2, 1, dtype=torch.complex64)
-    for name in ("sgd", "sgdw", "adamw"):
-        before = model.weight.detach().clone()
-        optimizer = build_optimizer(ClassifierSettings(optimizer=name), model)
-        model(torch.ones(1, 2, dtype=torch.complex64)).abs().sum().backward()
-        optimizer.step()
-        assert not torch.equal(model.weight, before)
-
-
 def names(model, groups):
     by_id = {id(parameter): name for name, parameter in model.named_parameters()}
     return [{by_id[id(parameter)] for parameter in group["params"]} for group in groups]

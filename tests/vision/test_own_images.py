@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from tuner.spec.plan import plan_of
 from tuner.spec.validation import ValidatedSpec, validate
 from tuner.vision.catalog import DataChoice, data_choice, dataset_info, describe
 from tuner.vision.datasets._dataset import described
-from tuner.vision.datasets.digits import DATASET
-from tuner.vision.own_images import default_experiment, doubts, outline_of
-from tuner.vision.sources._decoded import CONSTANT
+from tuner.vision.own_images import default_experiment
 
 
 @pytest.fixture(autouse=True)
@@ -108,17 +105,6 @@ def test_copies_across_splits_are_told_once_decoded(place: Path) -> None:
     assert "are exact copies of images of another split" in warning
     assert spec.pin_data() == ()
     assert warning in plan_of(spec_of(place), here=False)["notes"]
-
-
-def test_doubts_and_an_outline_of_what_is_not_counted() -> None:
-    assert doubts(DATASET) == []
-    assert doubts(replace(DATASET, copies=1))[0].startswith("1 image ")
-    assert doubts(replace(DATASET, unmeasured=("a", "b")))[0].endswith(
-        "no measure on it tells of them: a, b"
-    )
-    for std in (0.004, CONSTANT):
-        assert "set training.image_bits" in doubts(replace(DATASET, std=(std,)))[0]
-    assert outline_of(DATASET)["classes"] == 10
 
 
 def test_files_that_are_left_out_are_told_before_and_after_decoding(place: Path) -> None:

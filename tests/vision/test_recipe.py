@@ -238,16 +238,6 @@ def test_ema_decay_continues_a_training_without_average():
     assert quick(learner.step())["train_loss"] == plain.step()["train_loss"]
 
 
-def test_ema_decay_begins_with_the_weights_of_start_from(tmp_path):
-    source = ImageClassifier({"lr": 0.3}, TINY)
-    source.step()
-    torch.save(source.state_dict()["model"], tmp_path / "weights.pt")
-    start = {"start_from": str(tmp_path / "weights.pt"), "lr": 1e-9, "weight_decay": 0}
-    learner = ImageClassifier({**start, "ema_decay": 0.999, "norm": "group"}, TINY)
-    source = ImageClassifier({**start, "norm": "group"}, TINY)
-    assert learner.step()["val_loss"] == pytest.approx(source.step()["val_loss"], rel=1e-4)
-
-
 EXACT = {**tiny_images.EXACT, "epochs": 3, "batch_size": 20}
 ALL_METRICS = (*real_ranks.METRICS, *(f"val_{name}" for name in OPTIONAL_METRICS))
 SPREAD = {"replicas": {"world_size": 2}, "stages": {"world_size": 2, "split": 2}}

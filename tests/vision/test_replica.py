@@ -15,7 +15,6 @@ from tuner.vision import replica
 from tuner.vision.catalog import DATASETS
 from tuner.vision.collectives import Ranks
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.replica import CUDA_EVALUATION_BATCH, EVALUATION_BATCH, Setup
 
 EXACT = {**tiny_images.EXACT, "epochs": 2}
 
@@ -77,14 +76,6 @@ def compiled(rank):
     with patch.object(torch, "compile", partial(torch.compile, backend=backend)):
         learner = ImageClassifier({"compile": True}, EXACT, rank=rank, world_size=2)
         return {**trained(learner), "shapes": shapes}
-
-
-@pytest.mark.parametrize(
-    ("device", "images"), [("cpu", EVALUATION_BATCH), ("cuda", CUDA_EVALUATION_BATCH)]
-)
-def test_evaluation_batch_depends_on_the_device(device, images):
-    ranks = Ranks(0, 1, torch.device(device))
-    assert Setup(None, None, ranks, None, None, None).evaluation_batch == images
 
 
 CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)

@@ -35,18 +35,6 @@ def test_summary_opens_containers_but_no_blocks():
     assert names[3:12] == [f"blocks.{number}" for number in range(9)]
 
 
-def test_summary_of_a_custom_network_has_its_layers():
-    summary = summary_of(plan(own("Small"), model_args={"width": 6}))
-    assert [(s.name, s.output) for s in summary.stages] == [
-        ("conv", (6, 8, 8)),
-        ("norm", (6, 8, 8)),
-        ("pool", (6, 2, 2)),
-        ("drop", (24,)),
-        ("head", (10,)),
-    ]
-    assert summary.stages[-1].parameters == 250
-
-
 def test_summary_includes_uncalled_parts_and_own_parameters():
     summary = summary_of(plan(own("Unused"), model_args={}), frozen=("aside.bias",))
     assert summary.unused == ("aside.weight",)

@@ -128,22 +128,16 @@ IMAGES = {
     "tall.jpg": (Image.fromarray(smooth(97, 60)), {}),
     "large.jpg": (Image.fromarray(smooth(1001, 1503)), {}),  # decoded at a fraction
     "large.png": (Image.fromarray(smooth(800, 601)), {}),  # reduced before it is resized
-    "small.bmp": (Image.fromarray(noise(9, 14, 3)), {}),
     **{f"exif{n}.jpg": (Image.fromarray(smooth(300, 170)), {"exif": exif(n)}) for n in (3, 6)},
-    "exif.png": (Image.fromarray(noise(40, 50, 3)), {"exif": exif(6)}),
     "transparent.png": (Image.fromarray(noise(50, 40, 4)), {}),
-    "transparent.webp": (Image.fromarray(noise(50, 40, 4)), {"lossless": True}),
-    "palette.gif": (Image.fromarray(smooth(70, 50)).quantize(20), {}),
     "palette.png": (Image.fromarray(smooth(70, 50)).quantize(20), {"transparency": 3}),
     "grey.png": (Image.fromarray(noise(50, 41)), {}),
     "grey_alpha.png": (Image.fromarray(noise(50, 41, 2)), {}),
     "bilevel.png": (Image.fromarray(noise(50, 41) > 99), {}),
     "deep.png": (Image.fromarray(noise(50, 41, most=65535, dtype=np.uint16)), {}),
-    "deep.tif": (Image.fromarray(noise(50, 41, most=65535, dtype=np.uint16)), {}),
     "cmyk.jpg": (Image.fromarray(smooth(300, 200)).convert("CMYK"), {}),
-    "cmyk.tif": (Image.fromarray(noise(40, 50, 3)).convert("CMYK"), {}),
 }
-GREY = ("grey.png", "grey_alpha.png", "bilevel.png", "deep.png", "deep.tif")
+GREY = ("grey.png", "grey_alpha.png", "bilevel.png", "deep.png")
 MODELS = [(name, 3, "float32") for name in IMAGES] + [(name, 1, "float64") for name in GREY]
 
 

@@ -1,7 +1,6 @@
 """An export of a network of the user's own: what it says, and when its code is imported."""
 
 import json
-import subprocess
 import sys
 
 import pytest
@@ -10,7 +9,6 @@ from handed import trained
 
 import tuner
 from tuner.errors import CheckpointError, SpecError, UsageError
-from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import read_export
 
 CODE = """\
@@ -83,33 +81,10 @@ def test_load_model_with_trust_rebuilds_the_model(results, module, tmp_path, dty
     assert (logits.shape, logits.dtype) == ((3, 10), getattr(torch, dtype))
 
 
-def test_evaluate_export_of_a_custom_network_equals_evaluate(results, folder):
-    assert evaluate_export(read_export(folder)) == evaluate(results)
-
-
-@pytest.mark.parametrize("name", ["onnx", "torch-export"])
-def test_interchange_formats_need_no_code(results, tmp_path, name):
-    if name == "onnx":
-        pytest.importorskip("onnxruntime", reason="no test of it: pip install 'tuner[onnx]'")
-    folder = results.export(tmp_path / "out", formats=[name])
-    x_NCHW = torch.rand(5, 1, 8, 8)
-    torch.save(x_NCHW, tmp_path / "x.pt")
-    code = {
-        "onnx": "import onnxruntime\n"
-        f"run = onnxruntime.InferenceSession({str(folder / 'model.onnx')!r}).run\n"
-        "y = torch.tensor(run(None, {'images': x.numpy()})[0])",
-        "torch-export": f"y = torch.export.load({str(folder / 'model.pt2')!r}).module()(x)",
-    }[name]
-    script = (
-        f"import sys, torch\nx = torch.load({str(tmp_path / 'x.pt')!r})\n{code}\n"
-        f"torch.save(y.detach(), {str(tmp_path / 'y.pt')!r})\n"
-        "print('tuner' in sys.modules, 'exported_net' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "False"], done.stderr
-    model = tuner.load_model(folder, trust_code=True)
-    with torch.no_grad():
-        assert torch.allclose(torch.load(tmp_path / "y.pt"), model(x_NCHW), atol=1e-4)
+def test_export_of_a_custom_network_writes_interchange_formats(results, tmp_path):
+    folder = results.export(tmp_path / "out", formats=["torch-export"])
+    program = torch.export.load(folder / "model.pt2").module()
+    assert program(torch.rand(5, 1, 8, 8)).shape == (5, 10)
 
 
 def test_card_names_the_code_of_a_custom_network(folder):

@@ -20,7 +20,6 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.catalog import DataChoice
-from tuner.vision.datasets.digits import load
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import is_export, read_export
 from tuner.vision.settings import ClassifierSettings
@@ -69,18 +68,6 @@ def test_load_model_has_the_weights_of_the_file(exported):
     assert not model.training
     model.train()(torch.randn(4, 1, 8, 8)).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-def test_config_normalises_images_as_evaluate_does(digits, exported):
-    """With it the model gives, on scikit-learn's own images, what `tuner evaluate` measures."""
-    given = json.loads((exported / "config.json").read_text())["input"]
-    images, labels = load_digits(return_X_y=True)
-    test = load(None, split_seed=0).splits["test"]
-    mean, std = (torch.tensor(given[key]).view(-1, 1, 1) for key in ("mean", "std"))
-    x = (torch.tensor(images[test]).float().view(-1, 1, 8, 8) / 17 - mean) / std
-    with torch.no_grad():
-        right = tuner.load_model(exported)(x).argmax(1) == torch.tensor(labels[test])
-    assert right.double().mean().item() == pytest.approx(evaluate(digits)["test_accuracy"])
 
 
 def test_load_image_equals_a_batch_of_training(exported, tmp_path):
