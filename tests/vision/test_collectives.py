@@ -8,16 +8,6 @@ from tuner.vision.collectives import Ranks
 CPU = torch.device("cpu")
 
 
-def test_one_rank_exchanges_nothing():
-    ranks = Ranks(0, 1, CPU)
-    model = nn.Linear(1, 1)
-    assert ranks.wrapped(model, model, may_skip=False) is model is ranks.synchronised(model)
-    assert ranks.reduced([1.0, 2.0]) == [1.0, 2.0]
-    assert ranks.smallest(3) == 3
-    with ranks.alone(model):
-        pass
-
-
 def test_ranks_without_a_process_group_raises():
     with pytest.raises(RuntimeError, match="process group"):
         Ranks(0, 2, CPU)

@@ -132,6 +132,3 @@ def test_check_one_image_rejects_networks_that_need_more():
 def test_fault_of_logits_names_shape_and_type(output, rule):
     fault = fault_of_logits(output, 2, 3)
     assert fault is rule is None or fault == f"must return 2 x 3 logits for 2 images, {rule}"
-
-
-CPU = torch.device("cpu")

@@ -3,7 +3,6 @@ from functools import partial
 
 import pytest
 import torch
-from test_image_classifier import TINY
 from torch import nn
 
 from tuner.errors import SpecError
@@ -11,8 +10,6 @@ from tuner.trial.torch_compat import HalfScaler
 from tuner.vision.models._layers import Whitening
 from tuner.vision.optimizer import build_lr_schedule, build_optimizer, hidden_weights, next_lr
 from tuner.vision.settings import ClassifierSettings, check_settings
-
-SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1, "optimizer": "muon"}
 
 
 def layers():

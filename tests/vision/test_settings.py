@@ -175,12 +175,3 @@ def test_check_settings_of_any_values_names_a_given_key_or_builds(values):
 def test_check_settings_of_a_split_rejects_what_stages_lack(values, split, told):
     assert [fault.key for fault in check_settings(values, split=split)] == told
     assert check_settings(values) == []
-
-
-def test_model_that_cannot_be_split_lists_those_that_can():
-    values = {"model": "speednet", "dataset": "cifar10"}
-    (fault,) = check_settings(values, split=13)
-    able = sorted(name for name, info in MODELS.items() if info.layers >= 13)
-    assert {"resnet18", "resnet20"} <= set(able)
-    assert not {"cnn", "net", "speednet"} & set(able)
-    assert (fault.key, fault.choices) == ("model", tuple(able))

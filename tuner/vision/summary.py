@@ -77,9 +77,9 @@ def _stages(model: nn.Module, plan: Blueprint) -> Iterator[StageSummary]:
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)
         yield StageSummary(name, type(part).__name__, shapes.get(name, ()), count)
-    rest = sum(p.numel() for p in model.parameters() if id(p) not in counted)
-    if rest:
-        yield StageSummary("", "its own parameters", (), rest)
+    remaining = sum(p.numel() for p in model.parameters() if id(p) not in counted)
+    if remaining:
+        yield StageSummary("", "its own parameters", (), remaining)
 
 
 def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -50,6 +50,15 @@ def test_load_splits_by_the_seed_and_keeps_the_official_test(tmp_path):
     assert np.array_equal(other["test"], test)
 
 
+def test_load_of_a_read_only_folder_decodes_into_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "cache"))
+    monkeypatch.setattr(cifar10.os, "access", lambda path, mode: False)
+    source = write_archive(tmp_path / "shared" / ARCHIVE)
+    check(load(tmp_path / "shared", split_seed=0, source=source))
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == [ARCHIVE]
+    assert list((tmp_path / "cache").glob(f"*/{DECODED}"))
+
+
 def test_load_without_data_and_network_names_url_and_folder(tmp_path):
     source = replace(OFFICIAL, url="file:///nowhere/cifar.tar.gz")
     with pytest.raises(DataError) as caught:

@@ -59,14 +59,6 @@ def test_decode_keeps_pixels_and_writes_exact_moments(place, tmp_path):
     assert np.array_equal(moments[:, 1], (images**2).sum((1, 2)))
 
 
-def test_decode_groups_copies(place, tmp_path):
-    for name in ("rose/7.jpg", "tulip/8.jpg"):
-        (place / name).write_bytes((place / "daisy" / "0001.jpg").read_bytes())
-    rows = array(decoded(place, tmp_path), "copies")
-    assert rows[:, 0].tolist() == [1, 12, 19]
-    assert set(rows[:, 1].tolist()) == {0}
-
-
 def test_decode_reports_all_unreadable_images(place, tmp_path):
     jpeg = (place / "rose" / "0000.jpg").read_bytes()
     (place / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
@@ -113,7 +105,7 @@ def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
     def images(seed):
         arrays = [photos.pixels(n % 3, seed=seed, size=(9, 9)) for n in range(12)]
         parts = _module.parts_of((np.stack(arrays), [n % 3 for n in range(12)]), "x")
-        return _module.images_of(parts, place="x", title="x")
+        return _module.images_of(parts, location="x", title="x")
 
     first, again, other = (
         decode(images(seed), Decoding(9), store=tmp_path, name="x") for seed in (0, 0, 1)
@@ -172,15 +164,6 @@ def test_info_counts_copies_in_two_splits(flowers, tmp_path):
         assert info.copies == apart
         counts.add(info.copies)
     assert counts == {0, 1}
-
-
-def test_info_of_a_constant_channel_has_std_1(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / "black" / name).mkdir(parents=True)
-        for number in range(4):
-            Image.new("RGB", (8, 8)).save(tmp_path / "black" / name / f"{number}.png")
-    black = set_of(tmp_path / "black", tmp_path, None)
-    assert black.info(tmp_path, split_seed=0).std == (1.0, 1.0, 1.0)
 
 
 def sent(flowers, folder):

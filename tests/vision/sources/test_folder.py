@@ -103,9 +103,3 @@ def test_outline_follows_links(tmp_path, folder):
     (folder / "lily").unlink()
     (folder / "rose" / "loop").symlink_to(folder / "rose")
     assert "cannot be read" in refused(folder)
-
-
-def test_outline_of_unreadable_headers_has_the_default_size(folder):
-    for path in folder.rglob("*.jpg"):
-        path.write_bytes(b"no image")
-    assert outline(str(folder)).image_size == 64

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tuner.vision.sources._pixels import bits_used, channels_of, shorter_side, square
+from tuner.vision.sources._pixels import bits_used, square
 
 
 def stripes(height, width):
@@ -118,10 +118,3 @@ def test_square_reads_pgm_of_more_than_8_bits(depth, tmp_path):
 def test_square_rejects_what_is_no_image(image, rule):
     with pytest.raises(ValueError, match=rule):
         square(image, size=4, channels=3)
-
-
-def test_channels_of_and_shorter_side():
-    assert [channels_of(Image.new(mode, (3, 5))) for mode in ("L", "1", "RGB", "P")] == [1, 1, 3, 3]
-    assert channels_of(np.zeros((7, 5), np.uint8)) == 1
-    assert shorter_side(np.zeros((7, 5), np.uint8)) == 5
-    assert shorter_side(Image.new("L", (3, 5))) == 3

@@ -44,7 +44,7 @@ FORMAT = 3  # part of every key: what another version has decoded is left alone
 INFO = "info.json"
 FILES = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy", INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
-ORIGIN, LICENCE = "the images of whoever trained it", "not stated"
+ORIGIN, LICENCE = "the images of the model's trainer", "not stated"
 CONSTANT = 1.0  # in place of a standard deviation of 0, by which nothing can be divided
 PATIENCE_S = 120.0  # for a decoded set to arrive on a node
 
@@ -303,7 +303,7 @@ class DecodedSet:
         validation_N = labels_N[splits["validation"]]
         mean_C, std_C = contents.mean_and_std(splits["train"])
         counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
-        given = {*contents.splits_N.tolist()}
+        present = {*contents.splits_N.tolist()}
         return replace(
             contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
             mean=tuple(mean_C.tolist()),
@@ -313,7 +313,7 @@ class DecodedSet:
             unmeasured=contents.absent_from(splits["validation"], splits["test"]),
             baseline=float(np.bincount(validation_N).max() / len(validation_N)),
             own_splits=tuple(
-                name for number, name in enumerate(SPLITS) if number and number in given
+                name for number, name in enumerate(SPLITS) if number and number in present
             ),
         )
 

@@ -138,9 +138,9 @@ class _Listing:
         )
 
 
-def outline(place: str) -> Outline:
-    """The classes and counts of the folder at `place`. Raises FaultsError."""
-    listing = _to_train(place)
+def outline(location: str) -> Outline:
+    """The classes and counts of the folder at `location`. Raises FaultsError."""
+    listing = _to_train(location)
     return Outline(
         listing.classes,
         listing.counts(),
@@ -151,18 +151,18 @@ def outline(place: str) -> Outline:
     )
 
 
-def find(place: str, folder: Path) -> Images:
-    """The images of the folder at `place`; the data folder is not used. Raises FaultsError."""
-    listing = _to_train(place)
+def find(location: str, folder: Path) -> Images:
+    """The images of the folder at `location`; the data folder is not used. Raises FaultsError."""
+    listing = _to_train(location)
     return listing.images(listing.classes, CHANNELS, listing.fingerprint())
 
 
-def find_all(place: str, classes: tuple[str, ...], channels: int) -> Images:
-    """Every image of the folder at `place`, or of its `test`, for a model of these `classes`.
+def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
+    """Every image of the folder at `location`, or of its `test`, for a model of these `classes`.
 
     The folder may lack some of the classes. Raises FaultsError.
     """
-    listing = _list(place, lambda root: [("train", _test_folder(root, classes))])
+    listing = _list(location, lambda root: [("train", _test_folder(root, classes))])
     if not listing.files:
         raise fault(f"it needs a sub-folder of images for each class: {some_of(classes, _KNOWN)}")
     for doubt in listing.doubts():
@@ -180,29 +180,29 @@ def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
 SOURCE = Source("folder:PATH", outline, find, lists=True)
 
 
-def _list(place: str, splits_of: Callable[[Path], Splits]) -> _Listing:
-    """Every image file in the splits of the folder at `place`. Raises FaultsError."""
-    root = Path(place).expanduser()
+def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
+    """Every image file in the splits of the folder at `location`. Raises FaultsError."""
+    root = Path(location).expanduser()
     if root.exists() and not root.is_dir():
-        raise fault("must be a folder, with a sub-folder of images for each class", place)
+        raise fault("must be a folder, with a sub-folder of images for each class", location)
     if not root.exists():
         beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
-        raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", place)
+        raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", location)
     others: Counter[str] = Counter()
     try:
         return _Listing(root, tuple(_files(splits_of(root), others)), others)
     except OSError as error:
-        raise fault(f"cannot be read: {reason_of(error)}", place) from error
+        raise fault(f"cannot be read: {reason_of(error)}", location) from error
 
 
-def _to_train(place: str) -> _Listing:
+def _to_train(location: str) -> _Listing:
     """Raises FaultsError where a classifier cannot be trained with the images."""
-    listing = _list(place, _splits)
+    listing = _list(location, _splits)
     classes = listing.classes
     if strange := sorted({file.label for file in listing.files} - {*classes}):
         rule = f"has classes without a training image: {', '.join(strange)}"
-        raise fault(rule, place, classes)
-    check_sizes(classes, listing.counts(), place)
+        raise fault(rule, location, classes)
+    check_sizes(classes, listing.counts(), location)
     return listing
 
 

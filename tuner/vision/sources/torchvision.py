@@ -43,7 +43,7 @@ def find(name: str, folder: Path) -> Images:
         raise DataError(f"{what}: {reason_of(error)}") from error
     return images_of(
         parts_of(parts, name),
-        place=name,
+        location=name,
         title=f"torchvision's {name}",
         fingerprint=f"torchvision {name}",
     )
