@@ -1,31 +1,18 @@
 import gc
 from functools import cache
-from itertools import pairwise
 
 import pytest
 import tiny_images
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from live_bytes import LiveBytes
 from tiny_images import INFO
 
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.micro_batch import MicroBatch, next_smaller
+from tuner.vision.micro_batch import MicroBatch
 
 CPU = torch.device("cpu")
 EXACT = {**tiny_images.EXACT, "width": 8, "batch_size": 20, "epochs": 3}  # the last batch has 9
-
-
-@given(st.integers(1, 10**6))
-def test_next_smaller_halves_down_to_one(size):
-    sizes = [size]
-    while sizes[-1]:
-        sizes.append(next_smaller(sizes[-1]))
-    assert sizes[-2:] == [1, 0]
-    assert all(2 * smaller >= larger for larger, smaller in pairwise(sizes[:-1]))
-    assert len(sizes) <= size.bit_length() + 2
 
 
 def fits(limit, error=None):

@@ -170,18 +170,6 @@ def test_sgd_follows_nesterov(momentum, weight):
     assert one_step(optimizer="sgd", weight_decay=0, momentum=momentum) == pytest.approx(weight)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adamw"])
-def test_one_cycle_keeps_the_momentum(name):
-    settings = ClassifierSettings(optimizer=name, momentum=0.7, lr_schedule="one_cycle")
-    optimizer = build_optimizer(settings, nn.Linear(1, 1))
-    schedule = build_lr_schedule(settings, optimizer, steps=10)
-    for _ in range(5):
-        group = optimizer.param_groups[0]
-        assert group["momentum"] == 0.7 if name == "sgd" else group["betas"] == (0.7, 0.999)
-        optimizer.step()
-        next_lr(schedule, steps=10)
-
-
 @pytest.mark.parametrize("name", ["sgd", "sgdw"])
 def test_only_sgdw_decays_alike_at_any_lr(name):
     decayed = partial(after, [0.0], optimizer=name, momentum=0, weight_decay=0.01)

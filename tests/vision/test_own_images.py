@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import photos
 import pytest
 from PIL import Image
@@ -15,8 +14,7 @@ from tuner.experiment.resolve import resolve
 from tuner.reporting.plan_text import plan_text
 from tuner.spec.plan import plan_of
 from tuner.spec.validation import ValidatedSpec, validate
-from tuner.vision.catalog import DataChoice, data_choice, dataset_info, describe
-from tuner.vision.datasets._dataset import described
+from tuner.vision.catalog import DataChoice, describe
 from tuner.vision.own_images import default_experiment
 
 
@@ -140,22 +138,6 @@ def test_skipped_images_are_counted_and_listed(place: Path) -> None:
     assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
     [skipped] = plan["data"]["skipped"]
     assert skipped.startswith(str(place / "rose" / "0003.jpg"))
-
-
-def test_deep_images_have_one_scale_that_the_plan_and_a_checkpoint_say(place: Path) -> None:
-    for path in place.rglob("*.jpg"):
-        Image.fromarray(np.arange(1600, dtype=np.uint16).reshape(40, 40)).save(
-            path.with_suffix(".png")
-        )
-        path.unlink()
-    spec = spec_of(place)
-    spec.pin_data()
-    plan = plan_of(spec, here=False)
-    assert plan["data"]["bits"] == 11
-    assert "11 bits of a channel are scaled to 8" in plan_text(spec, plan, "here")
-    info = dataset_info(data_choice(spec.trial_constants))
-    assert described(info)["bits"] == 11
-    assert "skipped" not in described(info)
 
 
 MODULE = """

@@ -1,7 +1,6 @@
 """The test split, measured once, with a Learner whose accuracy is in its state."""
 
 import json
-import os
 
 import pytest
 import torch
@@ -9,7 +8,6 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, UsageError
 from tuner.experiment.results.results import Results
-from tuner.trial import gpus
 from tuner.vision.export.evaluate import can_evaluate, evaluate, evaluate_export
 from tuner.vision.export.read import read_export
 
@@ -98,17 +96,6 @@ def test_evaluate_measures_the_best_checkpoint_once(folder):
     assert len(measured) == 1
     path = folder / "trials" / "00002" / "test.json"
     assert json.loads(path.read_text()) == first
-
-
-def test_evaluate_takes_a_shared_gpu_as_a_trial_does(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(gpus, "_held", {})
-    monkeypatch.setenv(gpus.VISIBLE, "0,GPU-5")
-    for name, value in gpus.sharing(tmp_path / "gpus", ["GPU-5"]).items():
-        monkeypatch.setenv(name, value)
-    evaluate(changed(folder, resources={"gpus": 1}))
-    assert os.environ[gpus.VISIBLE] == "GPU-5"
-    [file] = gpus._held.values()
-    file.close()
 
 
 def test_evaluate_of_a_damaged_checkpoint_raises(folder):
