@@ -60,7 +60,7 @@ FIGURES = {
     "data": [
         f"gets {100 * SHARE:g} % of",
         f"at most {LARGEST_SIZE};",
-        f"about {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} million pixels",
+        f"about {2 * (Image.MAX_IMAGE_PIXELS or 0) / 10**6:.0f} million pixels",
     ],
     "notify": [
         f"at most every {notifier.BEST_EVERY_S / 60:g} minutes",
@@ -158,7 +158,7 @@ def test_data_page_names_exist_in_code() -> None:
     for form in (*DATASETS, *(source.form for source in SOURCES.values())):
         assert f"`{form}`" in table
     assert set(re.findall(r"`training\.(\w+)[`=]", text)) <= {*ClassifierSettings.model_fields}
-    formats = re.search(r"Read are (.*?)\. A link", text, re.DOTALL)
+    formats = re.search(r"Read are (.*?)\. Other", text, re.DOTALL)
     assert formats
     named = {name.upper() for name in re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1])}
     registered = Image.registered_extensions()

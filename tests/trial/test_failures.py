@@ -76,6 +76,12 @@ def test_a_long_message_is_cut():
     assert message.endswith("x...")
 
 
+def test_message_of_a_torchvision_of_another_build_says_what_to_install():
+    inner = "Failed to import x: operator torchvision::nms does not exist"
+    message = failure_of(RuntimeError(inner)).message
+    assert message.startswith(f"RuntimeError: {inner}: torch and torchvision are of different bu")
+
+
 def test_a_message_ends_with_the_last_line_of_the_users_own_code():
     try:
         json.loads("{")

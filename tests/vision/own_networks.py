@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 
 class Small(nn.Module):
@@ -101,17 +100,6 @@ class Detached(Plain):
         return self.head(F.relu(self.norm(self.conv(x))).mean((2, 3)).detach())
 
 
-class Checkpointed(Plain):
-    """Its first layers are computed again in the backward pass, and not shown before."""
-
-    def forward(self, x):
-        def first(x, _):
-            return F.relu(self.norm(self.conv(x))).mean((2, 3))
-
-        asked = torch.ones((), requires_grad=True)
-        return self.head(checkpoint(first, x, asked, use_reentrant=True))
-
-
 class Sharing(Plain):
     """A layer that it has twice, once in a part of its own."""
 
@@ -122,33 +110,6 @@ class Sharing(Plain):
 
     def forward(self, x):
         return self.again(self.twice(super().forward(x)))
-
-
-class Returning(nn.Module):
-    """Returns what it is told to, of an image each."""
-
-    def __init__(self, returned):
-        super().__init__()
-        self.returned = returned
-
-    def forward(self, x):
-        return self.returned(len(x))
-
-
-class Several(Plain):
-    """Parts that return no tensor, or several."""
-
-    def __init__(self, in_channels, num_classes):
-        super().__init__(in_channels, num_classes)
-        self.pair = Returning(lambda n: (torch.zeros(n, 3, 2), 1))
-        self.nested = Returning(lambda n: {"a": [torch.zeros(n, 4)]})
-        self.nothing = Returning(lambda n: None)
-        self.empty = Returning(lambda n: ())
-
-    def forward(self, x):
-        for part in (self.pair, self.nested, self.nothing, self.empty):
-            part(x)
-        return super().forward(x)
 
 
 class Probable(Plain):

@@ -66,34 +66,12 @@ def test_crop_and_flip_and_cut_out_equal_each_image_alone(
         assert np.array_equal(cut[n].numpy(), expected)
 
 
-def test_draw_reaches_every_value_and_flips_half():
-    draws = draws_of(4000, 8, Augmentation(crop_padding=2, flip=True))
-    assert draws.top_N.unique().tolist() == draws.left_N.unique().tolist() == list(range(5))
-    assert draws.row_N.unique().tolist() == list(range(8))
-    assert 0.45 < draws.flip_N.float().mean() < 0.55
-
-
 def test_draw_of_another_augmentation_keeps_the_others():
     plain = draws_of(50, 8, Augmentation(crop_padding=2))
     flipped = draws_of(50, 8, Augmentation(crop_padding=2, flip=True, cutout=3))
     assert all(map(torch.equal, vars(plain).values(), vars(flipped).values()))
     resized = draws_of(50, 8, Augmentation(crop_padding=2, crop_scale=0.2))
     assert all(map(torch.equal, [*vars(plain).values()][:5], [*vars(resized).values()][:5]))
-
-
-def test_draw_without_resized_crops_draws_no_windows():
-    generators = [torch.Generator().manual_seed(0) for _ in range(2)]
-    draw(50, image_size=8, augmentation=Augmentation(), generator=generators[0])
-    for bound in (2, 1, 1, 8, 8):
-        torch.randint(bound, (50,), generator=generators[1])
-    assert torch.equal(*(generator.get_state() for generator in generators))
-
-
-def test_crop_and_flip_without_augmentation_copies_nothing():
-    rows = torch.zeros(2, 64, dtype=torch.uint8)
-    draws = draws_of(2, 8, Augmentation())
-    got = crop_and_flip(rows, draws, channels=1, image_size=8, augmentation=Augmentation())
-    assert got is rows
 
 
 @given(st.floats(0.01, 0.999), st.integers(0, 2**32))
@@ -106,17 +84,6 @@ def test_windows_of_resized_crops_have_the_areas_and_ratios_of_the_paper(scale, 
     assert scale - 1e-6 <= area_N.min() <= area_N.max() <= 1
     assert 3 / 4 - 1e-6 <= ratio_N.min() <= ratio_N.max() <= 4 / 3 + 1e-6
     assert area_N.mean().item() == pytest.approx((1 + scale) / 2, abs=0.1 * (1 - scale))
-
-
-def test_windows_of_resized_crops_are_spread_evenly():
-    window_N4 = draws_of(20_000, 8, Augmentation(crop_scale=0.1)).window_N4
-    top_N, left_N, height_N, width_N = window_N4.unbind(1)
-    small = height_N * width_N < 3 / 4  # those whose ratio nothing limits
-    log_ratio_N = (width_N / height_N)[small].log() / np.log(4 / 3)
-    assert log_ratio_N.mean().item() == pytest.approx(0, abs=0.03)
-    assert log_ratio_N.square().mean().item() == pytest.approx(1 / 3, abs=0.02)
-    for first_N, length_N in ((top_N, height_N), (left_N, width_N)):
-        assert (first_N / (1 - length_N)).mean().item() == pytest.approx(0.5, abs=0.02)
 
 
 def naive_resized_crop(image_HWC, window, flip):
@@ -147,17 +114,6 @@ def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed)
         assert torch.allclose(got_NP[n], wanted.float().flatten(), atol=0.01)
         alone = crop_and_flip(rows_NP[n : n + 1], draws.at(slice(n, n + 1)), **shape)
         assert torch.equal(alone[0], got_NP[n])
-
-
-@pytest.mark.parametrize("flip", [False, True])
-def test_resized_crop_of_the_complete_image_is_the_image(flip):
-    rows_NP = torch.randint(256, (6, 9 * 9 * 3), dtype=torch.uint8)
-    draws = replace(draws_of(6, 9, Augmentation()), flip_N=torch.arange(6) % 2 == 1)
-    own = {"channels": 3, "image_size": 9, "augmentation": Augmentation(flip=flip, crop_scale=0.5)}
-    wanted = rows_NP.view(6, 9, 9, 3).clone()
-    if flip:
-        wanted[1::2] = wanted[1::2].flip(2)
-    assert torch.equal(crop_and_flip(rows_NP, draws, **own), wanted.view(6, -1).float())
 
 
 CPU = torch.device("cpu")
@@ -192,13 +148,6 @@ def test_cutmix_share_is_the_area_outside_the_cut():
         assert (first_N <= end_N).all()
     assert torch.allclose(mixes.share_N, 1 - (height_N * width_N).double() / SIZE**2)
     assert set((height_N * width_N).tolist()) > {0, 1, 4, SIZE**2}
-
-
-def test_mixup_and_cutmix_together_apply_one_to_each_image():
-    mixes = mixes_of(BOTH, 4000)
-    blended = mixes.blend_N < 1
-    assert not (blended & (mixes.bottom_N > mixes.top_N)).any()
-    assert 0.45 < blended.double().mean() < 0.55
 
 
 def naive(own, partner, mixes, n):

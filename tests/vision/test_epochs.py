@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.vision.augment import Augmentation
-from tuner.vision.epochs import micro_shards, mixed, plan_epoch, seeded, shards, trained_images
+from tuner.vision.epochs import micro_shards, plan_epoch, seeded, shards, trained_images
 from tuner.vision.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
@@ -37,12 +37,6 @@ def test_seeded_sets_all_global_generators_and_restores_them():
     with pytest.raises(ValueError, match="inside"), seeded(3):
         raise ValueError("inside")
     assert drawn() == after
-
-
-def test_mixed_gives_a_seed_for_each_combination():
-    seeds = [mixed(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
-    assert len(set(seeds)) == 27
-    assert mixed(0, 1) == mixed(0, 1)
 
 
 @given(st.integers(0, 200), st.integers(1, 70), st.integers(1, 6))

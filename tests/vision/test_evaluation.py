@@ -10,18 +10,6 @@ from tuner.vision.evaluation import measure
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
 
-NET = """
-from torch import nn
-
-class Net(nn.Module):
-    def __init__(self, num_classes, in_channels, image_size):
-        super().__init__()
-        self.conv = nn.Conv2d(in_channels, 4, 3, padding=1)
-        self.head = nn.Linear(4 * image_size**2, num_classes)
-
-    def forward(self, x):
-        return self.head(self.conv(x).view(len(x), -1))
-"""
 RECIPE = {"lr": 0.3, "width": 4, "test_time_flip": True, "metrics": ["balanced_accuracy"]}
 
 
@@ -31,13 +19,6 @@ def test_measure_equals_the_learners_test(dtype, recipe):
     learner, measured = both({"model": "cnn", "dtype": dtype, **recipe})
     assert measured == pytest.approx(learner.test())
     assert (measured["images"], measured["baseline"]) == (360, 37 / 360)
-
-
-def test_measure_takes_a_network_that_flattens_with_view(tmp_path, monkeypatch):
-    (tmp_path / "flattening.py").write_text(NET)
-    monkeypatch.syspath_prepend(tmp_path)
-    learner, measured = both({"model": "flattening:Net"})
-    assert measured == pytest.approx(learner.test())
 
 
 def both(values):

@@ -6,10 +6,8 @@ from sklearn import metrics as sklearn
 from tuner.vision.loss import (
     CrossEntropy,
     Measures,
-    balanced_accuracy,
     class_weights,
     confusion_matrix,
-    macro_f1,
 )
 from tuner.vision.recipe import OPTIONAL_METRICS
 
@@ -45,12 +43,6 @@ def test_measures_equal_those_of_sklearn():
     assert got["top5_accuracy"] > (predicted_N == LABELS_N).double().mean()
 
 
-def test_metrics_ignore_absent_classes():
-    matrix = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
-    assert balanced_accuracy(matrix) == pytest.approx((3 / 4 + 1) / 2)
-    assert macro_f1(matrix) == pytest.approx((6 / 7 + 8 / 9) / 2)
-
-
 def test_counts_of_parts_add_up():
     measures = Measures(OPTIONAL_METRICS, CLASSES)
     parts = [
@@ -58,15 +50,6 @@ def test_counts_of_parts_add_up():
     ]
     assert torch.equal(sum(parts), measures.counts(LOGITS_NK, LABELS_N))
     assert len(parts[0]) == measures.size
-
-
-def test_measures_count_only_named_metrics():
-    measures = Measures(("macro_f1",), CLASSES)
-    assert [*measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())] == ["macro_f1"]
-    nothing = Measures()
-    assert nothing.counts(LOGITS_NK, LABELS_N).tolist() == []
-    assert nothing.metrics([]) == {}
-    assert nothing.size == 0
 
 
 LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])
@@ -93,23 +76,6 @@ def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
 
-def test_training_loss_is_in_the_dtype_of_the_weights():
-    loss = CrossEntropy(torch.float32)
-    assert loss.training(LOGITS2_NK.bfloat16(), LABELS2_N).dtype == torch.float32
-
-
-def test_evaluated_averages_the_views():
-    flipping = CrossEntropy(torch.float32, test_time_flip=True)
-    x_NCHW = torch.rand(2, 1, 4, 4)
-    plain, mirrored = flipping.views(x_NCHW)
-    assert torch.equal(plain, x_NCHW)
-    assert torch.equal(mirrored, x_NCHW.flip(3))
-    assert len(CrossEntropy(torch.float32).views(x_NCHW)) == 1
-    other_NK = LOGITS2_NK.flip(1)
-    mean = CrossEntropy(torch.float32).evaluated([(LOGITS2_NK + other_NK) / 2], LABELS2_N)
-    assert torch.allclose(flipping.evaluated([LOGITS2_NK, other_NK], LABELS2_N), mean)
-
-
 @pytest.mark.parametrize("flip", [False, True])
 def test_evaluated_weighs_shifts_together_as_the_image(flip):
     """With the mirror images, the six views of airbench."""
@@ -131,16 +97,6 @@ def test_evaluated_weighs_shifts_together_as_the_image(flip):
     assert len(views) == (6 if flip else 3)
     wanted = CrossEntropy(torch.float32).evaluated([wanted_NK], LABELS2_N)
     assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), wanted)
-
-
-def test_metrics_are_means_with_measures():
-    loss = CrossEntropy(torch.float32, measures=Measures(("macro_f1",), 3))
-    sums = loss.evaluated([LOGITS2_NK], LABELS2_N)
-    assert sums.shape == loss.nothing(torch.device("cpu")).shape
-    means = loss.metrics(sums.tolist(), count=2)
-    assert means["loss"] == pytest.approx(F.cross_entropy(LOGITS2_NK, LABELS2_N).item())
-    assert means["accuracy"] == 0.5
-    assert means["macro_f1"] == pytest.approx(1 / 3)  # of the classes 1, 0 and 0
 
 
 LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])

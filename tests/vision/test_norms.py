@@ -6,18 +6,15 @@ import torch
 from real_ranks import assert_equal, trained
 from test_image_classifier import TINY
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tuner.testing.learner_contract import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
     norm_scales,
-    resting,
     set_norm_momentum,
     shared_norms,
     shared_over_ranks,
-    uncounted,
 )
 
 SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
@@ -90,21 +87,7 @@ def out_of_memory_on_rank_1(rank):
         return {**trained(made), "failures": failures}
 
 
-def out_of_memory_in_the_second_step(rank):
-    """As where the optimizer's state, which the first step makes, takes what was left."""
-    with norms_over_ranks.on_the_host():
-        made, failures = learner(rank, 2), []
-
-        def fill_up(*_):
-            hook.remove()
-            if rank == 1:
-                refusing(made, 3, failures)
-
-        hook = register_optimizer_step_post_hook(fill_up)
-        return {"failures": failures, "sizes": [made.step()["micro_batch_size"] for _ in range(2)]}
-
-
-CASES = (as_one, out_of_memory_on_rank_1, out_of_memory_in_the_second_step)
+CASES = (as_one, out_of_memory_on_rank_1)
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +109,6 @@ def test_out_of_memory_within_a_norm_is_agreed_among_ranks(results):
     assert same(first["state"], second["state"])
 
 
-def test_out_of_memory_after_the_first_step_is_agreed_among_ranks(results):
-    first, second = (result["out_of_memory_in_the_second_step"] for result in results)
-    assert (first["failures"], second["failures"]) == ([], [8, 4])
-    assert first["sizes"] == second["sizes"] == [2, 2]
-
-
 def test_shared_over_ranks_keeps_names_and_parameters():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Sequential(nn.BatchNorm2d(4)))
     weights, names = list(model.parameters()), list(model.state_dict())
@@ -139,33 +116,3 @@ def test_shared_over_ranks_keeps_names_and_parameters():
     assert list(shared.state_dict()) == names
     assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
     assert [type(norm) for norm in shared_norms(shared)] == [SharedBatchNorm] * 2
-
-
-def test_resting_and_uncounted_restore_the_norms():
-    norms = shared_norms(shared_over_ranks(nn.Sequential(nn.BatchNorm2d(1), nn.BatchNorm2d(1))))
-    norms[1].eval()
-    with resting(norms):
-        assert not any(norm.training for norm in norms)
-    assert [norm.training for norm in norms] == [True, False]
-    with uncounted(norms):
-        assert not any(norm.counted for norm in norms)
-    assert all(norm.counted for norm in norms)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_uncounted_images_keep_their_dtype_and_scale(dtype, monkeypatch):
-    exchanged = []
-
-    def forward(self, x):
-        exchanged.append((len(x), x.dtype))
-        return x
-
-    monkeypatch.setattr(nn.SyncBatchNorm, "forward", forward)
-    statistics = torch.promote_types(dtype, torch.float32)
-    (norm,) = shared_norms(shared_over_ranks(nn.Sequential(nn.BatchNorm2d(2, dtype=statistics))))
-    x = torch.full((1, 2, 1, 1), 1000.0, dtype=dtype)
-    with uncounted([norm]):
-        out = norm(x)
-    assert (out.shape, out.dtype) == (x.shape, dtype)
-    assert out.abs().max() < 1
-    assert exchanged == [(0, statistics)]  # the type of those of ranks that have images

@@ -9,12 +9,11 @@ import tiny_images
 import torch
 from real_ranks import assert_equal, trained
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
-from test_replica import short_of_memory
 
 from tuner.testing.learner_contract import same
 from tuner.vision.catalog import DATASETS, METRICS
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.recipe import OPTIONAL_METRICS, RecipeSettings
+from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import check_settings
 
 TINY = tiny_images.TINY
@@ -63,37 +62,25 @@ def keys(**values):
     return [fault.key for fault in check_settings(values)]
 
 
-def test_every_piece_is_off_by_default():
-    of_others = {"metrics", "lr_steps", "lr_step_factor", "muon_lr", "muon_momentum"}
-    of_others |= {"cutout", "crop_scale"}
-    assert RecipeSettings.model_fields.keys() == {*PIECES, *FAST, *FAST_IMAGES, *of_others}
+def test_recipe_by_default_adds_no_metrics_and_no_state():
     learner = ImageClassifier({}, TINY)
     assert learner.metrics == tuple(learner.step()) == METRICS
     assert [*learner.test()] == ["test_loss", "test_accuracy", "images", "baseline"]
     state = learner.state_dict()
-    parts = ["model", "optimizer", "micro_batch_size", "lr_schedule", "epoch", "scaler"]
-    assert [*state] == parts
+    assert {"raw_model", "ema_updates", "data"}.isdisjoint(state)
     assert len(state["optimizer"]["param_groups"]) == 1
-    assert "lr_lambdas" not in state["lr_schedule"]  # torch's own cosine
 
 
 @pytest.mark.parametrize(
     "values",
     [
         {"warmup_epochs": 0.5, "epochs": 1},
-        {"warmup_epochs": 2, "lr_schedule": "one_cycle"},
-        {"lr_schedule": "step"},
         {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
         {"lr_schedule": "step", "lr_steps": [3, 9.5]},
-        {"decay_norms_and_biases": False, "clip_grad_norm": 1, "ema_decay": 0.999},
-        {"mixup": 0.2, "cutmix": 1},
+        {"mixup": 0.2, "cutmix": 1, "class_weights": [1] * 9 + [0]},
         {"crop_scale": 0.35, "crop_padding": 0, "flip": True},
-        {"crop_scale": 1, "crop_padding": 2},
-        {"class_weights": [1] * 9 + [0]},
-        {"class_weights": "balanced"},
-        {"metrics": "macro_f1"},
         {"metrics": ["macro_f1", "top5_accuracy", "macro_f1"]},
-        {**SPEEDY},
+        SPEEDY,
     ],
 )
 def test_check_settings_of_sound_recipes_finds_no_fault(values):
@@ -132,8 +119,7 @@ def test_check_settings_names_the_key_beyond_its_bound(key, value):
 
 
 def test_check_settings_rejects_resized_crops_of_padded_images():
-    (fault,) = check_settings({"crop_scale": 0.5, "crop_padding": 2})
-    assert str(fault) == "crop_scale: cannot be combined with crop_padding, got 0.5"
+    assert keys(crop_scale=0.5, crop_padding=2) == ["crop_scale"]
 
 
 @pytest.mark.parametrize(
@@ -173,15 +159,6 @@ WITH = {  # what a piece needs to mean something
 }
 
 
-@pytest.mark.parametrize("dataset", ["tiny", "digits"])
-def test_augment_at_once_gives_the_same_training(dataset):
-    recipe = {**TINY, "dataset": dataset, "batch_size": 40, "epochs": 2, **AUGMENTED}
-    plain, at_once = (ImageClassifier({"augment_at_once": a}, recipe) for a in (False, True))
-    for _ in range(2):
-        assert quick(plain.step()) == quick(at_once.step())
-    assert same(plain.state_dict(), at_once.state_dict())
-
-
 @pytest.mark.parametrize(("last_batch", "sizes"), [("drop", [20, 20]), ("fill", [20, 20, 20])])
 def test_last_batch_gives_batches_of_one_size(last_batch, sizes):
     """Of 49 images; what is reported is of the images that were trained on."""
@@ -195,7 +172,6 @@ def test_last_batch_gives_batches_of_one_size(last_batch, sizes):
     learner.model.register_forward_pre_hook(note)
     report = learner.step()
     assert seen == sizes
-    assert learner._lr_schedule.T_max == 3 * len(sizes)
     short = ImageClassifier({"lr": 1e-9}, {**TINY, "batch_size": 20}).step()
     assert report["train_loss"] == pytest.approx(short["train_loss"], rel=0.1)
 
@@ -224,20 +200,6 @@ def test_metrics_adds_reports_of_both_splits():
     assert same(plain.state_dict(), learner.state_dict())
 
 
-def norm_of_gradients(learner):
-    gradients = [p.grad.flatten() for p in learner.model.parameters() if p.grad is not None]
-    return torch.cat(gradients).norm().item()
-
-
-def test_clip_grad_norm_limits_the_norm_of_all_gradients():
-    learner, free = (ImageClassifier({"clip_grad_norm": c}, TINY) for c in (0.01, 1000))
-    plain = ImageClassifier({}, TINY)
-    assert quick(free.step()) == quick(plain.step())
-    learner.step()
-    assert norm_of_gradients(free) > 0.02
-    assert norm_of_gradients(learner) == pytest.approx(0.01, rel=1e-3)
-
-
 def test_compile_gives_the_same_training(monkeypatch):
     # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
     compiled, compile_with = [], partial(torch.compile, backend="aot_eager")
@@ -259,10 +221,7 @@ def test_state_of_an_average_holds_averaged_and_raw_weights():
     plain = ImageClassifier({"norm": "batch"}, TINY)
     plain.load_state_dict(state)
     assert plain.test() == learner.test()
-    assert not same(state["model"], state["raw_model"])
     assert state["model"].keys() == state["raw_model"].keys()
-    statistics = [name for name in state["model"] if "running" in name]
-    assert any(not same(state["model"][n], state["raw_model"][n]) for n in statistics)
     assert same(dict(learner.model.state_dict()), state["raw_model"])
     raw = ImageClassifier({"norm": "batch"}, TINY)
     raw.load_state_dict({**state, "model": state["raw_model"]})
@@ -279,16 +238,6 @@ def test_ema_decay_continues_a_training_without_average():
     assert quick(learner.step())["train_loss"] == plain.step()["train_loss"]
 
 
-def test_ema_decay_begins_with_the_weights_of_start_from(tmp_path):
-    source = ImageClassifier({"lr": 0.3}, TINY)
-    source.step()
-    torch.save(source.state_dict()["model"], tmp_path / "weights.pt")
-    start = {"start_from": str(tmp_path / "weights.pt"), "lr": 1e-9, "weight_decay": 0}
-    learner = ImageClassifier({**start, "ema_decay": 0.999, "norm": "group"}, TINY)
-    source = ImageClassifier({**start, "norm": "group"}, TINY)
-    assert learner.step()["val_loss"] == pytest.approx(source.step()["val_loss"], rel=1e-4)
-
-
 EXACT = {**tiny_images.EXACT, "epochs": 3, "batch_size": 20}
 ALL_METRICS = (*real_ranks.METRICS, *(f"val_{name}" for name in OPTIONAL_METRICS))
 SPREAD = {"replicas": {"world_size": 2}, "stages": {"world_size": 2, "split": 2}}
@@ -303,14 +252,6 @@ def spread(rank, settings, **place):
     assert quick(resumed.step()) == quick(first.step())
     assert same(resumed.state_dict(), first.state_dict())
     return result
-
-
-def short(rank):
-    """Rank 1 runs out of memory."""
-    learner = ImageClassifier(WHOLE, EXACT, rank=rank, world_size=2)
-    if rank == 1:
-        short_of_memory(learner, 3, [])
-    return trained(learner)
 
 
 def batch_norm(rank):
@@ -331,8 +272,7 @@ def ranks(tmp_path_factory):
         for name, settings in RECIPES.items()
         for place in SPREAD
     }
-    cases |= {"short": short, "batch_norm": batch_norm}
-    return real_ranks.run(cases, tmp_path_factory.mktemp("ranks"))
+    return real_ranks.run({**cases, "batch_norm": batch_norm}, tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -341,12 +281,9 @@ def test_ranks_equal_one_process(ranks, recipe):
     for rank in ranks:
         for place in SPREAD:
             assert_equal(rank[f"{recipe} {place}"], wanted, metrics=ALL_METRICS)
-        if recipe == "whole":
-            assert_equal(rank["short"], wanted, metrics=ALL_METRICS)
-    assert ranks[0]["short"]["reports"][0]["micro_batch_size"] == 3
 
 
-ALL = [*(f"{recipe} {place}" for recipe in RECIPES for place in SPREAD), "short", "batch_norm"]
+ALL = [*(f"{recipe} {place}" for recipe in RECIPES for place in SPREAD), "batch_norm"]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -359,9 +296,7 @@ def test_ranks_agree_bit_for_bit(ranks, name):
 @pytest.mark.parametrize(
     "own",
     [
-        {**WHOLE, "precision": "float32"},
-        {**WHOLE, "precision": "bf16"},
-        {**WHOLE, "precision": "fp16"},
+        *({**WHOLE, "precision": name} for name in ("float32", "bf16", "fp16")),
         {**SPEEDY, "dtype": "float16", "metrics": list(OPTIONAL_METRICS)},
         {**SPEEDY, "dtype": "float16", "optimizer": "sgdw", "metrics": list(OPTIONAL_METRICS)},
     ],

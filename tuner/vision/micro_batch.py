@@ -117,12 +117,9 @@ class _Snapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """A buffer that the attempt registered, or gave another shape or type, stays."""
-        live = {name: distinct(buffer) for name, buffer in self._buffers().items()}
+        live = self._buffers()
         for name, copy in self._copies.items():
-            present = live.get(name, copy)
-            if (present.shape, present.dtype) == (copy.shape, copy.dtype):
-                present.copy_(copy)
+            distinct(live[name]).copy_(copy)
         torch.set_rng_state(self._random)
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(self._device_random, self._device)

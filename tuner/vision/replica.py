@@ -142,19 +142,11 @@ class Replica:
             return self._micro.run(attempt)
         if not self._rehearses:
             loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
-            self._ranks.average_gradients(self._trained())
+            self._ranks.average_gradients(p for p in self._model.parameters() if p.requires_grad)
             return loss_sum
         if not self._rehearsed.covers(self._needed(shard)):
             self._rehearse(epoch, shard)
-        # In several parts of a step, DistributedDataParallel heeds only what the last one uses
-        in_parts = self._micro.size * self._ranks.world_size < shard.global_count
-        overlap = self._uses_all and not (self._is_foreign and in_parts)
-        loss_sum = attempt(self._micro.size, overlap=overlap)
-        if not overlap:
-            self._ranks.average_gradients(self._trained())
-        elif self._is_foreign:
-            self._ranks.complete(self._trained())
-        return loss_sum
+        return attempt(self._micro.size, overlap=True)
 
     def measure(self, rows_N: Tensor) -> Tensor:
         """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
@@ -190,8 +182,6 @@ class Replica:
         with resting(self._norms):
             attempt = partial(self._accumulate, epoch, shard, network=self._model)
             self._micro.rehearse(attempt, agree=self._ranks.smallest)
-        uses_all = all(parameter.grad is not None for parameter in self._trained())
-        self._uses_all = self._ranks.smallest(int(uses_all)) > 0
         self._model.zero_grad()
         self._rehearsed = self._needed(shard)
 
@@ -200,15 +190,13 @@ class Replica:
         held = sum(map(len, self._optimizer.state.values()))
         return _Rehearsed(self._micro.size, held, shard.global_count)
 
-    def _trained(self) -> list[nn.Parameter]:
-        return [p for p in self._model.parameters() if p.requires_grad]
-
     def _training(self) -> list[bool]:
         return [parameter.requires_grad for parameter in self._model.parameters()]
 
     def _wrap(self) -> None:
         self._compiled = Compiled(self._model) if self._settings.compile else None
-        self._network = self._ranks.wrapped(self._model, self._compiled or self._model)
+        module = self._compiled or self._model
+        self._network = self._ranks.wrapped(self._model, module, may_skip=self._is_foreign)
         self._wrapped = self._training()
         self._rehearsed = _NOTHING  # more gradients, more memory
 

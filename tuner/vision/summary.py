@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """A part of a model. output: the shape for one image, () if nothing calls it."""
+    """A part of a model. output: the shape of its tensor for one image, () if it gives none."""
 
     name: str
     kind: str
@@ -77,9 +77,9 @@ def _stages(model: nn.Module, plan: Blueprint) -> Iterator[StageSummary]:
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)
         yield StageSummary(name, type(part).__name__, shapes.get(name, ()), count)
-    rest = sum(p.numel() for p in model.parameters() if id(p) not in counted)
-    if rest:
-        yield StageSummary("", "its own parameters", (), rest)
+    remaining = sum(p.numel() for p in model.parameters() if id(p) not in counted)
+    if remaining:
+        yield StageSummary("", "its own parameters", (), remaining)
 
 
 def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
@@ -100,17 +100,10 @@ def _shapes(
     shapes: dict[str, tuple[int, ...]] = {}
 
     def note(name: str, module: nn.Module, inputs: object, output: object) -> None:
-        shapes.setdefault(name, _shape(output))
+        shapes.setdefault(name, tuple(output.shape[1:]) if isinstance(output, Tensor) else ())
 
     for name, part in parts.items():
         part.register_forward_hook(partial(note, name))
     with torch.no_grad(), seeded(0):
         model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
     return shapes
-
-
-def _shape(output: object) -> tuple[int, ...]:
-    """The shape for one image of a module's output; of several tensors, the first one's."""
-    while isinstance(output, tuple | list | dict) and output:
-        output = next(iter(output.values() if isinstance(output, dict) else output))
-    return tuple(output.shape[1:]) if isinstance(output, Tensor) else ()

@@ -45,14 +45,6 @@ def test_split_train_validation_test_is_a_repeatable_partition(labels, data, see
     assert all(np.array_equal(splits[name], again[name]) for name in splits)
 
 
-def test_stratified_sample_differs_by_seed():
-    labels = np.arange(100) % 4
-    first, second = (
-        stratified_sample(labels, 40, rng=np.random.default_rng(seed)) for seed in (0, 1)
-    )
-    assert not np.array_equal(first, second)
-
-
 @pytest.mark.parametrize(
     ("data_dir", "variable", "expected"),
     [
@@ -82,11 +74,6 @@ def learner(place, **changed):
     return ImageClassifier({"lr": 0.1}, {**SETTINGS, "dataset": f"folder:{place}", **changed})
 
 
-def test_state_of_a_shipped_dataset_has_no_description():
-    constants = {"model": "cnn", "dataset": "digits", "width": 2}
-    assert DATA not in ImageClassifier({}, constants).state_dict()
-
-
 def test_state_of_a_folder_describes_its_data(place, tmp_path):
     first = learner(place)
     first.step()
@@ -106,38 +93,8 @@ def test_state_of_a_folder_describes_its_data(place, tmp_path):
 def test_load_state_dict_rejects_changed_images(place):
     state = learner(place).state_dict()
     photos.write(place, each=13)
-    counts = r"26 / 5 / 5 images of 3 classes, 8 px; now 27 / 6 / 6 images of 3 classes, 8 px"
-    with pytest.raises(DataError, match=counts):
+    with pytest.raises(DataError, match="not the images"):
         learner(place).load_state_dict(state)
-
-
-def test_load_state_dict_accepts_moved_images(place, tmp_path):
-    state = learner(place).state_dict()
-    moved = place.rename(tmp_path / "elsewhere")
-    for path in moved.rglob("*.jpg"):
-        path.write_bytes(path.read_bytes())  # as a copy: with new times
-    learner(moved).load_state_dict(state)
-
-
-def test_load_state_dict_normalises_as_in_training(place):
-    usual, other = learner(place), learner(place)
-    state = usual.state_dict()
-    mean_C, std_C = (torch.tensor(state[DATA][name]) for name in ("mean", "std"))
-    state[DATA] |= {"mean": [0.0] * 3, "std": [1.0] * 3}
-    other.load_state_dict(state)
-    usual_NCHW, other_NCHW = evaluated_on(usual), evaluated_on(other)
-    pixels_NCHW = usual_NCHW * std_C.view(3, 1, 1) + mean_C.view(3, 1, 1)
-    assert torch.allclose(other_NCHW, pixels_NCHW, atol=1e-6)
-    assert not torch.allclose(usual_NCHW, pixels_NCHW, atol=1e-6)
-
-
-def evaluated_on(made):
-    """The images of the test split as its model gets them."""
-    seen = []
-    hook = made.model.register_forward_pre_hook(lambda model, inputs: seen.append(inputs[0]))
-    made.test()
-    hook.remove()
-    return torch.cat(seen)
 
 
 @pytest.mark.parametrize("data", [3, {"classes": []}, {"strange": 1}])

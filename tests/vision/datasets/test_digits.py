@@ -33,11 +33,6 @@ def test_digits_baseline_is_the_share_of_the_largest_class(seed):
     assert np.bincount(labels_N).max() / len(labels_N) == DATASETS["digits"].baseline
 
 
-def test_load_without_the_file_uses_scikit_learns_function(arrays, monkeypatch):
-    monkeypatch.setattr(digits, "find_spec", lambda name: None)
-    assert np.array_equal(digits.load(Path("unused"), split_seed=0).images_NHWC, arrays.images_NHWC)
-
-
 def test_load_imports_no_scikit_learn():
     code = (
         "from pathlib import Path; from tuner.vision.datasets.digits import load\n"

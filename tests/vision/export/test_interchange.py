@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from tuner.cli.models import export
 from tuner.errors import ExperimentError, UsageError
 from tuner.vision.export import interchange
 from tuner.vision.export.interchange import check_formats, write
@@ -19,11 +18,6 @@ def model(dtype=torch.float32):
         .to(dtype)
         .eval()
     )
-
-
-def test_export_command_offers_every_format():
-    [option] = [parameter for parameter in export.params if parameter.name == "formats"]
-    assert set(option.type.choices) == set(interchange.FILES)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -2,13 +2,11 @@
 
 import math
 import os
-import shutil
 
 import numpy as np
 import photos
 import pytest
 import torch
-from fresh import ran
 from handed import trained
 from PIL import Image
 
@@ -125,12 +123,6 @@ def test_predict_goes_on_after_files_that_cannot_be_read(model, tmp_path):
     found = {each.file: each for each in predict(model, [tmp_path / "dirty", *extra])}
     assert found.keys() == {*map(str, (*good, *bad, *extra))}
     assert {file for file, each in found.items() if each.fault} == {*map(str, (*bad, *extra))}
-    faults = {os.path.basename(file): each.fault for file, each in found.items() if each.fault}
-    assert faults["text.jpg"] == "cannot identify image file"
-    assert faults["pipe.jpg"] == "it is no regular file"
-    assert faults["x.jpg"] == "it is a folder without images"
-    assert faults["gone.jpg"] == faults["broken.jpg"] == "No such file or directory"
-    assert "decompression bomb" in faults["huge.ppm"]
     assert not any(each.top or each.label for each in found.values() if each.fault)
     for file in good:
         values = [dict(found[str(file)].top)[name] for name in photos.CLASSES]
@@ -151,15 +143,6 @@ def test_predict_keeps_the_order_of_paths_over_several_batches(model, tmp_path, 
         if not each.fault:
             assert each.probability == pytest.approx(max(expected(model, each.file)), abs=1e-6)
             assert len(each.top) == 1
-
-
-def test_predictions_decode_no_image_before_it_is_due(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_BATCH_BYTES", 2 * 3 * 12 * 12)
-    new = photos.write(tmp_path / "new", each=5, classes=["rose"])
-    found = predictions(read_export(model), image_files([new]))
-    next(found)
-    shutil.rmtree(new)
-    assert [each.fault is None for each in found] == [True, False, False, False]
 
 
 def test_image_files_are_in_order_and_below_folders(tmp_path):
@@ -193,11 +176,3 @@ def test_predict_refuses_what_is_no_classifier_of_images(model, tmp_path):
     export.config.__dict__["input"] = None
     with pytest.raises(UsageError, match="does not say which images"):
         predictions(export, ["a.jpg"])
-
-
-def test_predict_imports_no_ray(model, tmp_path):
-    file = next(photos.write(tmp_path / "new", each=1).rglob("*.jpg"))
-    code = f"import tuner; print(*[p.fault for p in tuner.predict({str(model)!r}, {str(file)!r})])"
-    shown, modules = ran(code)
-    assert shown.strip() == "None"
-    assert "ray" not in modules

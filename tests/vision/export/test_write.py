@@ -8,7 +8,7 @@ from handed import CONFIG, trained
 from safetensors.torch import load_file
 from synthetic import TRAINABLE, Writer, make_folder
 
-from tuner.errors import CheckpointError, NoUsableTrialError, SpecError, UsageError
+from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.results.best import record_test
 from tuner.experiment.results.results import Results
@@ -103,14 +103,6 @@ def test_export_to_a_used_target_raises_and_leaves_it(tmp_path):
     assert os.listdir(tmp_path / "full") == ["mine"]
 
 
-def test_export_fills_an_empty_target_behind_a_link(tmp_path):
-    results = experiment(tmp_path, {"model": MODEL})
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "link").symlink_to("empty")
-    assert (export_model(results, tmp_path / "link") / "model.safetensors").is_file()
-    assert (tmp_path / "empty" / "model.safetensors").is_file()
-
-
 def test_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
     results = experiment(tmp_path, {"model": MODEL})
 
@@ -201,6 +193,10 @@ def test_export_describes_the_shipped_classifier(tmp_path):
         "num_classes": 10,
     }
     assert config["input"]["mean"] == [0.2873]
+    assert (config["input"]["channels"], config["input"]["size"]) == (1, 8)
+    steps = {"exif": True, "matte": "white", "crop": "center square", "filter": "bilinear"}
+    steps |= {"mode": "L", "reducing_gap": 2, "jpeg_draft": 2}
+    assert config["input"]["resize"] == steps
     assert config["classes"] == list("0123456789")
     assert (config["data"]["licence"], config["data"]["test"]) == ("CC BY 4.0", 360)
     assert (config["seed"], config["config"]) == (7, CONFIG)
@@ -210,20 +206,4 @@ def test_export_in_a_format_rejects_custom_trainables(tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     with pytest.raises(UsageError, match=r"onnx is written of the image classifier that ships; "):
         export_model(results, tmp_path / "out", formats=["onnx"])
-    assert not (tmp_path / "out").exists()
-
-
-def test_export_writes_a_format_beside_the_weights(tmp_path):
-    results = trained(tmp_path / "digits")
-    to = results.export(tmp_path / "out", formats=["torch-export"])
-    program = torch.export.load(to / "model.pt2").module()
-    assert program(torch.ones(5, 1, 8, 8)).shape == (5, 10)
-    assert (to / "model.safetensors").is_file()
-
-
-def test_export_of_a_damaged_experiment_json_raises(tmp_path):
-    results = experiment(tmp_path, {"model": MODEL})
-    results.document["versions"] = ["torch"]
-    with pytest.raises(SpecError, match=r"export of .*digits has 1 fault:\n  versions: must be"):
-        export_model(results, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -11,10 +11,3 @@ def test_build_width_sets_the_channels(width):
     convolutions = [m.out_channels for m in net.modules() if isinstance(m, nn.Conv2d)]
     assert convolutions == [width, 2 * width, 4 * width]
     assert net(torch.randn(3, 1, 8, 8)).shape == (3, 10)
-
-
-def test_build_norm_sets_the_layers():
-    net = build(in_channels=1, num_classes=10, width=8, norm="group")
-    kinds = [type(m) for m in net.modules()]
-    assert kinds.count(nn.GroupNorm) == 3
-    assert nn.BatchNorm2d not in kinds

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from fresh import ran
 from own_networks import import_torchvision, own
 from torch import nn
 
-from tuner.errors import CheckpointError, SpecError
+from tuner.errors import CheckpointError
 from tuner.settings import FaultsError
 from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
@@ -54,31 +53,22 @@ def test_model_info_rejects_the_standard_library(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "model_args", "beginnings"),
+    ("name", "model_args", "keys"),
     [
-        ("Small", {}, []),
         ("Small", {"width": 8, "dropout": 0.1}, []),
         ("any_arguments", {"anything": 1}, []),
-        ("Small", {"widht": 8}, ["model_args.widht: unknown argument of Small 'widht' (did you"]),
-        ("Small", {"num_classes": 8}, ["model_args.num_classes: follows from the data set"]),
-        ("wide", {"x": 1}, ["model_args.x: wide takes no arguments"]),
-        ("needing", {}, ["model_args.depth: is required: needing has no default"]),
+        ("Small", {"widht": 8}, ["model_args.widht"]),
+        ("Small", {"num_classes": 8}, ["model_args.num_classes"]),
+        ("wide", {"x": 1}, ["model_args.x"]),
+        ("needing", {}, ["model_args.depth"]),
         ("needing", {"depth": 3}, []),
-        ("positional", {}, ["model: positional must take its arguments by name, and not"]),
-        ("OWN_SHAPELESS", {}, ["model: cannot be imported (AttributeError: module 'own_networks'"]),
-        ("pytest.x", {}, ["model: cannot be imported (AttributeError"]),
-        ("F.one_hot", {}, ["model: must not be a function that is implemented in C"]),
+        ("positional", {}, ["model"]),
+        ("OWN_SHAPELESS", {}, ["model"]),
+        ("F.one_hot", {}, ["model"]),
     ],
 )
-def test_faults_of_arguments_name_key_and_rule(name, model_args, beginnings):
-    faults = [str(fault) for fault in model_info(own(name)).faults(model_args)]
-    assert len(faults) == len(beginnings)
-    assert all(map(str.startswith, faults, beginnings))
-
-
-def test_build_checks_the_arguments_again():
-    with pytest.raises(SpecError, match="unknown argument of Small 'depth'"):
-        build("Small", depth=3)
+def test_faults_of_arguments_name_the_key(name, model_args, keys):
+    assert [fault.key for fault in model_info(own(name)).faults(model_args)] == keys
 
 
 @pytest.mark.parametrize(
@@ -140,18 +130,6 @@ def test_model_info_reads_names_without_an_import(package):
     assert "torchvision" not in sys.modules
 
 
-def test_faults_reject_arguments_that_are_settings(package):
-    faults = model_info("torchvision:resnet9").faults({"weights": None, "width_per_group": 3})
-    assert [fault.key for fault in faults] == ["model_args.weights"]
-
-
-@pytest.mark.parametrize("library", _foreign.LIBRARIES)
-def test_model_info_of_a_missing_package_says_how_to_install_it(library, monkeypatch):
-    monkeypatch.setattr(_foreign, "find_spec", lambda name: None)
-    with pytest.raises(FaultsError, match=rf"a package: pip .* 'tuner\[{library}\]'"):
-        model_info(f"{library}:resnet101")
-
-
 def test_networks_that_ship_stand_in_for_a_missing_torchvision(monkeypatch):
     monkeypatch.setattr(_foreign, "find_spec", lambda name: None)
     info = model_info("torchvision:mobilenet_v3_small")
@@ -191,13 +169,6 @@ def test_torchvision_network_takes_images_of_any_channels(torchvision, name):
     assert (first[0].bias is None) == (first[1].bias is None)
 
 
-def test_torchvision_network_gets_its_arguments(torchvision):
-    vit = model_info("torchvision:vit_b_16").build(
-        **SHAPE, model_args={"image_size": 32, "dropout": 0.1}
-    )
-    assert vit.image_size == 32
-
-
 def test_timm_network_trains(timm):
     constants = {"model": "timm:test_resnet", "dataset": "tiny", "batch_size": 13, "epochs": 1}
     learner = ImageClassifier({"lr": 0.01}, {**constants, "model_args": {"drop_rate": 0.1}})
@@ -223,12 +194,6 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(tmp_path, mo
     assert torch.equal(state["layer1.0.conv1.weight"], given["layer1.0.conv1.weight"])
 
 
-def test_weights_of_other_torchvision_networks_are_fetched_by_torchvision(torchvision):
-    path, fetch = _foreign.LIBRARIES["torchvision"].weights("squeezenet1_1")
-    assert path.name == "squeezenet1_1-b8a52dc0.pth"
-    assert fetch.startswith('python -c "import torchvision; ')
-
-
 def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
@@ -241,11 +206,3 @@ def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"")
     path = model_info("timm:resnet18").pretrained()
     assert path == folder / "snapshots" / "abc" / "model.safetensors"
-
-
-def test_model_info_imports_no_torch():
-    code = (
-        "from tuner.vision.catalog import model_info\n"
-        "try: model_info('timm:resnet18')\nexcept ValueError: pass"
-    )
-    assert not ran(code).modules & {"torch", "timm"}

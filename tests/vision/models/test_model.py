@@ -6,7 +6,6 @@ from torch import nn
 
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import MODELS
-from tuner.vision.models._model import ModelInfo
 from tuner.vision.pipeline import layers_of
 
 LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
@@ -37,12 +36,6 @@ def test_model_takes_its_smallest_image(model):
     assert net(torch.randn(1, channels, info.smallest, info.smallest)).shape == (1, 10)
 
 
-@pytest.mark.parametrize(("model", "size"), [("net", 8), ("net", 64), ("resnet18", 8)])
-def test_blueprint_rejects_images_of_another_size(model, size):
-    with pytest.raises(ValueError, match=f"model '{model}' takes .*got 3x{size}x{size}"):
-        build(model, size=size)
-
-
 @pytest.mark.parametrize("name", LAYERED)
 def test_layers_of_a_model_compose_it(name):
     model = build(name).eval()
@@ -57,15 +50,3 @@ def test_models_agree_on_shared_hyperparameters():
         for name, field in info.settings.model_fields.items():
             kind = (field.annotation, field.metadata, field.description)
             assert kinds.setdefault(name, kind) == kind, name
-
-
-@pytest.mark.parametrize(
-    ("info", "images"),
-    [
-        (MODELS["net"], "3x32x32 images"),
-        (ModelInfo(None, smallest=4), "images of at least 4x4"),
-        (ModelInfo(None, smallest=4, largest=4), "Cx4x4 images"),
-    ],
-)
-def test_images_describes_the_size(info, images):
-    assert info.images == images

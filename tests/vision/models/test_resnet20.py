@@ -8,8 +8,3 @@ def test_has_the_papers_size():
     assert sum(p.numel() for p in net.parameters()) == 269_722  # the paper's 0.27 M
     weighted = [m for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
     assert len(weighted) == 20
-
-
-def test_norm_sets_the_layers():
-    net = build(in_channels=3, num_classes=10, norm="group")
-    assert not any(isinstance(m, nn.BatchNorm2d) for m in net.modules())

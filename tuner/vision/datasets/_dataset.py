@@ -160,11 +160,6 @@ def check_same(data: Mapping[str, Any], info: DatasetInfo) -> None:
     """
     if info.content and data.get("content") != info.content:
         raise DataError(
-            f"{info.title}: these are not the images that the checkpoint was trained on "
-            f"({_in_words(data)}; now {_in_words(described(info))}), so its splits are others"
+            f"{info.title}: these are not the images that the checkpoint was trained on, so its "
+            "splits are others"
         )
-
-
-def _in_words(data: Mapping[str, Any]) -> str:
-    counts = " / ".join(f"{data.get(split):,}" for split in ("train", "validation", "test"))
-    return f"{counts} images of {len(data.get('classes', ()))} classes, {data.get('image_size')} px"

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from tuner.errors import UsageError, reason_of
 from tuner.spec import quotas
 from tuner.vision.export.read import Export, read_export
-from tuner.vision.sources._pixels import bombs_refused
 from tuner.vision.sources.folder import SUFFIXES
 from tuner.vision.weights import CONFIG
 
@@ -136,8 +135,7 @@ def _predictions(
     with ThreadPoolExecutor(quotas.usable_cpus()) as threads:
         for start in range(0, len(files), size):
             batch = files[start : start + size]
-            with bombs_refused():
-                rows = [*threads.map(partial(_row, export), batch)]
+            rows = [*threads.map(partial(_row, export), batch)]
             readable = [row_P for row_P in rows if not isinstance(row_P, str)]
             tops = iter(_tops(predictor, readable, classes, most or len(classes)))
             for file, row in zip(batch, rows, strict=True):

@@ -207,10 +207,12 @@ class Export:
 
     def pixels(self, image: Path | str | IO[bytes]) -> NDArray[np.uint8]:
         """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
-        from tuner.vision.sources._pixels import open_image, square
+        from PIL import Image
+
+        from tuner.vision.sources._pixels import square
 
         plan, given = self.takes_images()
-        with open_image(image) as opened:
+        with Image.open(image) as opened:
             shape = {"size": plan.image_size, "channels": plan.in_channels}
             return square(opened, **shape, bits=given.bits)
 

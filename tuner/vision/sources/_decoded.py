@@ -20,7 +20,7 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tuner.errors import DataError, UnreadableImagesError, translate_error
+from tuner.errors import DataError, UnreadableImagesError, reason_of, translate_error
 from tuner.experiment.files import read_json
 from tuner.settings import FaultsError
 from tuner.spec import quotas
@@ -33,7 +33,7 @@ from tuner.vision.sources._images import (
     complete_splits,
     counts_of,
 )
-from tuner.vision.sources._pixels import DEEPEST, bits_used, bombs_refused, square
+from tuner.vision.sources._pixels import DEEPEST, bits_used, square
 from tuner.wording import some_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ FORMAT = 3  # part of every key: what another version has decoded is left alone
 INFO = "info.json"
 FILES = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy", INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
-ORIGIN, LICENCE = "the images of whoever trained it", "not stated"
+ORIGIN, LICENCE = "the images of the model's trainer", "not stated"
 CONSTANT = 1.0  # in place of a standard deviation of 0, by which nothing can be divided
 PATIENCE_S = 120.0  # for a decoded set to arrive on a node
 
@@ -132,7 +132,7 @@ class _Writing:
         moments = np.zeros((len(images.labels_N), 2, images.channels), np.int64)
         digests: list[bytes] = []
         kept: list[int] = []
-        with (self.partial / "images.npy").open("wb") as file, bombs_refused():
+        with (self.partial / "images.npy").open("wb") as file:
             _write_header(file, (len(images.labels_N), size, size, images.channels))
             for position, pixels in enumerate(self._pixels()):
                 if pixels is not None:
@@ -201,7 +201,7 @@ class _Writing:
             return square(image, size=self.how.size, channels=channels, bits=bits or DEEPEST)
         except Exception as error:  # Pillow's decoders raise any type
             name = self.images.name_of(position)
-            reason = " ".join(str(error).replace(f" {name!r}", "").split()) or type(error).__name__
+            reason = reason_of(error).replace(f" {name!r}", "")
             self.unreadable.append(f"{name} ({reason})")
             return None
 
@@ -303,7 +303,7 @@ class DecodedSet:
         validation_N = labels_N[splits["validation"]]
         mean_C, std_C = contents.mean_and_std(splits["train"])
         counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
-        given = {*contents.splits_N.tolist()}
+        present = {*contents.splits_N.tolist()}
         return replace(
             contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
             mean=tuple(mean_C.tolist()),
@@ -313,7 +313,7 @@ class DecodedSet:
             unmeasured=contents.absent_from(splits["validation"], splits["test"]),
             baseline=float(np.bincount(validation_N).max() / len(validation_N)),
             own_splits=tuple(
-                name for number, name in enumerate(SPLITS) if number and number in given
+                name for number, name in enumerate(SPLITS) if number and number in present
             ),
         )
 

@@ -62,11 +62,11 @@ def share_of(train: int) -> int:
 
 def sizes(counts: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The final number of images of each split, from the given images of each class."""
-    given = {name: sum(counts.get(name, ())) for name in SPLITS}
-    missing = [name for name in SPLITS if not given[name]]
-    share = share_of(given["train"])
-    train = given["train"] - share * len(missing)
-    return {**given, **dict.fromkeys(missing, share), "train": train}
+    totals = {name: sum(counts.get(name, ())) for name in SPLITS}
+    missing = [name for name in SPLITS if not totals[name]]
+    share = share_of(totals["train"])
+    train = totals["train"] - share * len(missing)
+    return {**totals, **dict.fromkeys(missing, share), "train": train}
 
 
 def counts_of(
@@ -82,16 +82,18 @@ def counts_of(
 
 
 def check_sizes(
-    classes: tuple[str, ...], counts: Mapping[str, tuple[int, ...]], place: str
+    classes: tuple[str, ...], counts: Mapping[str, tuple[int, ...]], location: str
 ) -> None:
     """Raise FaultsError where no classifier can be trained, validated and tested on these."""
     if len(classes) < 2:
         rule = f"must have at least two classes, and has {', '.join(classes) or 'none'}"
-        raise fault(rule, place)
+        raise fault(rule, location)
     train = counts["train"]
     bare = [name for name, count in zip(classes, train, strict=True) if not count]
     if bare:
-        raise fault(f"must have training images of every class; without: {', '.join(bare)}", place)
+        raise fault(
+            f"must have training images of every class; without: {', '.join(bare)}", location
+        )
     missing = [name for name in SPLITS if not sum(counts.get(name, ()))]
     least = len(classes) + len(missing) * share_of(sum(train))
     if sum(train) < least:
@@ -99,7 +101,7 @@ def check_sizes(
         if missing:
             what += f" and the {' and '.join(missing)} split that are taken from them"
         raise fault(
-            f"must have at least {least} training images for {what}, has {sum(train)}", place
+            f"must have at least {least} training images for {what}, has {sum(train)}", location
         )
 
 
@@ -108,8 +110,7 @@ class Outline:
     """A description of images without decoding them.
 
     counts: of each given split, the images of each class, in the classes' order. image_size: px, at
-    most LARGEST_SIZE. exact: whether the names and counts of the classes are the images' own, and
-    not only their totals. doubts: warnings about what may not be meant.
+    most LARGEST_SIZE. doubts: warnings about the files.
     """
 
     classes: tuple[str, ...]
@@ -117,7 +118,6 @@ class Outline:
     channels: int
     image_size: int
     title: str
-    exact: bool = True
     doubts: tuple[str, ...] = ()
 
 
@@ -146,11 +146,11 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A scheme: how the images of a place are described and found.
+    """A scheme: how the images of a location are described and found.
 
-    form: how it is written. Both functions are called with the place, the text after the scheme and
-    its colon, and raise FaultsError for a place that cannot work. outline: a description without
-    torch and without decoding, or None. find: also called with the data folder. lists: whether
+    form: how it is written. Both functions are called with the location, the text after the colon,
+    and raise FaultsError for a location that cannot work. outline: a description without torch and
+    without decoding, or None. find: also called with the data folder. lists: whether
     `find` only lists files.
     """
 
@@ -171,7 +171,7 @@ def spread_over(count: int) -> range:
 
 
 def fault(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
-    """The error for a place that cannot work; the caller adds the key."""
+    """The error for a location that cannot work; the caller adds the key."""
     return FaultsError(Fault("", rule, value, choices))
 
 

@@ -68,31 +68,31 @@ def find(path: str) -> Images:
     loader = import_loader(path)
     try:
         parts = parts_of(loader(), path)
-        return images_of(parts, place=path, title=f"the images of {path}")
+        return images_of(parts, location=path, title=f"the images of {path}")
     except (TunerError, FaultsError):
         raise
     except Exception as error:  # the user's code may raise any type
         raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
 
 
-def parts_of(returned: Any, place: str) -> dict[str, list[Part]]:
+def parts_of(returned: Any, location: str) -> dict[str, list[Part]]:
     """The result of a user's function, by its splits. Raises FaultsError."""
     if isinstance(returned, Mapping):
         splits = [split_of(str(key)) for key in returned]
         if None in splits or len(set(splits)) < len(splits):
             keys = ", ".join(map(str, returned))
-            raise fault(f"must map train, val and test, got {keys}", place)
+            raise fault(f"must map train, val and test, got {keys}", location)
         values = zip(splits, returned.values(), strict=True)
-        return {str(split): [_part(value, place)] for split, value in values}
+        return {str(split): [_part(value, location)] for split, value in values}
     if isinstance(returned, tuple) and len(returned) == 3:
-        return _by_split(_part(returned[:2], place), returned[2], place)
-    return {"train": [_part(returned, place)]}
+        return _by_split(_part(returned[:2], location), returned[2], location)
+    return {"train": [_part(returned, location)]}
 
 
 def images_of(
     parts: Mapping[str, Sequence[Part]],
     *,
-    place: str,
+    location: str,
     title: str,
     fingerprint: str | None = None,
 ) -> Images:
@@ -102,12 +102,12 @@ def images_of(
     ordered = [(split, part) for split in SPLITS for part in parts.get(split, ())]
     owners = [(part, n) for _, part in ordered for n in range(len(part.labels))]
     if not owners:
-        raise fault("has no images", place)
+        raise fault("has no images", location)
     labels = [label for _, part in ordered for label in part.labels]
     classes, labels_N = _numbered(labels, next((p.classes for _, p in ordered if p.classes), ()))
     lengths = [len(part.labels) for _, part in ordered]
     splits_N = np.repeat(np.array([SPLITS.index(s) for s, _ in ordered], np.uint8), lengths)
-    check_sizes(classes, counts_of(labels_N, splits_N, classes), place)
+    check_sizes(classes, counts_of(labels_N, splits_N, classes), location)
 
     def read(position: int) -> Any:
         part, number = owners[position]
@@ -117,7 +117,7 @@ def images_of(
         first = read(0)
         channels, own_size = channels_of(first), shorter_side(first)
     except Exception as error:
-        raise fault(f"has an image that cannot be read: {reason_of(error)}", place) from error
+        raise fault(f"has an image that cannot be read: {reason_of(error)}", location) from error
     if channels == 1:  # others may be in colour
         for position in spread_over(len(owners)):
             with suppress(Exception):  # decoding reports it
@@ -135,28 +135,28 @@ def images_of(
     )
 
 
-def _part(value: Any, place: str) -> Part:
+def _part(value: Any, location: str) -> Part:
     """A pair of arrays, or a map-style Dataset."""
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "__len__"):
         images, labels = value
         if len(images) != len(labels):
-            raise fault(f"has {len(images)} images and {len(labels)} labels", place)
-        return Part(images.__getitem__, _plain_all(labels, place))
+            raise fault(f"has {len(images)} images and {len(labels)} labels", location)
+        return Part(images.__getitem__, _plain_all(labels, location))
     if callable(getattr(value, "__getitem__", None)) and callable(getattr(value, "__len__", None)):
-        return _of_dataset(value, place)
-    raise fault(_FORMS, place, (type(value).__name__,))
+        return _of_dataset(value, location)
+    raise fault(_FORMS, location, (type(value).__name__,))
 
 
-def _of_dataset(dataset: Any, place: str) -> Part:
+def _of_dataset(dataset: Any, location: str) -> Part:
     """Labels are read without the images from `targets` or `labels`, if the data set has these."""
     all_labels: list[Any] = [getattr(dataset, name, ()) for name in ("targets", "labels")]
     labels = next((e for e in all_labels if hasattr(e, "__len__") and len(e) == len(dataset)), None)
     if labels is None or getattr(dataset, "target_transform", None) is not None:
-        labels = [_item(dataset, n, place)[1] for n in range(len(dataset))]
-    plain = _plain_all(labels, place)
+        labels = [_item(dataset, n, location)[1] for n in range(len(dataset))]
+    plain = _plain_all(labels, location)
 
     def read(number: int) -> Any:
-        image, label = _item(dataset, number, place)
+        image, label = _item(dataset, number, location)
         if _plain(label) != plain[number]:
             raise ValueError(f"it has label {_plain(label)!r}, and among all {plain[number]!r}")
         return image
@@ -164,10 +164,10 @@ def _of_dataset(dataset: Any, place: str) -> Part:
     return Part(read, plain, tuple(map(str, getattr(dataset, "classes", None) or ())))
 
 
-def _item(dataset: Any, number: int, place: str) -> tuple[Any, Any]:
+def _item(dataset: Any, number: int, location: str) -> tuple[Any, Any]:
     item = dataset[number]
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise fault("its items must be (image, label)", place, (type(item).__name__,))
+        raise fault("its items must be (image, label)", location, (type(item).__name__,))
     return item[0], item[1]
 
 
@@ -177,13 +177,15 @@ def _plain(label: Any) -> Any:
     return label.item() if is_scalar else label
 
 
-def _plain_all(labels: Any, place: str) -> list[Any]:
+def _plain_all(labels: Any, location: str) -> list[Any]:
     """Raises FaultsError for a label that is neither a number nor a name."""
     plain = [_plain(label) for label in labels]
     for label in plain:
         if not isinstance(label, int | float | str | bytes) or label != label:
             shown = repr(label) if isinstance(label, float | None) else type(label).__name__
-            raise fault(f"must have a number or a name as label of each image, got {shown}", place)
+            raise fault(
+                f"must have a number or a name as label of each image, got {shown}", location
+            )
     return plain
 
 
@@ -200,23 +202,15 @@ def _numbered(
     return tuple(map(str, values)), np.array([numbers[label] for label in labels], np.int64)
 
 
-def _by_split(part: Part, splits: Any, place: str) -> dict[str, list[Part]]:
-    """`part` divided by each image's split, or by each split's positions."""
-    positions: dict[str, list[int]] = {name: [] for name in SPLITS}
-    if isinstance(splits, Mapping):
-        named = [(str(name), int(n)) for name, each in splits.items() for n in each]
-    else:
-        named = [(str(name), number) for number, name in enumerate(splits)]
-    for name, number in named:
-        split = split_of(name)
-        if split is None or not 0 <= number < len(part.labels):
-            raise fault(f"has a split that is none: {name!r} of image {number}", place, SPLITS)
-        positions[split].append(number)
-    if sorted(n for each in positions.values() for n in each) != list(range(len(part.labels))):
-        raise fault("its splits must name each image once", place)
+def _by_split(part: Part, splits: Any, location: str) -> dict[str, list[Part]]:
+    """`part` divided by the split of each image."""
+    named = [split_of(str(name)) for name in splits]
+    if len(named) != len(part.labels) or None in named:
+        raise fault("its splits must name train, val or test for each image", location)
+    positions = {split: [n for n, name in enumerate(named) if name == split] for split in SPLITS}
     return {
-        name: [Part(partial(_read_at, part, each), [part.labels[n] for n in each], part.classes)]
-        for name, each in positions.items()
+        split: [Part(partial(_read_at, part, each), [part.labels[n] for n in each], part.classes)]
+        for split, each in positions.items()
     }
 
 

@@ -1,15 +1,10 @@
-"""One image as square pixels: opened, turned upright, cropped and resized by Pillow."""
+"""One image as square pixels: turned upright, cropped and resized by Pillow."""
 
 # H W pixels, C channels
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,62 +19,6 @@ _GRAYISH = 32  # of 255 by which the channels of a grey image may differ once it
 _REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is resized well
 
 
-def open_image(path: Path | str | IO[bytes]) -> Image.Image:
-    """The image in a file, its header read. Raises what Pillow raises.
-
-    Within `bombs_refused`, only those images beyond Pillow's limit open that `square` can read at a
-    reduced size: JPEGs that libjpeg reads row by row. Raises ValueError for others.
-    """
-    from PIL import Image
-
-    try:
-        return Image.open(path)
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        if image := _baseline_jpeg(path):
-            return image
-        raise ValueError(f"{_too_large()}: convert it to a smaller or a baseline JPEG") from error
-
-
-def _baseline_jpeg(path: Path | str | IO[bytes]) -> Image.Image | None:
-    """The image, without Pillow's check of its size, or None for any other format.
-
-    libjpeg holds a complete picture in memory if it is progressive, or if its first scan (SOS,
-    whose header Pillow has just read) lacks some of its channels.
-    """
-    from PIL.JpegImagePlugin import JpegImageFile
-
-    try:
-        image = JpegImageFile(path)
-    except SyntaxError:
-        return None
-    scan = b"\xff\xda" + (6 + 2 * image.layers).to_bytes(2)
-    assert image.fp is not None
-    image.fp.seek(-len(scan) - 4 - 2 * image.layers, os.SEEK_CUR)
-    if image.fp.read(len(scan)) == scan and not image.info.get("progressive"):
-        return image
-    image.close()
-    return None
-
-
-def _too_large() -> str:
-    from PIL import Image
-
-    return f"it has more than {Image.MAX_IMAGE_PIXELS:,} pixels, a possible decompression bomb"
-
-
-@contextmanager
-def bombs_refused() -> Iterator[None]:
-    """Make Pillow raise at its limit of pixels; by itself it warns up to twice as many.
-
-    Warnings are global to the process, so enter it before threads begin.
-    """
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
-
-
 def channels_of(image: Any) -> int:
     """1 or 3, of a Pillow image or an array. Raises ValueError."""
     if _is_pillow(image):
@@ -89,38 +28,30 @@ def channels_of(image: Any) -> int:
 
 def shorter_side(image: Any) -> int:
     """In px, of a Pillow image or an array. Raises ValueError."""
-    if _is_pillow(image):
-        return int(min(image.size))
-    return int(min(_as_array(image).shape[:2]))
+    return int(min(image.size if _is_pillow(image) else _as_array(image).shape[:2]))
 
 
 def bits_used(image: Any) -> int | None:
-    """The bits of a channel, 8 to 16, that the brightest pixel uses; None for 8-bit images.
+    """The bits, 8 to 16, that the brightest pixel of a deep grey image uses; None for other images.
 
-    Pillow keeps the upper 8 bits of colours of 16. Raises ValueError for more bits than 16.
+    Raises ValueError for more bits than 16.
     """
     import numpy as np
 
-    if not _is_pillow(image):
+    if not _is_pillow(image) or image.mode[0] not in "IF":
         return None
-    if image.mode[0] in "IF":
-        pixels = np.asarray(image)
-        if image.mode == "F" or pixels.min() < 0 or pixels.max() >= 1 << DEEPEST:
-            raise ValueError(f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16")
-        return max(8, int(pixels.max()).bit_length())
-    stored = getattr(image, "tile", ())[:1] if image.format in ("PNG", "TIFF") else ()
-    if ";16" in str(stored):
-        return 8 + int(np.asarray(image.convert("RGB")).max()).bit_length()
-    return None
+    pixels = np.asarray(image)
+    if image.mode == "F" or pixels.min() < 0 or pixels.max() >= 1 << DEEPEST:
+        raise ValueError(f"it has pixels of 32 bits (mode {image.mode}), must have 8 or 16")
+    return max(8, int(pixels.max()).bit_length())
 
 
 def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> NDArray[np.uint8]:
     """(size, size, channels) of the centre of a Pillow image or an array of uint8.
 
     The largest square in the middle, resized, on white. A JPEG is decoded at a fraction of its size
-    if that is enough. bits: the bits of a channel that deep images use, of which the upper 8 are
-    taken; None accepts only images that use all 16. Raises ValueError, also for colours if there is
-    one channel, and what Pillow raises.
+    if that is enough. bits: the bits that deep grey images use, of which the upper 8 are taken;
+    default 16. Raises ValueError, also for colours if there is one channel, and what Pillow raises.
     """
     import numpy as np
     from PIL import Image, ImageOps
@@ -132,11 +63,9 @@ def square(image: Any, *, size: int, channels: int, bits: int | None = None) -> 
         image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
     if image.format == "JPEG":
         image.draft(None, (round(_REDUCING_GAP * size),) * 2)
-        if Image.MAX_IMAGE_PIXELS and image.width * image.height > Image.MAX_IMAGE_PIXELS:
-            raise ValueError(f"{_too_large()}, when reduced to {image.width} x {image.height}, too")
-    used = bits_used(image)
+    is_deep = bits_used(image) is not None
     ImageOps.exif_transpose(image, in_place=True)
-    image = _opaque(image if used is None else _eight_bits(image, used, bits))
+    image = _opaque(_eight_bits(image, bits or DEEPEST) if is_deep else image)
     if channels < channels_of(image) and np.ptp(image.convert("RGB"), axis=2).max() > _GRAYISH:
         raise ValueError("it is in colour, and others are grey: convert all to one of these")
     image = image.convert(_MODES[channels])
@@ -155,22 +84,11 @@ def _is_pillow(image: Any) -> bool:
     return isinstance(getattr(image, "mode", None), str)
 
 
-def _eight_bits(image: Image.Image, used: int, bits: int | None) -> Image.Image:
+def _eight_bits(image: Image.Image, bits: int) -> Image.Image:
     """The upper 8 of `bits`. Pillow would clip: most of the image would be white."""
     import numpy as np
     from PIL import Image
 
-    if bits is None and used < DEEPEST:
-        rule = f"it uses {used} of {DEEPEST} bits, from which nobody can tell how bright it is"
-        raise ValueError(f"{rule}: say how many bits the images use")
-    bits = bits or DEEPEST
-    if not image.mode.startswith("I"):
-        if bits < DEEPEST:
-            raise ValueError(
-                f"it has colours of {DEEPEST} bits, of which the images use {bits} and Pillow "
-                "keeps the upper 8: convert it to 8 bits"
-            )
-        return image
     pixels = np.asarray(image)
     if np.mean(pixels >= 1 << bits) > _OUTLIERS:
         raise ValueError(

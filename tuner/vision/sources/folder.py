@@ -5,8 +5,7 @@
                                             photos/test/daisy/*.jpg
 
 Files are listed, not opened; decoding reports those that Pillow cannot read. Names that begin with
-a dot are ignored, and so are other files, with a warning. A link is followed only to a file within
-the folder.
+a dot are ignored, and so are other files, with a warning. Links are followed.
 """
 
 # N images, K classes
@@ -19,6 +18,7 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from tuner.vision.sources._images import (
     split_of,
     spread_over,
 )
-from tuner.vision.sources._pixels import bombs_refused, open_image, shorter_side
+from tuner.vision.sources._pixels import shorter_side
 from tuner.wording import amount_of, some_of
 
 if TYPE_CHECKING:
@@ -49,30 +49,30 @@ CHANNELS = 3  # as networks expect photographs; a grey image has three equal one
 
 _log = logging.getLogger(__name__)
 
-_LOOSE = "outside of the folders of classes"
 _KINDS = 3  # kinds of ignored files that a message lists
 _KNOWN = 10  # classes that a message lists
+
+Splits = Sequence[tuple[str, Path]]
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """An image: its split, its class, its path in the folder, and its size and time."""
+    """An image: its split, its class, its path, and its size and time."""
 
     split: str
     label: str
-    path: str
+    path: Path
     size: int
     changed_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """others: the number of ignored files of each kind. depth: of the folders of classes."""
+    """The image files of a folder. others: the number of ignored files by their suffixes."""
 
     root: Path
     files: tuple[_File, ...]
     others: Counter[str]
-    depth: int
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -91,43 +91,38 @@ class _Listing:
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
         for file in self.files:
-            digest.update(repr((file.path, file.size, file.changed_ns)).encode())
+            path = file.path.relative_to(self.root).as_posix()
+            digest.update(repr((path, file.size, file.changed_ns)).encode())
         return digest.hexdigest()
 
-    def doubts(self) -> Iterator[str]:
-        """Warnings about what may not be meant."""
-        if self.others:
-            kinds = [f"{count:,} {kind}" for kind, count in self.others.most_common(_KINDS)]
-            more = ", ..." if len(self.others) > _KINDS else ""
-            count = amount_of(self.others.total(), "file")
-            yield f"{count} in {self.root} left out: {', '.join(kinds)}{more}"
-        if all(file.path.count("/") > self.depth for file in self.files):
-            yield (
-                f"the folders of the classes {', '.join(self.classes[:_KINDS])} hold no image "
-                f"themselves, all lie deeper, as {self.files[0].path}: are the classes the deeper "
-                "folders?"
-            )
+    def doubts(self) -> tuple[str, ...]:
+        """A warning about ignored files."""
+        if not self.others:
+            return ()
+        kinds = [f"{count:,} {kind}" for kind, count in self.others.most_common(_KINDS)]
+        more = ", ..." if len(self.others) > _KINDS else ""
+        count = amount_of(self.others.total(), "file")
+        return (f"{count} in {self.root} left out: {', '.join(kinds)}{more}",)
 
     def own_size(self) -> int:
         """The median of the shorter sides in px of some images, spread over all."""
+        from PIL import Image
+
         sides = []
-        with bombs_refused():
-            for position in spread_over(len(self.files)):
-                try:
-                    with open_image(self.root / self.files[position].path) as image:
-                        sides.append(shorter_side(image))
-                except Exception:  # decoding reports it
-                    continue
+        for position in spread_over(len(self.files)):
+            with suppress(Exception), Image.open(self.files[position].path) as image:
+                sides.append(shorter_side(image))  # decoding reports what cannot be read
         return int(statistics.median(sides)) if sides else LARGEST_SIZE
 
     def images(self, classes: tuple[str, ...], channels: int, fingerprint: str) -> Images:
         import numpy as np
 
-        paths = [self.root / file.path for file in self.files]
         labels = {label: number for number, label in enumerate(classes)}
 
         def read(position: int) -> Image.Image:
-            return open_image(paths[position])
+            from PIL import Image
+
+            return Image.open(self.files[position].path)
 
         return Images(
             title=self.title,
@@ -135,7 +130,7 @@ class _Listing:
             labels_N=np.array([labels[file.label] for file in self.files], np.int64),
             splits_N=np.array([SPLITS.index(file.split) for file in self.files], np.uint8),
             read=read,
-            name_of=lambda position: str(paths[position]),
+            name_of=lambda position: str(self.files[position].path),
             channels=channels,
             own_size=self.own_size(),
             fingerprint=fingerprint,
@@ -143,31 +138,31 @@ class _Listing:
         )
 
 
-def outline(place: str) -> Outline:
-    """The classes and counts of the folder at `place`. Raises FaultsError."""
-    listing = _to_train(place)
+def outline(location: str) -> Outline:
+    """The classes and counts of the folder at `location`. Raises FaultsError."""
+    listing = _to_train(location)
     return Outline(
         listing.classes,
         listing.counts(),
         CHANNELS,
         min(listing.own_size(), LARGEST_SIZE),
         listing.title,
-        doubts=tuple(listing.doubts()),
+        doubts=listing.doubts(),
     )
 
 
-def find(place: str, folder: Path) -> Images:
-    """The images of the folder at `place`; the data folder is not used. Raises FaultsError."""
-    listing = _to_train(place)
+def find(location: str, folder: Path) -> Images:
+    """The images of the folder at `location`; the data folder is not used. Raises FaultsError."""
+    listing = _to_train(location)
     return listing.images(listing.classes, CHANNELS, listing.fingerprint())
 
 
-def find_all(place: str, classes: tuple[str, ...], channels: int) -> Images:
-    """Every image of the folder at `place`, or of its `test`, for a model of these `classes`.
+def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
+    """Every image of the folder at `location`, or of its `test`, for a model of these `classes`.
 
     The folder may lack some of the classes. Raises FaultsError.
     """
-    listing = _list(place, lambda root: [("train", _test_folder(root, classes))])
+    listing = _list(location, lambda root: [("train", _test_folder(root, classes))])
     if not listing.files:
         raise fault(f"it needs a sub-folder of images for each class: {some_of(classes, _KNOWN)}")
     for doubt in listing.doubts():
@@ -185,37 +180,29 @@ def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
 SOURCE = Source("folder:PATH", outline, find, lists=True)
 
 
-def _list(place: str, folders: Callable[[Path], Sequence[tuple[str, Path]]]) -> _Listing:
-    """Every image file in the `folders` of the root, each with its split. Raises FaultsError."""
-    root = Path(place).expanduser()
+def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
+    """Every image file in the splits of the folder at `location`. Raises FaultsError."""
+    root = Path(location).expanduser()
     if root.exists() and not root.is_dir():
-        raise fault("must be a folder, with a sub-folder of images for each class", place)
+        raise fault("must be a folder, with a sub-folder of images for each class", location)
     if not root.exists():
         beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
-        raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", place)
+        raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", location)
     others: Counter[str] = Counter()
     try:
-        splits = folders(root)
-        files = tuple(_files(root, splits, others))
+        return _Listing(root, tuple(_files(splits_of(root), others)), others)
     except OSError as error:
-        raise fault(f"cannot be read: {reason_of(error)}", place) from error
-    return _Listing(root, files, others, depth=1 if splits[0][1] == root else 2)
+        raise fault(f"cannot be read: {reason_of(error)}", location) from error
 
 
-def _to_train(place: str) -> _Listing:
+def _to_train(location: str) -> _Listing:
     """Raises FaultsError where a classifier cannot be trained with the images."""
-    listing = _list(place, _split_folders)
+    listing = _list(location, _splits)
     classes = listing.classes
-    strange = sorted({file.label for file in listing.files} - {*classes})
-    if strange:
+    if strange := sorted({file.label for file in listing.files} - {*classes}):
         rule = f"has classes without a training image: {', '.join(strange)}"
-        raise fault(rule, place, classes)
-    if len(classes) == 1:
-        path = next(file.path for file in listing.files if file.split == "train")
-        if len(_folders(listing.root.joinpath(*Path(path).parts[: listing.depth]))) > 1:
-            rule = f"has one class, {classes[0]}; if the folders in it are the classes, name it"
-            raise fault(rule, place)
-    check_sizes(classes, listing.counts(), place)
+        raise fault(rule, location, classes)
+    check_sizes(classes, listing.counts(), location)
     return listing
 
 
@@ -228,85 +215,58 @@ def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
             rule = "it has splits and not one `test` among them: name the folder to measure"
             raise fault(rule, choices=tuple(names))
         root = root / tests[0]
-    strange = [name for name in _folders(root) if name not in classes]
-    if strange:
+    if strange := [name for name in _folders(root) if name not in classes]:
         unknown, known = some_of(strange, _KNOWN), some_of(classes, _KNOWN)
         raise fault(f"it has classes that the model does not know: {unknown}; it knows {known}")
     return root
 
 
-def _files(root: Path, splits: Sequence[tuple[str, Path]], others: Counter[str]) -> Iterator[_File]:
-    """The images of all splits; `others` counts the ignored files."""
-    for split, folder in splits:
-        with os.scandir(folder) as entries:
-            loose = sum(_is_image(entry) and entry.is_file() for entry in entries)
-        if loose:
-            others[_LOOSE] += loose
-        for label in _folders(folder):
-            of_class: Counter[str] = Counter()
-            files = [_file(root, split, label, e) for e in _entries(folder / label, of_class)]
-            if not files:
-                suffixes = ", ".join(sorted(of_class))
-                has = f"and its files end in {suffixes}" if of_class else "it is empty"
-                raise fault(f"class {label!r} has no images, {has}", str(root), SUFFIXES)
-            others.update(of_class)
-            yield from files
-
-
-def _split_folders(root: Path) -> list[tuple[str, Path]]:
+def _splits(root: Path) -> Splits:
     """(split, folder) of each split, or the root as training split. Raises FaultsError."""
-    names = _folders(root)
-    splits = [split_of(name) for name in names]
-    strange = [name for name, split in zip(names, splits, strict=True) if split is None]
-    train = [name for name, split in zip(names, splits, strict=True) if split == "train"]
-    if not names or (strange and not any(_folders(root / name) for name in train)):
+    splits = {name: split_of(name) for name in _folders(root)}
+    names = ", ".join(splits)
+    train = [name for name, split in splits.items() if split == "train"]
+    strange = [name for name, split in splits.items() if split is None]
+    if not splits or (strange and not any(_folders(root / name) for name in train)):
         return [("train", root)]  # a class may be called as a split is
     if strange:
         rule = f"has `train` beside what is no split: {', '.join(strange)}"
         raise fault(rule, str(root), ("train", "val", "test"))
     if not train:
-        raise fault(f"has no `train` beside {', '.join(names)}", str(root))
-    if len(set(splits)) < len(splits):
-        raise fault(f"has two folders of one split: {', '.join(names)}", str(root))
-    return [(str(split), root / name) for name, split in zip(names, splits, strict=True)]
+        raise fault(f"has no `train` beside {names}", str(root))
+    if len({*splits.values()}) < len(splits):
+        raise fault(f"has two folders of one split: {names}", str(root))
+    return [(str(split), root / name) for name, split in splits.items()]
+
+
+def _files(splits: Splits, others: Counter[str]) -> Iterator[_File]:
+    """The images of all splits; `others` counts the ignored files."""
+    for split, folder in splits:
+        for label in _folders(folder):
+            entries = [*_entries(folder / label, others)]
+            if not entries:
+                raise fault(f"class {label!r} has no images", str(folder), SUFFIXES)
+            for entry in entries:
+                state = entry.stat()
+                yield _File(split, label, Path(entry.path), state.st_size, state.st_mtime_ns)
 
 
 def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        folders = [entry for entry in entries if entry.is_dir() and entry.name[0] != "."]
-    for entry in folders:
-        _refuse_link(entry)
-    return sorted(entry.name for entry in folders)
+    return [entry.name for entry in _scanned(folder) if entry.is_dir()]
 
 
 def _entries(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str]]:
     """The image files in `folder` and below, by their names; `others` counts other files."""
-    with os.scandir(folder) as entries:
-        ordered = sorted(entries, key=lambda entry: entry.name)
-    for entry in ordered:
-        if entry.name.startswith("."):
-            continue
+    for entry in _scanned(folder):
         if entry.is_dir():
-            _refuse_link(entry)
             yield from _entries(Path(entry.path), others)
-        elif _is_image(entry):
+        elif entry.is_file() and entry.name.lower().endswith(SUFFIXES):
             yield entry
         else:
             others[Path(entry.name).suffix.lower() or "without a suffix"] += 1
 
 
-def _is_image(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".")
-
-
-def _refuse_link(entry: os.DirEntry[str]) -> None:
-    if entry.is_symlink():
-        raise fault("has a symbolic link to a folder, which is not followed", entry.path)
-
-
-def _file(root: Path, split: str, label: str, entry: os.DirEntry[str]) -> _File:
-    if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root.resolve()):
-        raise fault("has a symbolic link that leads out of the folder: copy the file", entry.path)
-    state = entry.stat()
-    path = Path(entry.path).relative_to(root).as_posix()
-    return _File(split, label, path, state.st_size, state.st_mtime_ns)
+def _scanned(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in `folder`, by its name, but for names that begin with a dot."""
+    with os.scandir(folder) as entries:
+        return sorted((e for e in entries if e.name[0] != "."), key=lambda entry: entry.name)

@@ -41,7 +41,7 @@ def find(name: str, folder: Path) -> Images:
     prints = [str(getattr(each, "_fingerprint", "")) for each in known.values()]
     return images_of(
         parts,
-        place=name,
+        location=name,
         title=f"{Path(name).name}, of the Hugging Face hub",
         fingerprint=f"hf {name} {prints}" if all(prints) else None,
     )

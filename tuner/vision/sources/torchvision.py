@@ -14,45 +14,14 @@ from typing import Any
 from tuner.errors import DataError, reason_of, translate_error, unknown
 from tuner.settings import FaultsError
 from tuner.trial.failures import message_of
-from tuner.vision.sources._images import (
-    LARGEST_SIZE,
-    Images,
-    Outline,
-    Source,
-    require,
-)
+from tuner.vision.sources._images import Images, Outline, Source, require
 from tuner.vision.sources._module import images_of, parts_of
-
-# channels, px, classes, training and test images, to check a spec without torch
-_KNOWN = {
-    "CIFAR10": (3, 32, 10, 50_000, 10_000),
-    "CIFAR100": (3, 32, 100, 50_000, 10_000),
-    "FashionMNIST": (1, 28, 10, 60_000, 10_000),
-    "KMNIST": (1, 28, 10, 60_000, 10_000),
-    "MNIST": (1, 28, 10, 60_000, 10_000),
-    "QMNIST": (1, 28, 10, 60_000, 60_000),
-    "STL10": (3, 96, 10, 5_000, 8_000),
-    "SVHN": (3, 32, 10, 73_257, 26_032),
-    "USPS": (1, 16, 10, 7_291, 2_007),
-}
 
 
 def outline(name: str) -> Outline | None:
-    """The outline of the data set called `name`, if known. Raises FaultsError."""
+    """None: only torchvision can tell. Raises FaultsError if that is not installed."""
     require("torchvision", "torchvision", name)
-    if name not in _KNOWN:
-        return None
-    channels, size, count, train, test = _KNOWN[name]
-    counts = {"train": _evenly(train, count), "test": _evenly(test, count)}
-    classes = tuple(map(str, range(count)))
-    return Outline(
-        classes=classes,
-        counts=counts,
-        channels=channels,
-        image_size=min(size, LARGEST_SIZE),
-        title=f"torchvision's {name}",
-        exact=False,
-    )
+    return None
 
 
 def find(name: str, folder: Path) -> Images:
@@ -74,7 +43,7 @@ def find(name: str, folder: Path) -> Images:
         raise DataError(f"{what}: {reason_of(error)}") from error
     return images_of(
         parts_of(parts, name),
-        place=name,
+        location=name,
         title=f"torchvision's {name}",
         fingerprint=f"torchvision {name}",
     )
@@ -105,8 +74,3 @@ def _splits(kind: Any, root: Path) -> Iterator[tuple[str, Any]]:
         except ValueError:
             if split != "val":
                 raise
-
-
-def _evenly(total: int, classes: int) -> tuple[int, ...]:
-    """`total` images in `classes`, for a check of the sizes."""
-    return tuple(total // classes + (number < total % classes) for number in range(classes))
