@@ -263,7 +263,7 @@ def test_serve_page_names_endpoints_options_and_verbs() -> None:
     queries = {name.alias for route in router.routes for name in route.dependant.query_params}
     queries -= {"metric", "mode"}
     assert queries == {name for name in queries if f"`{name}`" in text or f"?{name}=" in text}
-    options = {f"--{option.name.replace('_', '-')}" for option in serve.params}
+    options = {option.opts[0] for option in serve.params}
     assert options <= set(re.findall(r"--[\w-]+", text))
     assert '{"verb": "max-concurrent", "max_concurrent": 4}' in text
     assert "max-concurrent" in VERBS

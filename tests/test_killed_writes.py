@@ -28,7 +28,7 @@ from tuner.experiment.reading import read
 from tuner.search.resuming import newest_checkpoint
 from tuner.search.retention import Retention
 from tuner.spec.sections import Objective
-from tuner.trial import checkpoint_store
+from tuner.trial import torch_compat
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
 KILLS = [25, pytest.param(100, marks=pytest.mark.slow)]  # of each kind
@@ -112,7 +112,8 @@ def write_on(folder, kind, chance):
             epoch = epochs[trial_id] = epochs[trial_id] + 1
             left -= 1
             if kind == "checkpoint" and left == 0:
-                _die_after(rng.randrange(5 * SIZE), checkpoint_store._Hashed, "write")
+                _save_to_dying_files()
+                _die_after(rng.randrange(5 * SIZE), DyingFile, "write")
             saved = CheckpointStore(folder, trial_id).save(epoch, state_of(epoch))
             if kind == "checkpoint" and left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)  # between the file and its line
@@ -141,6 +142,23 @@ def came_to(folder, history, trial_id):
     assert state["epoch"] == checkpoint.epoch
     assert bool((state["w"] == checkpoint.epoch).all())
     return checkpoint.epoch
+
+
+class DyingFile:
+    """An open file, of which `_die_after` can replace the method `write`."""
+
+    def __init__(self, file):
+        self.file, self.flush = file, file.flush
+
+    def write(self, data):
+        written = self.file.write(data)
+        self.file.flush()
+        return written
+
+
+def _save_to_dying_files():
+    really_save = torch_compat.save
+    torch_compat.save = lambda state, file: really_save(state, DyingFile(file))
 
 
 def _die_after(bytes_left, owner, name):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import psutil
@@ -76,11 +77,12 @@ def check_machine() -> Iterator[Finding]:
     broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
     yield Finding("machine", "memory", f"{_size(free)} of {_size(total)} are free", *broken)
     temporary = Path(access.TEMPORARY)
-    if os.access(temporary, os.W_OK):
-        yield _check_space("machine", "temporary files", temporary, "remove files there")
-    else:
-        found = f"{temporary} is read-only"
-        yield Finding("machine", "temporary files", found, "broken", "make it writable")
+    try:
+        with TemporaryDirectory(dir=temporary):
+            yield _check_space("machine", "temporary files", temporary, "remove files there")
+    except OSError as error:
+        found = f"no folder can be made in {temporary}: {error.strerror}"
+        yield Finding("machine", "temporary files", found, "broken", "make room there")
     if problem := access.loopback_problem():
         reached, _, advice = problem.partition("; ")
         yield Finding("machine", "loopback", reached, "broken", advice)
