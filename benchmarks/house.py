@@ -31,10 +31,10 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 45_000,
-    "modules": 285,
+    "lines": 42_500,
+    "modules": 282,
     "packages below tuner/": 11,
-    "lines of tests": 49_500,
+    "lines of tests": 41_000,
     "words of documentation": 21_000,
     "lines of the README": 220,
 }
