@@ -226,7 +226,7 @@ def test_state_of_an_average_holds_averaged_and_raw_weights():
     raw = ImageClassifier({"norm": "batch"}, TINY)
     raw.load_state_dict({**state, "model": state["raw_model"]})
     assert raw.test() != learner.test()
-    assert report["val_loss"] == learner._averaged("validation")["loss"]
+    assert report["val_loss"] == learner._averaged("validation").metrics["loss"]
 
 
 def test_ema_decay_continues_a_training_without_average():

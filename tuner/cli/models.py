@@ -113,17 +113,21 @@ def evaluate(
 
 def _text(measured: dict[str, Any]) -> str:
     from tuner.experiment.results.baseline import measured_accuracy
+    from tuner.experiment.results.classes import CONFUSION, class_lines
     from tuner.reporting.experiment_text import warning_lines
 
     accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})
     rows = {
         key: f"{value:.4f}" if isinstance(value, float) else str(value)
         for key, value in {**measured, **confirmed}.items()
+        if key != CONFUSION
     }
     if accuracy:
         low, high = accuracy.interval
         rows[accuracy.metric] += f"  (95 % interval {low:.4f} to {high:.4f})"
     lines = [printable(f"{key:18} {text}") for key, text in rows.items()]
+    classes = ["Accuracy of each class", *(f"  {line}" for line in class_lines(measured))]
+    lines += classes if CONFUSION in measured else []
     return "\n".join([*lines, *warning_lines(accuracy)])
 
 

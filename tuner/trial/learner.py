@@ -34,7 +34,9 @@ class Learner(Protocol):
 
     `test() -> dict[str, float]` measures the held-out test split; `tuner evaluate` calls it, and
     it should report `test_loss` and `test_accuracy`. With `images`, how many it measured, the
-    accuracy gets an interval; with `baseline`, the share of the largest class, it is compared.
+    accuracy gets an interval; with `baseline`, the share of the largest class, it is compared. If
+    it sets the attribute `confusion`, {classes: names, matrix: a row a true class, a column a
+    predicted one}, each class's accuracy is shown.
 
     `stays_in_start_dir = True` on the class lets a trial work where the search was started, and not
     in a folder of its own: see `tuner.trial_dir` and `tuner.start_dir`.

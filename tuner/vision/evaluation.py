@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from tuner.vision.batches import Batcher, ImageSet, Normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded, shards
-from tuner.vision.loss import CrossEntropy, training_loss
+from tuner.vision.loss import CrossEntropy, Measured, training_loss
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @torch.inference_mode()
-def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> dict[str, float]:
-    """The metrics of the images `rows_N` by their names; each image counts once, on one rank."""
+def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> Measured:
+    """What is measured of the images `rows_N`; each image counts once, on one rank."""
     part.eval()
     loss, ranks = part.setup.loss, part.setup.ranks
     sums = loss.nothing(ranks.device)
@@ -39,7 +39,7 @@ def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> 
         for shard in shards(len(rows_N), **part.share(part.evaluation_batch)):
             if shard.count:
                 sums += part.measure(rows_N[shard.positions])
-    return loss.metrics(ranks.reduced(sums.tolist()), count=len(rows_N))
+    return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))
 
 
 def measure(
@@ -50,8 +50,10 @@ def measure(
     device: torch.device,
     *,
     temperature: float = 1.0,
-) -> dict[str, float]:
+) -> tuple[dict[str, float], dict[str, Any] | None]:
     """`ImageClassifier.test` of a trained model of `plan`, its logits divided by `temperature`.
+
+    Returns its metrics, and its `confusion`.
 
     The images are normalised by the mean and std of `images.info`. Settings of the training have no
     effect.
@@ -67,7 +69,8 @@ def measure(
     rows_N = images.splits["test"].to(images.rows_NP.device)
     with seeded(settings.seed, device):
         measured = evaluate(part, rows_N, precision=precision)
-    return {f"test_{name}": value for name, value in measured.items()} | images.baseline("test")
+    metrics = measured.of_test() | images.baseline("test")
+    return metrics, measured.confusion(images.info.classes)
 
 
 class Predictor:

@@ -41,7 +41,7 @@ from tuner.vision.features import (
     features_of,
     fit_head,
 )
-from tuner.vision.loss import training_loss
+from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
 from tuner.vision.optimizer import (
@@ -198,7 +198,7 @@ class ImageClassifier:
             loss_sum, lr = self._train_epoch()
         self._trained_in = self._precision
         trained_s = time.perf_counter() - started
-        validated = self._averaged("validation")
+        validated = dict(self._averaged("validation").metrics)
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
         trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
@@ -213,6 +213,8 @@ class ImageClassifier:
             **{f"val_{name}": value for name, value in validated.items()},
         }
 
+    confusion: dict[str, Any] | None = None  # of the last `test`, with at most 100 classes
+
     def test(self) -> dict[str, float]:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split.
 
@@ -221,8 +223,9 @@ class ImageClassifier:
         if skipped := self._data.info.skipped:
             message = f"warning: without {some_of(skipped)}, which cannot be read"
             print(message, file=sys.stderr)
-        measured = {f"test_{name}": value for name, value in self._averaged("test").items()}
-        return {**measured, **self._data.baseline("test")}
+        measured = self._averaged("test")
+        self.confusion = measured.confusion(self._data.info.classes)
+        return {**measured.of_test(), **self._data.baseline("test")}
 
     copies_state = True
 
@@ -317,8 +320,8 @@ class ImageClassifier:
             lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
-    def _averaged(self, split: str) -> dict[str, float]:
-        """The metrics of a split, of the averaged weights if there are any."""
+    def _averaged(self, split: str) -> Measured:
+        """What is measured of a split, of the averaged weights if there are any."""
         if self._settings.ema_decay:
             self._part.eval()  # so that ranks share the statistics of the raw weights, too
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)

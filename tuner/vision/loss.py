@@ -10,36 +10,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tuner.experiment.results.classes import MOST
 from tuner.vision.batches import ImageSet
 from tuner.vision.settings import ClassifierSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of `classes` classes."""
+    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of `classes` classes.
+
+    With few classes the confusion matrix is counted even without metrics.
+    """
 
     names: tuple[str, ...] = ()
     classes: int = 0
 
     @property
+    def has_matrix(self) -> bool:
+        """Whether the counts include the confusion matrix."""
+        return bool(self.names) or 0 < self.classes <= MOST
+
+    @property
     def size(self) -> int:
         """The number of counts."""
-        return 1 + self.classes**2 if self.names else 0
+        return 1 + self.classes**2 if self.has_matrix else 0
 
     def counts(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """Counts to be summed over all images, in float64; empty without metrics."""
-        if not self.names:
+        """Counts to be summed over all images, in float64; empty without a matrix."""
+        if not self.has_matrix:
             return logits_NK.new_zeros(0, dtype=torch.float64)
         likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
         among = (likeliest_N5 == labels_N[:, None]).sum()
         matrix_KK = confusion_matrix(logits_NK.argmax(1), labels_N, classes=self.classes)
         return torch.cat([among.double().view(1), matrix_KK.flatten()])
+
+    def matrix(self, sums: Sequence[float]) -> list[list[int]] | None:
+        """The confusion matrix by the sums of the counts: of true classes the predicted ones."""
+        size = self.classes
+        if not self.has_matrix or size > MOST:
+            return None
+        counts = list(map(int, sums[1:]))
+        return [counts[start : start + size] for start in range(0, size**2, size)]
 
     def metrics(self, sums: Sequence[float]) -> dict[str, float]:
         """The metrics by the sums of the counts of all images."""
@@ -72,6 +89,21 @@ def macro_f1(matrix_KK: Tensor) -> float:
     """The mean F1, 2 TP / (2 TP + FP + FN), over the classes in the labels or predictions."""
     both_K = matrix_KK.sum(0) + matrix_KK.sum(1)  # 2 TP + FP + FN
     return float((2 * matrix_KK.diagonal() / both_K)[both_K > 0].mean())
+
+
+class Measured(NamedTuple):
+    """The mean loss, the accuracy and further metrics; the confusion matrix of few classes."""
+
+    metrics: dict[str, float]
+    matrix: list[list[int]] | None
+
+    def of_test(self) -> dict[str, float]:
+        """The metrics by the names that they have on the test split."""
+        return {f"test_{name}": value for name, value in self.metrics.items()}
+
+    def confusion(self, classes: Sequence[str]) -> dict[str, Any] | None:
+        """The matrix as a record has it, or None."""
+        return {"classes": list(classes), "matrix": self.matrix} if self.matrix else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,10 +179,11 @@ class CrossEntropy:
         """The result of `evaluated` for no images."""
         return torch.zeros(2 + self.measures.size, dtype=torch.float64, device=device)
 
-    def metrics(self, sums: Sequence[float], *, count: int) -> dict[str, float]:
-        """The mean loss, the accuracy and the `measures`, by the sums over `count` images."""
+    def measured(self, sums: Sequence[float], *, count: int) -> Measured:
+        """What the sums over `count` images come to."""
         loss, right, *counts = sums
-        return {"loss": loss / count, "accuracy": right / count, **self.measures.metrics(counts)}
+        metrics = {"loss": loss / count, "accuracy": right / count}
+        return Measured(metrics | self.measures.metrics(counts), self.measures.matrix(counts))
 
 
 def training_loss(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.experiment.results.best import record_test, recorded_test
+from tuner.experiment.results.classes import CONFUSION
 from tuner.experiment.results.results import Results
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
@@ -65,7 +66,8 @@ def evaluate(
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
     with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
-    measured = _record(learner.test(), trial.trial_id, checkpoint.epoch, checkpoint.sha256)
+    metrics, origin = learner.test(), (trial.trial_id, checkpoint.epoch, checkpoint.sha256)
+    measured = _record(metrics, getattr(learner, CONFUSION, None), *origin)
     record_test(results.folder, trial.trial_id, measured)
     return measured
 
@@ -84,7 +86,7 @@ def evaluate_export(
     """
     config = export.config
     if config.model is not None and config.input is not None:
-        metrics = _of_classifier(export, config.model, config.input, data_dir)
+        metrics, confusion = _of_classifier(export, config.model, config.input, data_dir)
     else:
         from tuner.trial.state import with_weights
 
@@ -93,13 +95,13 @@ def evaluate_export(
         weights = export.weights()
         with _translated(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
             learner.load_state_dict(with_weights(learner.state_dict(), weights))
-        metrics = learner.test()
-    return _record(metrics, config.trial_id, config.epoch, config.checkpoint_sha256)
+        metrics, confusion = learner.test(), getattr(learner, CONFUSION, None)
+    return _record(metrics, confusion, config.trial_id, config.epoch, config.checkpoint_sha256)
 
 
 def _of_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
-) -> Mapping[str, float]:
+) -> tuple[Mapping[str, float], dict[str, Any] | None]:
     from tuner.vision.batches import image_set, image_set_of
     from tuner.vision.evaluation import measure
 
@@ -187,9 +189,12 @@ def _learner(
     return learner
 
 
-def _record(metrics: Mapping[str, float], trial_id: str, epoch: int, sha256: str) -> dict[str, Any]:
+def _record(
+    metrics: Mapping[str, float], confusion: Any, trial_id: str, epoch: int, sha256: str
+) -> dict[str, Any]:
     values = {n: value if type(value) is int else float(value) for n, value in metrics.items()}
-    return {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **values}
+    record = {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **values}
+    return {**record, CONFUSION: confusion} if isinstance(confusion, dict) else record
 
 
 def _translated(to: type[CheckpointError | UsageError], what: str) -> AbstractContextManager[None]:

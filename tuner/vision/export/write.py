@@ -21,6 +21,7 @@ from typing import Any
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.experiment.checkpoints import Checkpoint, sha256_of
 from tuner.experiment.results.best import best_model, recorded_test
+from tuner.experiment.results.classes import CONFUSION
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
 from tuner.settings import parse
@@ -47,7 +48,7 @@ from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import with_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
 
-_BESIDE = ("images", "baseline")  # entries of the test split in metrics.json beside its metrics
+_BESIDE = ("images", "baseline", CONFUSION)  # of the test split, in metrics.json beside metrics
 
 
 def export_model(
