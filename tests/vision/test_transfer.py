@@ -18,6 +18,7 @@ from tuner.vision.transfer import (
     rest_frozen_norms,
     start_from,
     with_pixel_stats,
+    without_prefix,
 )
 
 TINY = {**tiny_images.TINY, "epochs": 4}
@@ -49,6 +50,13 @@ def test_load_weights_reads_safetensors_and_exports(tmp_path):
     save_file(state, tmp_path / "model.safetensors")
     assert load_weights(tmp_path).keys() == state.keys()
     assert load_weights(str(tmp_path / "model.safetensors")).keys() == state.keys()
+
+
+@pytest.mark.parametrize("prefix", ["", "net.", "model."])
+def test_without_prefix_names_the_weights_as_the_network_does(prefix):
+    state = model().state_dict()
+    given = {prefix + name: weight for name, weight in state.items()}
+    assert without_prefix(given, model()).keys() == state.keys()
 
 
 class Evil:

@@ -110,7 +110,7 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
     source = source_of(settings, info)
     if source is None:
         return None
-    weights = load_weights(source)
+    weights = without_prefix(load_weights(source), model)
     if settings.pretrained:
         weights = for_channels(weights, model)
     new = start_from(model, weights, source=source)
@@ -152,6 +152,16 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
         raise SpecError([Fault("start_from", rule, source)], "the image classifier")
     model.load_state_dict(fitting, strict=False)
     return new
+
+
+def without_prefix(weights: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """`weights` by the names in `model`, if those of a trainer have one part more in front.
+
+    Lightning saves the network of a module's attribute `net` as `net.conv1.weight`.
+    """
+    known = model.state_dict().keys()
+    inner = {name.partition(".")[2]: weight for name, weight in weights.items()}
+    return inner if not known & weights.keys() and known & inner.keys() else weights
 
 
 def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
