@@ -32,7 +32,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
     "lines": 42_500,
-    "modules": 282,
+    "modules": 284,
     "packages below tuner/": 11,
     "lines of tests": 41_000,
     "words of documentation": 21_000,

@@ -175,8 +175,9 @@ def _frozen(
         model = plan.initial()
     begin(model, settings, plan.info)
     name = head_of(model)
-    if not isinstance(model.get_submodule(name), nn.Linear):
-        rule = f"needs a network that ends with a linear layer, and {plan.name} ends with {name!r}"
+    head = model.get_submodule(name)
+    if not isinstance(head, nn.Linear) or head.bias is None:
+        rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
         raise SpecError([Fault("train_layers", rule)], "the image classifier")
     model = cast_weights(model, getattr(torch, settings.dtype)).to(device).eval()
     set_layout(model, plan, precision)
