@@ -24,8 +24,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "weights": ("training.model=resnet10", "training.start_from={weights}"),
     "head": (
         *("training.model=resnet10", "training.start_from={weights}"),
-        *("training.freeze=[stem,norm,blocks]", "search.space.lr=loguniform(1e-3, 1e-1)"),
-        "search.points_to_evaluate=[]",
+        "training.train_layers=head",
     ),
 }
 

@@ -214,3 +214,18 @@ def test_photos_without_weights_are_given_the_command_that_fetches_some(
     assert "weights fetch mobilenet_v3_large" in hint
     weights_named("resnet50").path.write_bytes(b"")
     assert list(spec_of(place).declaration.hints(spec_of(place))) == []
+
+
+def test_default_experiment_searches_heads_where_they_alone_train(
+    place: Path, torch_home: Path
+) -> None:
+    weights_named("resnet18").path.write_bytes(b"")
+    raw = default_experiment(f"folder:{place}", place, {"train_layers": "head"})
+    assert raw["search"]["space"].keys() == {"lr", "weight_decay"}
+    assert raw["num_samples"] == 100
+
+
+def test_default_experiment_does_not_search_what_the_user_sets(place: Path) -> None:
+    search = default_experiment(f"folder:{place}", place, {"lr": 0.01})["search"]
+    assert "lr" not in search["space"]
+    assert "lr" not in search["points_to_evaluate"][0]

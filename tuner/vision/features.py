@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -54,10 +54,14 @@ _LEAST_STD = 1e-6  # of a feature; one that does not vary cannot be scaled
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """views_NVF of all images of a data set, in float32; head: the layer's name in the network."""
+    """views_NVF of all images of a data set, in float32; head: the layer's name in the network.
+
+    fitted: weight_KF and bias_K of the head that `fit_head` has fitted, by `split_seed`.
+    """
 
     views_NVF: Tensor
     head: str
+    fitted: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 def features_of(

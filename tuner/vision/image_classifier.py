@@ -170,7 +170,9 @@ class ImageClassifier:
             print(begun)
         if settings.fit_head:
             features = self._features()
-            weight_KF, bias_K = fit_head(features, self._data)
+            if settings.split_seed not in features.fitted:  # once for all trials of this process
+                features.fitted[settings.split_seed] = fit_head(features, self._data)
+            weight_KF, bias_K = features.fitted[settings.split_seed]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
                 head.get_parameter("weight").copy_(weight_KF)

@@ -47,6 +47,7 @@ _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 _TUNED_STEPS = 300
 _TUNED_EPOCHS = 3
 _TUNED_TRIALS = 12
+_HEAD_STEPS, _HEAD_TRIALS = 100, 100
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 
 
@@ -141,32 +142,47 @@ def default_experiment(
     gpus = gpus_here()
     batch_size = min(_BATCH, max(1, info.train // 2))
     start = _start(info, training, "gpu" if gpus else "cpu")
-    steps, least = (_TUNED_STEPS, _TUNED_EPOCHS) if start else (_STEPS, _EPOCHS)
+    search, trials, steps, least = _SCRATCH, _TRIALS, _STEPS, _EPOCHS
+    if start:
+        search, trials, steps, least = _FINE_TUNING, _TUNED_TRIALS, _TUNED_STEPS, _TUNED_EPOCHS
+    if start and training.get("train_layers") == "head":
+        search, trials, steps = _HEADS, _HEAD_TRIALS, _HEAD_STEPS
     epochs = max(least, ceil(steps * batch_size / info.train))
+    search = _without(search, training)
+    constants = {
+        "dataset": dataset,
+        "batch_size": batch_size,
+        "optimizer": "adamw",
+        "lr_schedule": "one_cycle",
+        "label_smoothing": 0.1,
+        "decay_norms_and_biases": False,
+        **(start or _from_scratch(info)),
+    }
     return {
         "name": short_name(dataset),
-        "training": {
-            "dataset": dataset,
-            "batch_size": batch_size,
-            "optimizer": "adamw",
-            "lr_schedule": "one_cycle",
-            "label_smoothing": 0.1,
-            "decay_norms_and_biases": False,
-            **(start or _from_scratch(info)),
-        },
-        "search": _FINE_TUNING if start else _SCRATCH,
+        "training": {n: value for n, value in constants.items() if n not in search["space"]},
+        "search": search,
         "scheduler": {
             "name": "asha",
             "max_t": epochs,
             "grace_period": max(1, epochs // 4) if start else 1,
             "reduction_factor": 3,
         },
-        "num_samples": _TUNED_TRIALS if start else _TRIALS,
+        "num_samples": trials,
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
 
 
-_SCRATCH = {
+def _without(search: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
+    """The search without the hyperparameters that the user sets."""
+    space, *points = (
+        {name: value for name, value in each.items() if name not in training}
+        for each in (search["space"], *search["points_to_evaluate"])
+    )
+    return {**search, "space": space, "points_to_evaluate": points}
+
+
+_SCRATCH: dict[str, Any] = {
     "strategy": "hyperopt",
     "space": {
         "lr": "loguniform(1e-3, 1e-2)",
@@ -177,7 +193,7 @@ _SCRATCH = {
     "points_to_evaluate": [_FIRST],
 }
 # The head alone comes first: a good model after one pass of the network
-_FINE_TUNING = {
+_FINE_TUNING: dict[str, Any] = {
     "strategy": "hyperopt",
     "space": {
         "train_layers": "choice(['all', 'head'])",
@@ -189,6 +205,13 @@ _FINE_TUNING = {
         {**_TUNED_FIRST, "train_layers": "head"},
         {**_TUNED_FIRST, "train_layers": "all"},
     ],
+}
+
+
+_HEADS: dict[str, Any] = {
+    "strategy": "hyperopt",
+    "space": {"lr": "loguniform(1e-4, 1e-1)", "weight_decay": "loguniform(1e-4, 1.0)"},
+    "points_to_evaluate": [{"lr": 1e-3, "weight_decay": 0.05}],
 }
 
 
