@@ -66,7 +66,8 @@ def test_training_page_commands_run(ray_here: None, here: Path) -> None:
     assert 0 < report["val_macro_f1"] <= 1
     assert "val_balanced_accuracy" not in report
     for log in sorted((here / "results" / "further" / "trials").glob("*/log.txt")):
-        assert log.read_text().startswith("started from source_model; new: nothing\n")
+        started = f"started from {here / 'source_model'}; new: nothing\n"
+        assert log.read_text().startswith(started)
 
 
 def test_notify_page_commands_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
