@@ -102,6 +102,8 @@ class ImageClassifier:
         self._settings = settings
         images = image_set(settings, self._device)
         self._data = replace(images, info=with_pixel_stats(images.info, settings))
+        # A data set that ships and keeps its own mean and std needs no description in a checkpoint
+        self._is_described = bool(images.info.content) or self._data.info is not images.info
         self._precision = precision_for(settings, self._device, split=split)
         self._dtype = weights_in(settings, self._precision)
         self._trained_in = self._precision
@@ -249,12 +251,9 @@ class ImageClassifier:
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
             **self._trained_in.described(),
-            **({DATA: described(self._data.info)} if self._is_described() else {}),
+            **({DATA: described(self._data.info)} if self._is_described else {}),
             **(self._backbone if self._settings.train_layers == "head" else {}),
         }
-
-    def _is_described(self) -> bool:
-        return bool(self._data.info.content) or self._settings.begins_with_weights
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to `state`; raises RuntimeError if it is another model's.

@@ -51,3 +51,9 @@ def test_predict_and_evaluate_divide_the_logits_by_the_temperature(temperature, 
         measured.append(evaluate_export(read_export(folder)))
     assert measured[0]["test_accuracy"] == measured[1]["test_accuracy"]
     assert measured[0]["test_loss"] != measured[1]["test_loss"]
+
+
+def test_an_export_normalises_as_its_training_did(tmp_path):
+    folder = export_model(trained(tmp_path / "digits", pixel_stats="imagenet"), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    assert config["input"]["mean"] == [pytest.approx(0.449)]

@@ -213,7 +213,7 @@ def _classifier(
 def _trained_on(
     settings: ClassifierSettings, state: Mapping[str, Any], checkpoint: Checkpoint
 ) -> DatasetInfo:
-    """The description of the data, from the checkpoint unless the data set ships.
+    """The description of the data, from the checkpoint, or else of a data set that ships.
 
     Imports nothing and reads no image: the folder may be someone else's.
     """
