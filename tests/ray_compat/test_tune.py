@@ -91,12 +91,3 @@ def test_worker_of():
     assert ray_compat.worker_of(trial) == "actor"
     source = inspect.getsource(tune_controller.TuneController)
     assert "trial.set_ray_actor(" in source
-
-
-def test_in_notebook(monkeypatch):
-    from ray.tune import progress_reporter
-    from ray.widgets import util
-
-    assert ray_compat.in_notebook() is progress_reporter.IS_NOTEBOOK is False
-    monkeypatch.setattr(util, "in_notebook", lambda: True)
-    assert ray_compat.in_notebook() is True

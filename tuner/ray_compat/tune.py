@@ -135,15 +135,3 @@ def mlflow_runs(callback: Any) -> dict[Any, str]:
     """
     runs: dict[Any, str] = callback._trial_runs
     return runs
-
-
-# Without it: in a notebook Ray clears what is shown
-def in_notebook() -> bool:
-    """Return whether Ray takes this for a notebook, where it shows progress itself.
-
-    `tune.run` takes a reporter that reports nothing in a notebook alone. Until: `verbose=0` is
-    enough there.
-    """
-    from ray.widgets.util import in_notebook
-
-    return bool(in_notebook())
