@@ -10,6 +10,7 @@ from synthetic import Writer
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.results.best import known_test, record_test
 from tuner.experiment.results.results import Results
 
 
@@ -72,6 +73,20 @@ def test_evaluate_prints_images_and_interval(here, monkeypatch):
     shown = json.loads(call("evaluate", "hand", "--json").stdout)
     assert (shown["images"], len(shown["test_accuracy_interval"])) == (9, 2)
     assert json.loads(call("show", "hand", "--json").stdout)["test"]["beats_baseline"] is not None
+
+
+def test_evaluate_labels_writes_the_doubtful_labels(here):
+    trained(here / "results" / "hand")
+    lacking = call("evaluate", "hand", "--labels", "labels.csv").exception
+    assert isinstance(lacking, UsageError)
+    assert "training.fit_head=true" in str(lacking)
+    results = Results(here / "results" / "hand")
+    entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
+    record = {**known_test(results), "doubtful_labels": [entry]}
+    record_test(results.folder, record["trial_id"], record)
+    assert "1 label may be wrong" in call("evaluate", "hand", "--labels", "labels.csv").stdout
+    head, row = (here / "labels.csv").read_text().splitlines()
+    assert (head, row) == ("file,label,suggested,probability", "/a/=1.jpg,rose,tulip,0.75")
 
 
 def test_evaluate_runs_no_code_beside_an_export(here, monkeypatch):

@@ -4,6 +4,7 @@ import re
 import plotly.graph_objects as go
 import pytest
 from confirmed import retrained, searched
+from PIL import Image
 from stories import ODD, TAGS, odd, search
 from synthetic import Writer, make_folder
 
@@ -27,6 +28,22 @@ SECTIONS = ["best", "hyperparameters", "stopping", "failures", "confirmed", "pro
 def _no_plotly_js(monkeypatch):
     """Five megabytes that most tests here do not read."""
     monkeypatch.setattr(html, "get_plotlyjs", lambda: "")
+
+
+@pytest.mark.usefixtures("_no_plotly_js")
+@pytest.mark.parametrize("images", [True, False])
+def test_report_page_shows_mistakes_and_doubtful_labels(tmp_path, images):
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    entry = {"file": str(tmp_path / "a.png"), "label": "<b>", "probability": 0.9}
+    report = Report(search(tmp_path / "x", 5))
+    report.test = {
+        "mistakes": [{**entry, "predicted": "tulip"}],
+        "doubtful_labels": [{**entry, "suggested": "daisy"}],
+    }
+    page = report_page(report, images=images)
+    assert page.count("data:image/jpeg;base64,") == images
+    assert "&lt;b&gt;, taken for tulip (0.90)" in page
+    assert "<td>daisy</td><td>0.90</td>" in page
 
 
 @pytest.mark.usefixtures("_no_plotly_js")

@@ -31,6 +31,6 @@ def both(values):
     plan = blueprint_of(settings, images.info)
     model = plan.initial()
     model.load_state_dict(learner.model.state_dict())
-    metrics, confusion = measure(model, plan, settings, images, device)
-    assert sum(map(sum, confusion["matrix"])) == metrics["images"]
+    metrics, details = measure(model, plan, settings, images, device)
+    assert sum(map(sum, details["confusion"]["matrix"])) == metrics["images"]
     return learner, metrics

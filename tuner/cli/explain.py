@@ -37,8 +37,14 @@ _POINTS = 3  # values of each continuous hyperparameter in the grid of `refine`
     help="Where to write it; an existing file is replaced. For optuna a database: "
     "sqlite:///study.db.  [default: report.html in the experiment's folder; stdout for json]",
 )
+@click.option(
+    "--images/--no-images",
+    default=True,
+    show_default=True,
+    help="Whether the page shows thumbnails of your images that the best trial gets wrong.",
+)
 @options.storage
-def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
+def report(name: str, kind: str, to: str | None, images: bool, storage: str | None) -> int:
     """Explain experiment NAME in one HTML file that works offline.
 
     It shows the best trials, the effect of each hyperparameter, learning curves, what early
@@ -66,7 +72,7 @@ def report(name: str, kind: str, to: str | None, storage: str | None) -> int:
         path = Path(to).expanduser() if to else results.folder / "report.html"
         if not to:
             check_folder(results.folder)
-        write_page(path, report_page(content))
+        write_page(path, report_page(content, images=images))
         click.echo(str(path))
     elif to is None:
         click.echo(json_text(content.as_dict()))

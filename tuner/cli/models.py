@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +13,7 @@ from tuner.cli import options
 from tuner.cli.consent import admit_experiment, admit_export, admit_network
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
-from tuner.wording import printable
+from tuner.wording import amount_of, no_formula, printable
 
 if TYPE_CHECKING:
     from tuner.vision.export.read import Export
@@ -80,6 +82,12 @@ def export(
     metavar="DIR",
     help="A folder of labelled images for an export, or where the data set lies.",
 )
+@click.option(
+    "--labels",
+    "labels_file",
+    metavar="FILE",
+    help="Write the labels of NAME's images that may be wrong into this CSV file.",
+)
 @options.trial
 @options.trust
 @options.storage
@@ -87,6 +95,7 @@ def export(
 def evaluate(
     name: str,
     data_dir: str | None,
+    labels_file: str | None,
     trial_id: str | None,
     trust: bool,
     storage: str | None,
@@ -97,6 +106,9 @@ def evaluate(
     The best model of experiment NAME is measured once; the result is stored and shown again. The
     exported model in folder DIR is measured each time: with --data on every image of that folder,
     which has a sub-folder for each class, or on its test/ where it holds splits.
+
+    A search that begins with pretrained weights and fits a head also lists the labels of the whole
+    folder that may be wrong.
     """
     from tuner.experiment.results.baseline import with_interval
 
@@ -107,20 +119,43 @@ def evaluate(
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
         measured = _evaluate_export(export, data_dir, trust)
+    if labels_file:
+        _write_labels(measured, labels_file)
     click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
     return 0
 
 
+def _write_labels(measured: dict[str, Any], path: str) -> None:
+    from tuner.experiment.files import write_file
+    from tuner.experiment.results.classes import DOUBTFUL_LABELS
+
+    if DOUBTFUL_LABELS not in measured:
+        raise UsageError(
+            "--labels needs an experiment on images of your own whose network begins with "
+            "pretrained weights and a fitted head (training.fit_head=true)"
+        )
+    columns = ("file", "label", "suggested", "probability")
+
+    def write(partial: Path) -> None:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(columns)
+            for entry in measured[DOUBTFUL_LABELS]:
+                table.writerow([no_formula(entry[name]) for name in columns])
+
+    write_file(Path(path).expanduser(), write)
+
+
 def _text(measured: dict[str, Any]) -> str:
     from tuner.experiment.results.baseline import measured_accuracy
-    from tuner.experiment.results.classes import CONFUSION, class_lines
+    from tuner.experiment.results.classes import CONFUSION, DETAILS, DOUBTFUL_LABELS, class_lines
     from tuner.reporting.experiment_text import warning_lines
 
     accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})
     rows = {
         key: f"{value:.4f}" if isinstance(value, float) else str(value)
         for key, value in {**measured, **confirmed}.items()
-        if key != CONFUSION
+        if key not in DETAILS
     }
     if accuracy:
         low, high = accuracy.interval
@@ -128,6 +163,9 @@ def _text(measured: dict[str, Any]) -> str:
     lines = [printable(f"{key:18} {text}") for key, text in rows.items()]
     classes = ["Accuracy of each class", *(f"  {line}" for line in class_lines(measured))]
     lines += classes if CONFUSION in measured else []
+    if doubtful := measured.get(DOUBTFUL_LABELS):
+        count = amount_of(len(doubtful), "label")
+        lines += ["", f"{count} may be wrong; --labels FILE lists them"]
     return "\n".join([*lines, *warning_lines(accuracy)])
 
 

@@ -20,6 +20,7 @@ from plotly.offline import get_plotlyjs
 
 from tuner.experiment.files import write_file
 from tuner.experiment.results.baseline import warnings_of
+from tuner.experiment.results.classes import DOUBTFUL_LABELS, MISTAKES
 from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.comparison_text import (
     entrants_table,
@@ -32,6 +33,7 @@ from tuner.reporting.comparison_text import (
 )
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.pictures import pictures_in, with_thumbnails
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
@@ -42,8 +44,12 @@ _NOT_CONFIRMED = (
 )
 
 
-def report_page(report: Report) -> str:
-    """The report of an experiment, as a whole page."""
+def report_page(report: Report, *, images: bool = True) -> str:
+    """The report of an experiment, as a whole page.
+
+    images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
+    """
+    mistakes = pictures_in(report.test, MISTAKES, "predicted")
     spec, steered = report.results.document["spec"], report.results.history.steered
     return render(
         "report.html",
@@ -58,6 +64,11 @@ def report_page(report: Report) -> str:
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
         confirmed=_confirmed(report),
+        mistakes=list(with_thumbnails(mistakes) if images else mistakes),
+        doubtful=[
+            [each.file, each.label, each.other, f"{each.probability:.2f}"]
+            for each in pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
+        ],
         provenance=_provenance(report),
         spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),
     )

@@ -115,7 +115,7 @@ class Reports:
             mark = ExperimentFolder(folder).mark()
             known, page = self._made.pop(folder, (None, ""))
             if known != mark:
-                page = report_page(Report(Results(folder)))
+                page = report_page(Report(Results(folder)), images=False)
             self._made[folder] = mark, page
             for oldest in list(self._made)[:-_MAX_REPORTS]:
                 del self._made[oldest]

@@ -7,9 +7,10 @@ in milliseconds.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
@@ -205,6 +206,25 @@ def pinned(settings: DataSettings) -> DataChoice:
     if not ships(name):
         name, size = f"{DECODED}:{decoded_set(settings).name}", None
     return DataChoice(name, settings.data_dir, size, settings.split_seed)
+
+
+def image_names(settings: DataSettings) -> list[str]:
+    """The names of a user's images by row, of files their paths; none of a data set that ships.
+
+    Raises DataError if the data set is not available.
+    """
+    scheme, _, name = pinned(settings).dataset.partition(":")
+    if scheme != DECODED:
+        return []
+    names = DecodedSet(name).names(data_folder(settings.data_dir))
+    scheme, _, location = settings.dataset.partition(":")
+    return within(location, names) if scheme == "folder" else names
+
+
+def within(folder: str, names: Iterable[str]) -> list[str]:
+    """The absolute paths of files in `folder`."""
+    root = os.path.abspath(Path(folder).expanduser())
+    return [os.path.join(root, name) for name in names]
 
 
 def decoded_set(settings: DataSettings) -> DecodedSet:

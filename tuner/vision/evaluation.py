@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from tuner.experiment.results.classes import CONFUSION, MISTAKES
 from tuner.trial.torch_compat import HalfScaler
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, ImageSet, Normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded, shards
+from tuner.vision.label_check import mistakes
 from tuner.vision.loss import CrossEntropy, Measured, training_loss
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
@@ -49,11 +51,13 @@ def measure(
     images: ImageSet,
     device: torch.device,
     *,
+    names: Sequence[str] = (),
     temperature: float = 1.0,
-) -> tuple[dict[str, float], dict[str, Any] | None]:
+) -> tuple[dict[str, float], dict[str, Any]]:
     """`ImageClassifier.test` of a trained model of `plan`, its logits divided by `temperature`.
 
-    Returns its metrics, and its `confusion`.
+    names: of all images by row, if they have any. Returns its metrics, and its `confusion` and
+    `mistakes` by name.
 
     The images are normalised by the mean and std of `images.info`. Settings of the training have no
     effect.
@@ -70,7 +74,11 @@ def measure(
     with seeded(settings.seed, device):
         measured = evaluate(part, rows_N, precision=precision)
     metrics = measured.of_test() | images.baseline("test")
-    return metrics, measured.confusion(images.info.classes)
+    details: dict[str, Any] = {CONFUSION: measured.confusion(images.info.classes)}
+    if names:
+        with seeded(settings.seed, device):
+            details[MISTAKES] = mistakes(part, images, rows_N, names, precision)
+    return metrics, details
 
 
 class Predictor:

@@ -45,7 +45,7 @@ FORMAT = 1  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
 _KEY_LENGTH = 16
 _MOST_KEPT = 4  # features of other images or networks that a process keeps
-_MOST_FITTED = 20_000  # images that a head is fitted to
+MOST_FITTED = 20_000  # images that a head is fitted to
 # Of the weights' squared sum beside the mean loss, for features of variance 1; strongest first
 _STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 _STEPS = 100  # of L-BFGS for each strength
@@ -279,8 +279,14 @@ def fit_head(features: Features, images: ImageSet) -> tuple[Tensor, Tensor]:
     Multinomial logistic regression on the training split, all views, by L-BFGS; its L2 penalty is
     the best of a path from strong to weak.
     """
-    train_N, held_out_N = images.splits["train"], images.splits["validation"]
-    train_N = train_N[:: ceil(len(train_N) / _MOST_FITTED)]
+    return fitted(features, images, images.splits["train"], images.splits["validation"])
+
+
+def fitted(
+    features: Features, images: ImageSet, train_N: Tensor, held_out_N: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`fit_head` of the rows `train_N`, with the penalty that is best for `held_out_N`."""
+    train_N = train_N[:: ceil(len(train_N) / MOST_FITTED)]
     labels_N = images.labels_N.cpu()
     views_NVF = features.views_NVF.index_select(0, train_N.to(features.views_NVF.device)).cpu()
     x_NF = views_NVF.flatten(0, 1)

@@ -29,7 +29,7 @@ from tuner.vision.augment import Augmentation
 from tuner.vision.averages import Lookahead, WeightAverage
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import METRICS, await_copy
+from tuner.vision.catalog import METRICS, await_copy, image_names
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
@@ -41,6 +41,7 @@ from tuner.vision.features import (
     features_of,
     fit_head,
 )
+from tuner.vision.label_check import doubtful_labels, mistakes
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
@@ -217,7 +218,10 @@ class ImageClassifier:
             **{f"val_{name}": value for name, value in validated.items()},
         }
 
-    confusion: dict[str, Any] | None = None  # of the last `test`, with at most 100 classes
+    # Of the last `test`: the confusion matrix of at most 100 classes, and `label_check`'s lists
+    confusion: dict[str, Any] | None = None
+    mistakes: list[dict[str, Any]] | None = None
+    doubtful_labels: list[dict[str, Any]] | None = None
 
     def test(self) -> dict[str, float]:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split.
@@ -229,7 +233,19 @@ class ImageClassifier:
             print(message, file=sys.stderr)
         measured = self._averaged("test")
         self.confusion = measured.confusion(self._data.info.classes)
+        if isinstance(self._part, Replica) and not self._ranks.several:
+            self._check_labels(self._part, image_names(self._settings))
         return {**measured.of_test(), **self._data.baseline("test")}
+
+    def _check_labels(self, part: Replica, names: list[str]) -> None:
+        """Set `mistakes`, and `doubtful_labels` if there are features; of images with names."""
+        if not names:
+            return
+        rows_N = self._data.splits["test"].to(self._data.rows_NP.device)
+        with self._average.applied(), self._randomness(_EVALUATION):
+            self.mistakes = mistakes(part, self._data, rows_N, names, self._trained_in)
+        if self._settings.fit_head or self._settings.train_layers == "head":
+            self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
 
     copies_state = True
 

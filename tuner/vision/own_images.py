@@ -47,7 +47,7 @@ _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 _TUNED_STEPS = 300
 _TUNED_EPOCHS = 3
 _TUNED_TRIALS = 12
-_HEAD_STEPS, _HEAD_TRIALS = 100, 100
+_HEAD_EPOCHS, _HEAD_TRIALS = 3, 100  # a fitted head is near its best before it trains
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 
 
@@ -146,7 +146,7 @@ def default_experiment(
     if start:
         search, trials, steps, least = _FINE_TUNING, _TUNED_TRIALS, _TUNED_STEPS, _TUNED_EPOCHS
     if start and training.get("train_layers") == "head":
-        search, trials, steps = _HEADS, _HEAD_TRIALS, _HEAD_STEPS
+        search, trials, steps, least = _HEADS, _HEAD_TRIALS, 0, _HEAD_EPOCHS
     epochs = max(least, ceil(steps * batch_size / info.train))
     search = _without(search, training)
     constants = {

@@ -152,6 +152,10 @@ class Replica:
         """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
         return self._evaluation_micro.run(partial(self._measure, rows_N))
 
+    def logits(self, rows_N: Tensor) -> Tensor:
+        """logits_NK of the images `rows_N`, in the precision that is applied."""
+        return self._evaluation_micro.run(partial(self._logits, rows_N))
+
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of the model."""
         return [*self._model.parameters(), *self._model.buffers()]
@@ -231,6 +235,14 @@ class Replica:
             if part.count:
                 loss_sum += loss.detach()
         return loss_sum
+
+    def _logits(self, rows_N: Tensor, size: int) -> Tensor:
+        parts = []
+        for part_N in rows_N.split(size):
+            x_NCHW, _ = self._batcher.batch(part_N)
+            views = [self._model(view) for view in self._loss.views(x_NCHW)]
+            parts.append(self._loss.averaged(views))
+        return torch.cat(parts)
 
     def _measure(self, rows_N: Tensor, size: int) -> Tensor:
         sums = self._loss.nothing(self._ranks.device)

@@ -51,6 +51,9 @@ def test_evaluate_of_moved_images_uses_the_split_of_the_search(
     monkeypatch.chdir(moved.parent)
     measured_again = evaluate_export(read_export(to))
     assert measured_again.pop("confusion") == measured.pop("confusion")
+    files = [[each["file"] for each in m.pop("mistakes")] for m in (measured, measured_again)]
+    assert files[0] == files[1]
+    assert all(file.startswith(str(moved)) for file in files[0])
     calibrated = {"test_loss": measured_again["test_loss"]}  # by its temperature
     assert measured_again == pytest.approx({**measured, **calibrated})
     assert measured["images"] == 18

@@ -101,7 +101,9 @@ def recorded_test(
     except (OSError, ValueError):
         return None
     same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
-    return known if same and set(map(type, known.values())) <= {str, int, float, dict} else None
+    return (
+        known if same and set(map(type, known.values())) <= {str, int, float, dict, list} else None
+    )
 
 
 def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:

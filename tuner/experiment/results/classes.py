@@ -12,7 +12,9 @@ from typing import Any
 from tuner.experiment.results.statistics import wilson
 from tuner.wording import aligned, printable
 
-CONFUSION = "confusion"
+CONFUSION, MISTAKES, DOUBTFUL_LABELS = "confusion", "mistakes", "doubtful_labels"
+# What a record may have beside metrics
+DETAILS: dict[str, type] = {CONFUSION: dict, MISTAKES: list, DOUBTFUL_LABELS: list}
 MOST = 100  # classes of a matrix that is recorded
 _SHOWN = 20  # classes in a text
 

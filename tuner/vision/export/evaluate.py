@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.experiment.results.best import record_test, recorded_test
-from tuner.experiment.results.classes import CONFUSION
+from tuner.experiment.results.classes import DETAILS
 from tuner.experiment.results.results import Results
 from tuner.spec.by_value import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
@@ -22,7 +22,7 @@ from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import labelled_folder, moved
+from tuner.vision.catalog import image_names, labelled_folder, moved, within
 from tuner.vision.datasets._dataset import DatasetInfo, check_same, data_folder
 from tuner.vision.export.read import Data, Export, ExportConfig, ImageInput
 from tuner.vision.settings import settings_of_trial
@@ -67,7 +67,7 @@ def evaluate(
     with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
     metrics, origin = learner.test(), (trial.trial_id, checkpoint.epoch, checkpoint.sha256)
-    measured = _record(metrics, getattr(learner, CONFUSION, None), *origin)
+    measured = _record(metrics, _details(learner), *origin)
     record_test(results.folder, trial.trial_id, measured)
     return measured
 
@@ -86,7 +86,7 @@ def evaluate_export(
     """
     config = export.config
     if config.model is not None and config.input is not None:
-        metrics, confusion = _of_classifier(export, config.model, config.input, data_dir)
+        metrics, details = _of_classifier(export, config.model, config.input, data_dir)
     else:
         from tuner.trial.state import with_weights
 
@@ -95,13 +95,13 @@ def evaluate_export(
         weights = export.weights()
         with _translated(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
             learner.load_state_dict(with_weights(learner.state_dict(), weights))
-        metrics, confusion = learner.test(), getattr(learner, CONFUSION, None)
-    return _record(metrics, confusion, config.trial_id, config.epoch, config.checkpoint_sha256)
+        metrics, details = learner.test(), _details(learner)
+    return _record(metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256)
 
 
 def _of_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
-) -> tuple[Mapping[str, float], dict[str, Any] | None]:
+) -> tuple[Mapping[str, float], dict[str, Any]]:
     from tuner.vision.batches import image_set, image_set_of
     from tuner.vision.evaluation import measure
 
@@ -116,16 +116,19 @@ def _of_classifier(
         info, arrays = decoded.to_measure(data_folder(None))
         _warn_of_images(info, config.data, data_dir)
         images = image_set_of(info, arrays, device)
+        names = within(data_dir, decoded.names(data_folder(None)))
     else:
         constants = moved(config.training, data_dir) if data_dir else config.training
         settings = settings_of_trial(constants, config.config, split=1)
         images = image_set(settings, device)
+        names = image_names(settings)
         _check_trained_on(images.info, config, plan)
     # With the mean and std of the training
     info = replace(images.info, mean=pixels.mean, std=pixels.std)
     model = export.model(trust_code=True)
     images = replace(images, info=info)
-    return measure(model, plan, settings, images, device, temperature=export.temperature)
+    names_and_temperature: Any = {"names": names, "temperature": export.temperature}
+    return measure(model, plan, settings, images, device, **names_and_temperature)
 
 
 def _warn_of_images(info: DatasetInfo, data: Data | None, folder: str) -> None:
@@ -189,12 +192,17 @@ def _learner(
     return learner
 
 
+def _details(learner: Any) -> dict[str, Any]:
+    """What the Learner's last `test` found beside metrics."""
+    return {name: getattr(learner, name, None) for name in DETAILS}
+
+
 def _record(
-    metrics: Mapping[str, float], confusion: Any, trial_id: str, epoch: int, sha256: str
+    metrics: Mapping[str, float], details: Mapping[str, Any], trial_id: str, epoch: int, sha256: str
 ) -> dict[str, Any]:
     values = {n: value if type(value) is int else float(value) for n, value in metrics.items()}
     record = {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **values}
-    return {**record, CONFUSION: confusion} if isinstance(confusion, dict) else record
+    return record | {n: value for n, value in details.items() if isinstance(value, DETAILS[n])}
 
 
 def _translated(to: type[CheckpointError | UsageError], what: str) -> AbstractContextManager[None]:

@@ -1,7 +1,7 @@
 """Images decoded once, to arrays of one size in a folder that every process of the node maps.
 
-    DATA_DIR/decoded/NAME-KEY/   images.npy, labels.npy, splits.npy, moments.npy, copies.npy
-                                 and info.json, which describes them
+    DATA_DIR/decoded/NAME-KEY/   images.npy, labels.npy, splits.npy, moments.npy, copies.npy,
+                                 names.json, and info.json, which describes them
 
 Rows are written one after the other and never to a map: on a full disk that would end the process.
 """
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT = 3  # part of every key: what another version has decoded is left alone
-INFO = "info.json"
-FILES = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy", INFO)
+FORMAT = 4  # part of every key: what another version has decoded is left alone
+INFO, NAMES = "info.json", "names.json"
+_ARRAYS = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy")
+FILES = (*_ARRAYS, NAMES, INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
 ORIGIN, LICENCE = "the images of the model's trainer", "not stated"
 CONSTANT = 1.0  # in place of a standard deviation of 0, by which nothing can be divided
@@ -149,6 +150,8 @@ class _Writing:
         np.save(self.partial / "splits.npy", splits_N)
         np.save(self.partial / "moments.npy", moments[: len(kept)])
         np.save(self.partial / "copies.npy", _copies(digests))
+        names = [images.name_of(position).removeprefix(images.root) for position in kept]
+        (self.partial / NAMES).write_text(json.dumps(names))
         digest = hashlib.sha256(json.dumps([images.classes, size]).encode())
         for part in (labels_N.tobytes(), splits_N.tobytes(), *digests):
             digest.update(part)
@@ -271,6 +274,17 @@ class DecodedSet:
         """Raise DataError if it is missing: it cannot be downloaded."""
         if self.is_missing(folder):
             raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
+
+    def names(self, folder: Path) -> list[str]:
+        """The images' names, in the order of the rows: of files their paths within the folder.
+
+        Raises DataError if they are missing from `folder`, or damaged.
+        """
+        path = self.path(folder) / NAMES
+        try:
+            return list(map(str, json.loads(path.read_text())))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"no names of images can be read from {path}: {error}") from error
 
     def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
         """The bytes of each of FILES, mapped. Raises OSError."""
@@ -412,7 +426,7 @@ def _read(path: Path) -> _Contents:
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         raise ValueError(f"{INFO} is not of format {FORMAT}")
     images_NHWC, labels_N, splits_N, moments, copied = (
-        np.load(path / name, mmap_mode="r", allow_pickle=False) for name in FILES if name != INFO
+        np.load(path / name, mmap_mode="r", allow_pickle=False) for name in _ARRAYS
     )
     size, channels = info["image_size"], info["channels"]
     if images_NHWC.shape != (len(labels_N), size, size, channels):

@@ -129,7 +129,8 @@ class Images:
     split is taken from "train". read: the image at a position, a Pillow image or an array of uint8
     (H, W) or (H, W, C); called from several threads if `in_threads`. name_of: its name in messages.
     channels: 1, or 3 if some are in colour. own_size: the usual shorter side in px. fingerprint:
-    changes with the images; None if only decoding can tell.
+    changes with the images; None if only decoding can tell. root: what the names of files have in
+    front.
     """
 
     title: str
@@ -142,6 +143,7 @@ class Images:
     own_size: int
     fingerprint: str | None = None
     in_threads: bool = False
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)

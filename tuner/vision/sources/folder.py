@@ -135,6 +135,7 @@ class _Listing:
             own_size=self.own_size(),
             fingerprint=fingerprint,
             in_threads=True,
+            root=f"{self.root}{os.sep}",
         )
 
 
