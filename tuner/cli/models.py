@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "formats",
-    type=click.Choice(("onnx", "torch-export")),
+    type=click.Choice(("onnx", "torch-export", "onnx-pixels", "torch-export-pixels")),
     multiple=True,
-    help="Also write the model in this format. May be given several times.",
+    help="Also write the model in this format. May be given several times. Those that end in "
+    "-pixels take uint8 pixels and give probabilities.",
 )
 @options.trial
 @options.trust

@@ -1,12 +1,17 @@
 from types import SimpleNamespace
 
+import numpy as np
+import photos
 import pytest
 import torch
+from handed import trained
 from torch import nn
 
 from tuner.errors import ExperimentError, UsageError
 from tuner.vision.export import interchange
 from tuner.vision.export.interchange import check_formats, write
+from tuner.vision.export.predict import predict
+from tuner.vision.export.read import read_export
 
 SHAPE = (1, 8, 8)
 
@@ -36,6 +41,32 @@ def test_onnx_equals_the_model_for_any_batch_size(tmp_path, dtype):
         assert torch.allclose(torch.tensor(logits), original(x).float(), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["onnx-pixels", "torch-export-pixels"])
+def test_pixel_formats_give_the_probabilities_of_predict(tmp_path, name, monkeypatch):
+    if name.startswith("onnx"):
+        pytest.importorskip("onnxscript", reason="no test of it: pip install 'tuner[onnx]'")
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    folder = photos.write(tmp_path / "photos", each=40)
+    views = {"test_time_flip": True, "test_time_shift": 1}
+    recipe = {"dataset": f"folder:{folder}", "image_size": 12, **views}
+    export = tmp_path / "export"
+    trained(tmp_path / "results" / "x", **recipe).export(export, formats=[name])
+    files = sorted(str(path) for path in folder.rglob("*.jpg"))[:5]
+    pixels_NHWC = np.stack([read_export(export).pixels(file) for file in files])
+    pixels_NCHW = pixels_NHWC.transpose(0, 3, 1, 2)
+    if name.startswith("onnx"):
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(export / "pixels.onnx")
+        (measured_NK,) = session.run(["probabilities"], {"pixels": pixels_NCHW})
+    else:
+        program = torch.export.load(export / "pixels.pt2").module()
+        measured_NK = program(torch.from_numpy(pixels_NCHW)).detach().numpy()
+    for probabilities_K, expected in zip(measured_NK, predict(export, files), strict=True):
+        measured = dict(zip(photos.CLASSES, map(float, probabilities_K), strict=True))
+        assert measured == pytest.approx(dict(expected.top), abs=1e-5)
+
+
 def test_write_is_silent_and_keeps_the_random_state(tmp_path, capfd, recwarn):
     original = model()
     before = torch.random.get_rng_state()
@@ -53,7 +84,7 @@ def test_write_rejects_a_file_with_other_logits(tmp_path, monkeypatch):
             torch.export, "load", lambda _: SimpleNamespace(module=lambda: computes)
         )
 
-    differ = r"torch-export: its logits differ by "
+    differ = r"torch-export: its outputs differ by "
     read_back(lambda x_NCHW: original(x_NCHW) + 2e-4)
     with pytest.raises(ExperimentError, match=differ + r"0\.0002 .* 0\.0001 is"):
         write(original, "torch-export", tmp_path, shape=SHAPE)

@@ -1,30 +1,42 @@
 """The model as one file that needs no tuner: ONNX, or PyTorch's exported program.
 
+    onnx, torch-export                   from normalised images, in floating point, to logits
+    onnx-pixels, torch-export-pixels     from uint8 pixels to the probabilities of `tuner predict`
+
 Each takes batches of any size, and is read back and compared with the model.
 """
+
+# N images, C channels, H W pixels, K classes
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from tuner.errors import ExperimentError, UsageError, reason_of, translate_error
+from tuner.vision.batches import affine
+from tuner.vision.loss import CrossEntropy
 from tuner.wording import install
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+TOLERANCE = 1e-4  # largest absolute difference of an output
+PIXELS = "-pixels"  # ends the names of formats that take pixels
+FILES = {  # format -> file
+    "onnx": "model.onnx",
+    "torch-export": "model.pt2",
+    "onnx-pixels": "pixels.onnx",
+    "torch-export-pixels": "pixels.pt2",
+}
 
-TOLERANCE = 1e-4  # largest absolute difference of a logit
-FILES = {"onnx": "model.onnx", "torch-export": "model.pt2"}  # format -> file
-INPUT, OUTPUT = "images", "logits"
-
-_NEEDED = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "torch-export": ()}
+_NEEDED = {"onnx": ("onnx", "onnxscript", "onnxruntime")}
 _LONGEST = 500  # characters of a reason
 _COMPARED = (2, 1, 3)  # images a batch; the first batch is traced
 
@@ -32,48 +44,82 @@ _COMPARED = (2, 1, 3)  # images a batch; the first batch is traced
 def check_formats(formats: Collection[str]) -> None:
     """Raise UsageError, with what to install, for a format that lacks its packages."""
     for name in formats:
-        missing = [package for package in _NEEDED[name] if find_spec(package) is None]
+        kind = name.removesuffix(PIXELS)
+        missing = [package for package in _NEEDED.get(kind, ()) if find_spec(package) is None]
         if missing:
-            raise UsageError(f"--format {name} needs {', '.join(missing)}: {install(name)}")
+            raise UsageError(f"--format {name} needs {', '.join(missing)}: {install(kind)}")
+
+
+class FromPixels(nn.Module):
+    """probabilities_NK of uint8 images x_NCHW, by `model`, which takes normalised ones.
+
+    mean, std: of each channel, for pixels from 0 to 1. loss: what it averages over, and its
+    temperature.
+    """
+
+    def __init__(
+        self, model: nn.Module, mean: Sequence[float], std: Sequence[float], loss: CrossEntropy
+    ) -> None:
+        super().__init__()
+        self.model, self._loss = model, loss
+        dtype = next(model.parameters()).dtype
+        scale_C, shift_C = affine(mean, std, pixels=1)
+        self.register_buffer("scale_C11", scale_C.to(dtype)[:, None, None])
+        self.register_buffer("shift_C11", shift_C.to(dtype)[:, None, None])
+
+    def forward(self, x_NCHW: Tensor) -> Tensor:
+        """probabilities_NK."""
+        scale_C11, shift_C11 = self.get_buffer("scale_C11"), self.get_buffer("shift_C11")
+        normalised_NCHW = x_NCHW.to(scale_C11.dtype) * scale_C11 + shift_C11
+        views = [self.model(view_NCHW) for view_NCHW in self._loss.views(normalised_NCHW)]
+        return self._loss.averaged(views).softmax(1)
 
 
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
     """Write `model`, for images of `shape` (channels, height, width); the file in `folder`.
 
-    Raises ExperimentError if its logits differ from the model's by more than `TOLERANCE`.
+    model: `FromPixels` for a format that takes pixels. Raises ExperimentError if its outputs differ
+    from the model's by more than `TOLERANCE`.
     """
-    import torch
-
     path = folder / FILES[name]
-    dtype = next(model.parameters()).dtype
     generator = torch.Generator().manual_seed(0)  # torch's global random state stays as it is
-    batches = [torch.randn(count, *shape, dtype=dtype, generator=generator) for count in _COMPARED]
+    how: dict[str, Any] = {"generator": generator}
+    if isinstance(model, FromPixels):
+        sizes, names = [(count, *shape) for count in _COMPARED], ("pixels", "probabilities")
+        batches = [torch.randint(256, size, dtype=torch.uint8, **how) for size in sizes]
+    else:
+        dtype, names = next(model.parameters()).dtype, ("images", "logits")
+        batches = [torch.randn(count, *shape, dtype=dtype, **how) for count in _COMPARED]
 
     def message(error: Exception) -> str:
         return f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
 
     with _quiet(), torch.no_grad(), translate_error(ExperimentError, message):
-        run = _WRITERS[name](model, batches[0], path)
+        run = _WRITERS[name.removesuffix(PIXELS)](model, batches[0], path, *names)
         differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]
     largest = max(differences)
     if not largest <= TOLERANCE:
         raise ExperimentError(
-            f"{name}: its logits differ by {largest:.2g} from the model's; "
+            f"{name}: its outputs differ by {largest:.2g} from the model's; "
             f"at most {TOLERANCE:g} is allowed"
         )
     return path
 
 
-def _write_onnx(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Tensor], Tensor]:
+def _write_onnx(
+    model: nn.Module, x_NCHW: Tensor, path: Path, before: str, after: str
+) -> Callable[[Tensor], Tensor]:
     import onnxruntime
-    import torch
+
+    def taken(x_NCHW: Tensor) -> Tensor:
+        return x_NCHW.float() if x_NCHW.is_floating_point() else x_NCHW
 
     # In float32: onnxruntime has no convolution in float64
     program = torch.onnx.export(
         deepcopy(model).float(),
-        (x_NCHW.float(),),
-        input_names=[INPUT],
-        output_names=[OUTPUT],
+        (taken(x_NCHW),),
+        input_names=[before],
+        output_names=[after],
         dynamic_shapes=[{0: torch.export.Dim("batch")}],
         dynamo=True,
         verbose=False,
@@ -83,15 +129,15 @@ def _write_onnx(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Tenso
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(x_NCHW: Tensor) -> Tensor:
-        (logits_NK,) = session.run([OUTPUT], {INPUT: x_NCHW.float().numpy()})
-        return torch.from_numpy(logits_NK)
+        (outputs_NK,) = session.run([after], {before: taken(x_NCHW).numpy()})
+        return torch.from_numpy(outputs_NK)
 
     return run
 
 
-def _write_program(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Tensor], Tensor]:
-    import torch
-
+def _write_program(
+    model: nn.Module, x_NCHW: Tensor, path: Path, _before: str, _after: str
+) -> Callable[[Tensor], Tensor]:
     batch = {0: torch.export.Dim("batch")}
     torch.export.save(torch.export.export(model, (x_NCHW,), dynamic_shapes=(batch,)), path)
     loaded: Callable[[Tensor], Tensor] = torch.export.load(path).module()
@@ -99,7 +145,6 @@ def _write_program(model: nn.Module, x_NCHW: Tensor, path: Path) -> Callable[[Te
 
 
 _WRITERS = {"onnx": _write_onnx, "torch-export": _write_program}
-assert _WRITERS.keys() == FILES.keys() == _NEEDED.keys()
 
 
 @contextmanager

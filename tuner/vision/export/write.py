@@ -7,6 +7,7 @@ metrics.json        the trial's metrics at that epoch, the objective, and the me
                     split and with fresh seeds, or null
 README.md           the model card, of the two above
 model.onnx, .pt2    the model without tuner, in the requested formats
+pixels.onnx, .pt2   the same with the normalisation before it, and probabilities after it
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ from tuner.vision.export.read import (
     ImageInput,
     Resize,
 )
+from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import with_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
@@ -106,9 +109,14 @@ def export_model(
         if formats and config.model is not None:
             size = config.model.image_size
             shape = config.model.in_channels, size, size
-            model = Export(partial, config).model(trust_code=True)
+            export = Export(partial, config)
+            model = export.model(trust_code=True)
+            loss = replace(CrossEntropy.of(settings), temperature=export.temperature)
+            from_pixels = interchange.FromPixels(model, info.mean, info.std, loss).eval()
             for name in formats:
-                interchange.write(model, name, partial, shape=shape)
+                takes_pixels = name.endswith(interchange.PIXELS)
+                written = from_pixels if takes_pixels else model
+                interchange.write(written, name, partial, shape=shape)
         for path in partial.iterdir():  # safetensors lets only the owner read its file
             if path.is_file():
                 shutil.copymode(partial / CONFIG, path)
