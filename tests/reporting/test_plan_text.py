@@ -41,6 +41,12 @@ def test_plan_text_of_random_search():
     }
 
 
+def test_plan_text_says_how_long_the_search_takes():
+    spec = build_spec(SPEC)
+    plan = plan_of(spec, here=False) | {"takes": {"epoch_s": 1.234, "total_s": 100.0}}
+    assert "about 1m 40s: an epoch takes 1.2 s here" in plan_text(spec, plan, "mine.yaml")
+
+
 def test_plan_text_has_the_resources_of_a_trial():
     assert told(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
         "0.5 CPUs and 0.25 GPUs"

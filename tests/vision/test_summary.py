@@ -1,9 +1,10 @@
 import pytest
+import torch
 from own_networks import own
 
 from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.summary import StageSummary, summary_of
+from tuner.vision.summary import StageSummary, step_s, summary_of
 
 
 def plan(name, **settings):
@@ -49,3 +50,10 @@ def test_summary_counts_shared_parameters_once():
     summary = summary_of(plan(own("Sharing"), model_args={}))
     assert len(summary.stages) > 3
     assert sum(stage.parameters for stage in summary.stages) == summary.parameters
+
+
+def test_step_s_measures_on_the_threads_of_a_trial_and_leaves_the_process_as_it_was():
+    torch.set_num_threads(2)
+    settings = ClassifierSettings(model="cnn", width=4, batch_size=8)
+    assert step_s(blueprint_of(settings), settings, threads=1, gpu=False) > 0
+    assert torch.get_num_threads() == 2

@@ -131,6 +131,10 @@ class Declaration:
         """
         raise UsageError(f"--summary: {spec.trainable} declares no summary of its networks")
 
+    def epoch_s(self, spec: ExperimentSpec) -> float | None:
+        """The seconds of an epoch on this machine, measured within a few seconds, or None."""
+        return None
+
     def code(self, spec: Values) -> Iterator[tuple[str, str]]:
         """(key, module:name) of each piece of a user's code that a spec's plain values name.
 

@@ -25,8 +25,9 @@ _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's dr
 def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     """{trials, epochs_a_trial, a_trial_reserves, notes}, in words if no number is known.
 
-    With {at_once, machine} if it runs `here`, on this machine, and {data} if the Learner declares
-    any. notes: settings that work, but perhaps not as intended.
+    With {at_once, machine} if it runs `here`, on this machine, {data} if the Learner declares any,
+    and {takes: {epoch_s, total_s}} if it can tell. notes: settings that work, but perhaps not as
+    intended.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
@@ -52,7 +53,17 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
     if data := declaration.data(spec):
         plan["data"] = data
     plan["notes"] += declaration.notes(spec)
+    if plan.get("at_once") and spec.trials and (epoch_s := declaration.epoch_s(spec)):
+        epochs = spec.trials * _expected_epochs(spec)
+        plan["takes"] = {"epoch_s": epoch_s, "total_s": epoch_s * epochs / plan["at_once"]}
     return plan
+
+
+def _expected_epochs(spec: ExperimentSpec) -> float:
+    """The average length of a trial, by its scheduler."""
+    scheduler, length = spec.scheduler, float(spec.epochs or 1)
+    expected = scheduler.expected_epochs(spec.brackets) if scheduler else None
+    return length if expected is None else min(expected, length)
 
 
 def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:

@@ -206,6 +206,24 @@ class ClassifierDeclaration(Declaration):
             for plan in [blueprint_of(settings)]
         ]
 
+    def epoch_s(self, spec: ExperimentSpec) -> float | None:
+        """Of a user's images, with the first of the networks; validation takes a third of a step.
+
+        None for several ranks, a user's network, and a data set that ships.
+        """
+        images, resources = _own_images(spec), spec.resources
+        networks = _values_of(spec.trial_constants.get("model"), "model")
+        if images is None or resources.ranks > 1 or any(map(is_own_network, map(str, networks))):
+            return None
+        from tuner.vision.blueprint import blueprint_of
+        from tuner.vision.summary import step_s
+
+        config = next(iter(extreme_configs(spec.search.space)))
+        settings = ClassifierSettings.model_validate(merged(spec.constants, config))
+        threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
+        seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
+        return seconds * (images.train + images.validation / 3) / settings.batch_size
+
     def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, each once, and the function that returns the images."""
         search = spec.get("search")

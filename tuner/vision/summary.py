@@ -1,24 +1,30 @@
-"""The stages of a model, the shapes of their outputs, and their parameters."""
+"""The stages of a model, the shapes of their outputs, their parameters, and a step's seconds."""
 
 # N batch, C channels, H W pixels
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.epochs import seeded
-from tuner.vision.new_model import FEW, fit_in, without_gradient
+from tuner.vision.new_model import FEW, fit_in, set_layout, without_gradient
+from tuner.vision.precision import precision_for
+from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import matching
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
+_TIMED = 5  # steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +113,31 @@ def _shapes(
     with torch.no_grad(), seeded(0):
         model.eval()(torch.zeros(FEW, plan.in_channels, plan.image_size, plan.image_size))
     return shapes
+
+
+def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: bool) -> float:
+    """The seconds of a training step on blank images, here: the median of a few, after one more.
+
+    threads: of a trial, on a CPU. Raises SpecError for a network that cannot be built.
+    """
+    device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
+    precision = precision_for(settings, device)
+    with seeded(0):
+        model = plan.initial().to(device).train()
+    set_layout(model, plan, precision)
+    shape = (settings.batch_size, plan.in_channels, plan.image_size, plan.image_size)
+    x_NCHW = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
+    labels_N = torch.zeros(settings.batch_size, dtype=torch.int64, device=device)
+    before, times = torch.get_num_threads(), []
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(_TIMED + 1):
+            started = time.perf_counter()
+            with precision.applied(), precision.forward():
+                loss = F.cross_entropy(model(x_NCHW), labels_N)
+            loss.backward()
+            loss.item()  # waits for a GPU
+            times.append(time.perf_counter() - started)
+    finally:
+        torch.set_num_threads(before)
+    return median(times[1:])
