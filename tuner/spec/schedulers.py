@@ -51,10 +51,6 @@ class SchedulerSettings(Settings):
         """The epochs below `max_t` at which trials are compared, ascending."""
         return ()
 
-    def expected_epochs(self, brackets: int) -> float | None:
-        """The average length of a trial, or None if unknown."""
-        return None
-
     def stopping_text(self) -> str:
         """When trials are stopped, for the plan of the experiment."""
         return f"{self.name}, at {self.max_t} epochs at the latest"

@@ -83,7 +83,6 @@ def test_lengthened_keeps_rungs_and_brackets(shape, more, data):
     assert longer.shares(count) == short.shares(count)
     before, after = Brackets(short, count).bracket_of, Brackets(longer, count).bracket_of
     assert [*map(before, range(30))] == [*map(after, range(30))]
-    assert longer.expected_epochs(count) >= short.expected_epochs(count)
     assert longer.lengthened(longer.max_t + 5).shares(count) == short.shares(count)
 
 
@@ -108,15 +107,6 @@ def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data)
         goes_on = every.goes_on(f"{number:05}", epochs[number], loss)
         assert goes_on or epochs[number] >= starts[bracket]
         assert goes_on == alone[bracket].goes_on(f"{number:05}", epochs[number], loss)
-
-
-def test_expected_epochs_follow_from_the_rungs():
-    # all run 1 epoch, a third of them 2 more, a ninth of them 6 more, and 1 more of 27 the last
-    assert asha(10, 1, 3).expected_epochs(1) == pytest.approx(1 + 2 / 3 + 6 / 9 + 1 / 27)
-    assert asha(10, 10, 3).expected_epochs(1) == 10
-    (first, second) = asha(9, 1, 3).shares(2)
-    expected = first * (1 + 2 / 3 + 6 / 9) + second * (3 + 6 / 3)
-    assert asha(9, 1, 3).expected_epochs(2) == pytest.approx(expected)
 
 
 @given(

@@ -13,7 +13,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
@@ -106,16 +106,6 @@ class AshaSettings(GraceSettings):
         rungs = self._levels
         weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
         return tuple(weight / sum(weights) for weight in weights)
-
-    def expected_epochs(self, brackets: int) -> float:
-        """The average length of a trial."""
-        total = 0.0
-        for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
-            rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
-            steps = (later - rung for rung, later in pairwise(rungs))
-            trained = (self.reduction_factor ** -(n + 1) * step for n, step in enumerate(steps))
-            total += share * (rungs[0] + sum(trained))
-        return total
 
     def stopping_text(self) -> str:
         if not self.rungs():
