@@ -66,15 +66,6 @@ def test_forget_metrics():
     assert not trial.run_metadata.metric_n_steps
 
 
-def test_mlflow_runs():
-    from ray.air.integrations.mlflow import MLflowLoggerCallback
-
-    source = inspect.getsource(MLflowLoggerCallback)
-    assert "if trial not in self._trial_runs:" in source
-    assert "run_id = self._trial_runs[trial]" in source
-    assert ray_compat.mlflow_runs(SimpleNamespace(_trial_runs={"a": "b"})) == {"a": "b"}
-
-
 def test_limit_pending():
     source = inspect.getsource(tune_controller)
     assert "while len(self._pending_trials) < self._max_pending_trials:" in source

@@ -124,14 +124,3 @@ def worker_of(trial: Any) -> Any:
     Until: a callback may call a method of the trainable.
     """
     return trial.temporary_state.ray_actor
-
-
-# Without it: MLflow shows a resumed trial as two runs, an interrupted one as ended
-def mlflow_runs(callback: Any) -> dict[Any, str]:
-    """Return the run ids of Ray's MLflow callback by trial, to read and to extend.
-
-    The callback can neither go on with a run nor tell how one ended but by success and failure.
-    Until: its methods return the id, and take one.
-    """
-    runs: dict[Any, str] = callback._trial_runs
-    return runs

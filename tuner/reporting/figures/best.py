@@ -1,14 +1,22 @@
-"""The figure of the best value over the search."""
+"""The figures of the best value over the search, and of the best trial's classes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import plotly.graph_objects as go
 from optuna import visualization
 from optuna.trial import FrozenTrial
 
+from tuner.experiment.results.classes import class_accuracies, confusion_in
 from tuner.reporting.figures._figure import BLUE, GREY, Drawing, figure
-from tuner.reporting.ranked_trials import NO_TRIALS, RankedTrials, evenly, selection_note
+from tuner.reporting.ranked_trials import (
+    NO_TRIALS,
+    RankedTrials,
+    escaped,
+    evenly,
+    selection_note,
+)
 from tuner.reporting.report import Report
 
 _MOST_POINTS = 3000
@@ -50,3 +58,41 @@ def _shown(ranked: RankedTrials) -> list[tuple[int, FrozenTrial]]:
         if ranked.objective.is_better(trial.value, best):
             best, chosen[index] = trial.value, trial
     return sorted(chosen.items())
+
+
+@figure("Classes of the test split", section="best", order=20)
+def classes(report: Report) -> Drawing:
+    """The share of each true class's images that is predicted as each class."""
+    confusion, rows = confusion_in(report.test), class_accuracies(report.test)
+    if confusion is None:
+        return None
+    if not rows:
+        return "Nothing to show: the test split has no image.", None
+    names = [escaped(name) for name in confusion[0]]
+    shares = [[count / max(sum(row), 1) for count in row] for row in confusion[1]]
+    plot = go.Figure(
+        go.Heatmap(
+            z=shares,
+            x=names,
+            y=names,
+            customdata=confusion[1],
+            colorscale="Blues",
+            zmin=0,
+            zmax=1,
+            hovertemplate="%{y} taken for %{x}: %{customdata} images, %{z:.0%}<extra></extra>",
+        ),
+        {
+            "xaxis": {"title": "predicted class", "type": "category"},
+            "yaxis": {"title": "true class", "type": "category", "autorange": "reversed"},
+        },
+    )
+    worst = rows[0]
+    low, high = worst.interval
+    caption = (
+        f"Each row is a true class. The least accurate is {escaped(worst.name)}: "
+        f"{worst.accuracy:.0%} of {worst.images:,} images, with a 95 % interval of {low:.0%} to "
+        f"{high:.0%}"
+    )
+    if worst.mistaken:
+        caption += f"; {worst.mistaken:,} are taken for {escaped(worst.other)}"
+    return f"{caption}.", plot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 
 import optuna
@@ -18,7 +18,6 @@ from tuner.reporting.figures._figure import (
     SKY,
     STATUS_COLOURS,
     Drawing,
-    Variant,
     figure,
 )
 from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
@@ -26,7 +25,6 @@ from tuner.reporting.report import Report
 from tuner.wording import number
 
 _MOST_CURVES = 100
-_FORECASTS = "Predicted and true ends"
 _MOST_POINTS = 1000
 
 
@@ -131,15 +129,11 @@ def rungs(report: Report) -> Drawing:
     return caption, plot
 
 
-def _forecasts(report: Report) -> Iterator[Variant]:
-    """The one figure, of a search whose scheduler predicts."""
-    if any(trial.forecasts for trial in report.results.trials.values()):
-        yield Variant("forecasts", _FORECASTS, None)
-
-
-@figure(_FORECASTS, section="stopping", order=40, half=True, variants=_forecasts)
-def forecasts(report: Report, argument: None = None) -> Drawing:
-    """A point for each forecast of a trial that ran to its end."""
+@figure("Predicted and true ends", section="stopping", order=40, half=True)
+def forecasts(report: Report) -> Drawing:
+    """A point for each forecast of a trial that ran to its end, if the scheduler forecasts."""
+    if not any(trial.forecasts for trial in report.results.trials.values()):
+        return None
     metric = report.spec.objective.metric
     points = [
         (
