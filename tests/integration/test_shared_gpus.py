@@ -51,7 +51,7 @@ def test_no_gpu_has_trials_of_two_searches_at_a_time(tmp_path, monkeypatch):
     for added, name in enumerate(names):
         queue.add(Entry(name=name, user=name, added=added, spec={**SPEC, "name": name}, **where))
     terms = Terms(2, {}, command=(sys.executable, str(HERE / "two_gpus.py")))
-    runner = Runner(queue, terms, capacity=lambda gpus: Room(2, (1.0, 1.0)), tell=print)
+    runner = Runner(queue, terms, capacity=lambda gpus: Room(2, (1.0, 1.0)), notify=print)
     try:
         wait_for(lambda: not runner.turn())
     finally:

@@ -82,9 +82,7 @@ def test_fewer_services():
 
 
 @pytest.mark.parametrize(("workers", "count"), [(1, 1), (4, 4), (9, 4)])
-def test_raylet_starts_an_idle_agent_and_at_most_so_many_workers(
-    monkeypatch, tmp_path, workers, count
-):
+def test_fewer_services_limits_the_raylet(monkeypatch, tmp_path, workers, count):
     command = [part.format(folder=tmp_path) for part in RAYLET]
     changed = started(monkeypatch, command, "raylet", workers)
     assert changed[:3] + changed[5:] == command[:3] + command[5:]

@@ -79,7 +79,7 @@ def test_cap_cuts_the_log_while_its_trial_writes(path):
 
 
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("end", "expected"),
     [
         ("ctypes.string_at(0)", "Segmentation fault"),
         ("os.abort()", "Aborted"),
@@ -87,7 +87,7 @@ def test_cap_cuts_the_log_while_its_trial_writes(path):
         ("os.kill(os.getpid(), 9)", "before"),
     ],
 )
-def test_process_that_dies_leaves_its_output_and_its_traceback(path, end, said):
+def test_process_that_dies_leaves_its_output_and_its_traceback(path, end, expected):
     code = (
         "import ctypes, os, pathlib, sys; from tuner.trial.trial_log import TrialLog\n"
         f"def breaks(): {end}\n"
@@ -97,8 +97,8 @@ def test_process_that_dies_leaves_its_output_and_its_traceback(path, end, said):
     assert done.returncode != 0
     text = path.read_text()
     assert text.startswith("before\n")
-    assert said in text
-    assert ("in breaks" in text) == (said != "before")
+    assert expected in text
+    assert ("in breaks" in text) == (expected != "before")
 
 
 def test_trial_log_that_cannot_be_opened_raises_storage_error(tmp_path):

@@ -55,7 +55,7 @@ def loopback_problem() -> str | None:
     return None
 
 
-def for_own_ray(folder: Path) -> Changes:
+def for_local_ray(folder: Path) -> Changes:
     """The environment of a Ray of our own, with a new token in `folder`.
 
     A RAY_AUTH_MODE that the user has set stays. Raises FileExistsError where a token lies there.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 import time
@@ -26,7 +27,6 @@ from tuner.cluster.joined.nodes import (
     run_on_each,
     too_large,
 )
-from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
 from tuner.errors import UsageError, translate_error
 from tuner.places import LOCAL, local
@@ -35,7 +35,7 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.wording import duration
 
-_OWN_NODE_S = 20.0
+_LOCAL_NODE_S = 20.0
 
 
 class Cluster:
@@ -68,7 +68,7 @@ class Cluster:
 
         Raises UsageError where it cannot hold a single one: that would wait for ever.
         """
-        deadline = time.monotonic() + _OWN_NODE_S
+        deadline = time.monotonic() + _LOCAL_NODE_S
         while True:
             nodes = self.nodes()
             if self.is_joined() or any(n.cpus for n in nodes) or time.monotonic() > deadline:
@@ -140,7 +140,7 @@ class Cluster:
 
         def on_join(new: list[Node], others: list[Node]) -> None:
             for data in needed:
-                datasets.send_to_new(new, others, data)
+                datasets.send_to_new(new, others, data, start=self.start)
 
         return autoscaling.Room(
             spec.resources,
@@ -266,3 +266,37 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
                 yield
         finally:
             ray.shutdown()
+
+
+def runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]:
+    """The runtime environment of a search's processes on a cluster.
+
+    With `code` the files of `directory` are in it: without what .gitignore and .rayignore there
+    name, and without the results in `storage`. Modules are found in the same folders below it as
+    here. Ray itself refuses files of more than 512 MiB.
+    """
+    settings = {name: os.environ[name] for name in ray_compat.FOR_WORKERS if name in os.environ}
+    if not code or ray_compat.IN_A_JOB in os.environ:
+        return {"env_vars": settings}
+    directory, storage = directory.resolve(), storage.expanduser().resolve()
+    excludes = []
+    if storage != directory and storage.is_relative_to(directory):
+        excludes = [f"/{storage.relative_to(directory).as_posix()}/"]
+    if folders := _module_folders(directory):
+        settings["PYTHONPATH"] = os.pathsep.join(folders)
+    return {"working_dir": str(directory), "excludes": excludes, "env_vars": settings}
+
+
+def _module_folders(directory: Path) -> list[str]:
+    """The folders below `directory` in which Python looks for modules here, as relative paths.
+
+    A worker starts in its copy of `directory`, from which Python reads them.
+    """
+    installed = Path(sys.prefix).resolve()
+    paths = (Path(entry).resolve() for entry in sys.path if entry)
+    return [
+        path.relative_to(directory).as_posix()
+        for path in paths
+        if path != directory and path.is_relative_to(directory) and path.is_dir()
+        if not path.is_relative_to(installed)
+    ]

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.cluster.joined.runtime_env import runtime_env
+from tuner.cluster.connect import runtime_env
 from tuner.errors import ExperimentError, UsageError, did_you_mean
 from tuner.places import is_url
 from tuner.wording import install, program

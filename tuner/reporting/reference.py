@@ -131,7 +131,7 @@ def _values(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:
-        options = [one for one in schema["anyOf"] if one.get("type") != "null"]
+        options = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(map(_values, options)))
     kind = _KINDS.get(str(schema.get("type", "")), "any plain value")
     return " ".join(filter(None, [kind, _bounds(schema)]))

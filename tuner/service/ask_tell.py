@@ -84,10 +84,10 @@ class Searches:
         with self._opening:
             if (search := self._open.get(name)) is None or search.error:
                 try:
-                    found = find_experiment(name, self._storage)
+                    existing = find_experiment(name, self._storage)
                 except UsageError as error:
                     raise UnknownNameError(str(error)) from error
-                if found != folder:  # one of that name in the working directory
+                if existing != folder:  # one of that name in the working directory
                     raise UnknownNameError(f"no experiment {name!r}")
                 search = self._open[name] = AskTell(folder).__enter__()
             return search

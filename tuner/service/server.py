@@ -58,12 +58,12 @@ def serve(
     cert: Path | None,
     key: Path | None,
     is_insecure: bool,
-    tell: Callable[[str, int], object],
+    notify: Callable[[str, int], object],
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
 
-    tell: called with the URL and the port once the server can be reached. Raises UsageError for an
-    unusable host, port, certificate or token.
+    notify: called with the URL and the port once the server can be reached. Raises UsageError for
+    an unusable host, port, certificate or token.
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
@@ -86,7 +86,9 @@ def serve(
         timeout_graceful_shutdown=_GRACE_S,
     )
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
-        tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
+        notify(
+            f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port
+        )
         _Server(config, app.state.live).run(sockets=[listening])
 
 

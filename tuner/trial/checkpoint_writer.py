@@ -20,8 +20,6 @@ from tuner.spec.sections import Objective
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.state import host_copy
 
-_LEAST_SHARE = 0.02  # of an epoch, which is not worth a thread
-
 
 class Save(StrEnum):
     """What becomes of the state after an epoch."""
@@ -36,12 +34,14 @@ class SaveRules:
     """What all trials of a search share.
 
     every_s: seconds between two checkpoints that are written beside training. rungs: epochs after
-    which a trial may be stopped. mode: the objective's.
+    which a trial may be stopped. mode: the objective's. short_share: of an epoch; a write that is
+    shorter is not worth a thread.
     """
 
     every_s: float = 5.0
     rungs: frozenset[int] = frozenset()
     mode: Literal["min", "max"] = "min"
+    short_share: float = 0.02
 
 
 class SavePolicy:
@@ -81,7 +81,7 @@ class SavePolicy:
         is_last: whether the trial ends with it. epoch_s: how long it trained. is_writing: whether
         an earlier one is still being written. now: seconds of a clock that is not set.
         """
-        is_cheap = self._write_s <= _LEAST_SHARE * epoch_s
+        is_cheap = self._write_s <= self._rules.short_share * epoch_s
         is_decided = is_last or epoch in self._rules.rungs or epoch <= self._reported
         if is_cheap or is_decided or self._write_s == math.inf:
             self._began = now

@@ -118,13 +118,15 @@ def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
     >>> failure_of_exit(-9, []).message
     'killed by SIGKILL, as the system does when memory runs out'
     """
-    said = "; ".join(last_lines[-_LINES_OF_EXIT:])
+    last_output = "; ".join(last_lines[-_LINES_OF_EXIT:])
     if code < 0:
         name = signal.Signals(-code).name
         cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-        return Failure("crash", cut(f"killed by {name}{cause}" + (said and f": {said}")))
-    is_oom = _OUT_OF_MEMORY.search(said) or (last_lines and "MemoryError" in last_lines[-1])
-    message = f"exit code {code}: {said or 'stderr is empty'}"
+        return Failure(
+            "crash", cut(f"killed by {name}{cause}" + (last_output and f": {last_output}"))
+        )
+    is_oom = _OUT_OF_MEMORY.search(last_output) or (last_lines and "MemoryError" in last_lines[-1])
+    message = f"exit code {code}: {last_output or 'stderr is empty'}"
     return Failure("oom" if is_oom else "exception", cut(message))
 
 
@@ -269,9 +271,11 @@ def origin_of(error: BaseException) -> str | None:
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
         return kept
-    own = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]
-    if own:
-        return _in_words(own[-1])
+    user_frames = [
+        frame for frame in extract_tb(error.__traceback__) if _is_user_file(frame.filename)
+    ]
+    if user_frames:
+        return _in_words(user_frames[-1])
     return None if error.__cause__ is None else origin_of(error.__cause__)
 
 
@@ -292,15 +296,15 @@ def _in_words(frame: FrameSummary) -> str:
     return f"{where}: {line}" if line else where
 
 
-def _is_own(filename: str) -> bool:
+def _is_user_file(filename: str) -> bool:
     if filename.startswith("<"):  # a prompt, or code that others' code has made
         return filename.startswith(("<stdin", "<ipython-input"))
     path = Path(filename)
-    return not any(path.is_relative_to(folder) for folder in _others())
+    return not any(path.is_relative_to(folder) for folder in _library_folders())
 
 
 @cache
-def _others() -> frozenset[Path]:
+def _library_folders() -> frozenset[Path]:
     """The folders of Python, of what is installed, and of tuner."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     folders = [Path(sysconfig.get_path(name)) for name in names]

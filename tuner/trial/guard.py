@@ -68,9 +68,9 @@ def marked(mark: str, temporary: str) -> list[int]:
     Ray's daemons give themselves a title that can overwrite it: what has a file of the folder
     `temporary` open, and an environment that begins with nothing, is one of them.
     """
-    wanted, within, pids = f"{MARK}={mark}".encode(), f"{temporary}/", []
+    entry_of_mark, within, pids = f"{MARK}={mark}".encode(), f"{temporary}/", []
     for entry, environment in _others():
-        is_marked = wanted in environment.split(b"\0")
+        is_marked = entry_of_mark in environment.split(b"\0")
         if not is_marked and environment.startswith(b"\0"):
             with suppress(OSError):
                 is_marked = any(
@@ -119,11 +119,11 @@ class Children:
 
 
 def _end_children(mark: str) -> int:
-    wanted, ended = f"{_TRIAL_MARK}={mark}".encode(), set[int]()
+    entry_of_mark, ended = f"{_TRIAL_MARK}={mark}".encode(), set[int]()
     for _ in range(_MOST_ROUNDS):
         running = []
         for entry, environment in _others():
-            if wanted in environment.split(b"\0") and int(entry.name) not in ended:
+            if entry_of_mark in environment.split(b"\0") and int(entry.name) not in ended:
                 with suppress(OSError):  # it has ended
                     command = (entry / "cmdline").read_bytes()
                     if not any(name in command for name in _OF_LIBRARIES):

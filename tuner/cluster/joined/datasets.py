@@ -41,8 +41,8 @@ def distribute(
     """
     holding, lacking = _sorted(nodes, data, run)
     if lacking and not holding:
-        own = [node for node in nodes if node.node_id == driver and node not in lacking]
-        _download([*lacking[:_TRIES], *own], data, notify, run)
+        driver_nodes = [node for node in nodes if node.node_id == driver and node not in lacking]
+        _download([*lacking[:_TRIES], *driver_nodes], data, notify, run)
         holding, lacking = _sorted(nodes, data, run)
     if lacking and holding:
         to = amount_of(len(lacking), "node")

@@ -127,7 +127,7 @@ def versions() -> dict[str, str]:
     return {"ray_version": ray.__version__, "python_version": python}
 
 
-def version_problem(head: str, cluster: Mapping[str, Any], own: Mapping[str, str]) -> str | None:
+def version_problem(head: str, cluster: Mapping[str, Any], local: Mapping[str, str]) -> str | None:
     """Which version differs between the cluster and here; None if none does.
 
     A version that the cluster does not tell is taken for equal. Of Python, the patch release counts
@@ -135,7 +135,7 @@ def version_problem(head: str, cluster: Mapping[str, Any], own: Mapping[str, str
     """
     parts = {"python_version": 2 if os.environ.get(_PYTHON_LEVEL) == "minor" else 3}
     for name, title in (("ray_version", "Ray"), ("python_version", "Python")):
-        there, here, count = cluster.get(name), own[name], parts.get(name)
+        there, here, count = cluster.get(name), local[name], parts.get(name)
         if there and there.split(".")[:count] != here.split(".")[:count]:
             do = "they must be equal: install it here, or start the cluster with yours"
             if title == "Python":

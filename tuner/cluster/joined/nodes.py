@@ -27,16 +27,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many trials fit at once: `on_one` has a number a node, in order; `across` is how many
+    """How many trials fit at once: `on_single` has a number a node, in order; `across` is how many
     more fit whose workers lie on several nodes.
     """
 
-    on_one: tuple[int, ...]
+    on_single: tuple[int, ...]
     across: int
 
     @property
     def trials(self) -> int:
-        return sum(self.on_one) + self.across
+        return sum(self.on_single) + self.across
 
 
 def list_nodes() -> list[Node]:
@@ -62,11 +62,11 @@ def capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
 
     The workers of a trial may lie on several nodes; what one worker reserves may not.
     """
-    one = resources.model_copy(update={"workers": 1, "split": 1})
-    workers = [fit(one, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes]
-    on_one = tuple(count // resources.ranks for count in workers)
+    single = resources.model_copy(update={"workers": 1, "split": 1})
+    workers = [fit(single, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes]
+    on_single = tuple(count // resources.ranks for count in workers)
     left = sum(count % resources.ranks for count in workers)
-    return Capacity(on_one, left // resources.ranks)
+    return Capacity(on_single, left // resources.ranks)
 
 
 def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
         "at_once": min(fits.trials, spec.max_concurrent or fits.trials),
         "nodes": [
             {"address": node.address, "cpus": node.cpus, "gpus": node.gpus, "trials": trials}
-            for node, trials in zip(offering, fits.on_one, strict=True)
+            for node, trials in zip(offering, fits.on_single, strict=True)
         ],
         "across_nodes": fits.across,
     }

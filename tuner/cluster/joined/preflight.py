@@ -71,10 +71,10 @@ def check_node(marker: str, module: str | None) -> tuple[str, bool]:
 
     The module is looked for, not run; the packages that it lies in are.
     """
-    return why_not_shared(marker), module is None or _is_found(module)
+    return why_not_shared(marker), module is None or _exists(module)
 
 
-def _is_found(module: str) -> bool:
+def _exists(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):

@@ -15,7 +15,7 @@ from tuner.reporting.report import Report
 from tuner.spec.plain_values import is_number
 from tuner.wording import joined, number
 
-CANNOT_BE_TOLD = "cannot be told"
+_UNCERTAIN = "cannot be told"
 _MOST_LINES = 150
 _MOST_AXES = 10
 _MOST_SLICES = 8
@@ -65,7 +65,7 @@ def importance(report: Report) -> Drawing:
 
 
 def _share(item: Importance) -> str:
-    return f"{item.share:.2f}" if item.told_apart else CANNOT_BE_TOLD
+    return f"{item.share:.2f}" if item.told_apart else _UNCERTAIN
 
 
 def _verdict(importances: Sequence[Importance]) -> str:
@@ -73,7 +73,7 @@ def _verdict(importances: Sequence[Importance]) -> str:
     unclear = [item.name for item in importances if not item.told_apart]
     if unclear:
         return (
-            f"Which of {joined(unclear)} matters most {CANNOT_BE_TOLD}: their spreads overlap, and "
+            f"Which of {joined(unclear)} matters most {_UNCERTAIN}: their spreads overlap, and "
             "by chance alone one has much of all importance. It takes more trials."
         )
     return (

@@ -203,7 +203,7 @@ class Queue:
                 ended = self.ended(name) if _ENDED in files else None
                 status = ended.status if ended else self._status(name)
                 statuses.append(EntryStatus(entry, status, ended))
-        return sorted(statuses, key=lambda one: (one.entry.added, one.entry.name))
+        return sorted(statuses, key=lambda status: (status.entry.added, status.entry.name))
 
     def _status(self, name: str) -> str:
         with self._translated():
