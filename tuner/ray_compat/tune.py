@@ -1,4 +1,4 @@
-"""What Ray Tune does at the driver of a search, and has no settings for."""
+"""Changes to Ray Tune at the driver for which it has no settings."""
 
 from __future__ import annotations
 

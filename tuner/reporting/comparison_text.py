@@ -37,7 +37,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """What is compared, and by which objective."""
+    """The strategies, the objective, and the number of experiments."""
     strategies = [side.label for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"

@@ -125,7 +125,7 @@ def _default(value: object) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """What a value may be, in words."""
+    """The possible values, in words."""
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:

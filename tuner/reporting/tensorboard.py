@@ -53,8 +53,8 @@ from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat, is_number
-from tuner.spec.space.domains import Choice
-from tuner.spec.space.spaces import Space, walk
+from tuner.spec.space.domains import Choice, Space
+from tuner.spec.space.spaces import walk
 from tuner.wording import printable
 
 _log = logging.getLogger(__name__)
@@ -224,7 +224,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def version_record(*, time: float) -> bytes:
-    """What a file begins with."""
+    """The first record of a file."""
     return _record(wall_time=time, file_version=_VERSION)
 
 
@@ -240,7 +240,7 @@ def scalars_record(scalars: Mapping[str, float], *, step: int, time: float) -> b
 
 
 def hparams_record(contents: Mapping[str, Mapping[str, Any]], *, time: float) -> bytes:
-    """What the HPARAMS tab reads of a run: fields of HParamsPluginData, by tag."""
+    """The record that the HPARAMS tab reads: fields of HParamsPluginData, by tag."""
     values = [
         Summary.Value(
             tag=tag,

@@ -1,6 +1,6 @@
 """Experiment trackers: `--log wandb` and `--log mlflow`, a run for each trial.
 
-A run goes on after a resume of the search. To add a tracker: its name in `tuner.spec`, its extra in
+A resumed search continues its runs. To add a tracker: its name in `tuner.spec`, its extra in
 pyproject.toml, and a class with the methods of `Client` in TRACKERS.
 """
 

@@ -187,7 +187,7 @@ def _error_answer(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """What is wrong with parameters or a body, all in a line."""
+    """The faults of parameters and body, in one line."""
     assert isinstance(error, RequestValidationError)
     faults = (
         f"{'.'.join(map(str, fault['loc'][1:])) or 'the body'}: "

@@ -79,7 +79,7 @@ async def _plotly(request: Request) -> Response:
 
 
 class Live:
-    """Looks at `experiments` for as long as someone listens, and wakes whoever does."""
+    """Updates `experiments` while there are listeners, and sends them the changes."""
 
     def __init__(self, experiments: Experiments) -> None:
         self.experiments = experiments

@@ -93,10 +93,10 @@ def serve(
 
 
 def _room_for_connections() -> int:
-    """How many there may be at a time: a quarter of the files that may be open, at most _MOST.
+    """The limit of connections: a quarter of the limit of open files, at most _MOST.
 
-    Raises this process's limit of open files as far as it may: a handshake of TLS that is not
-    completed holds a file for a minute, and counts as no connection yet.
+    Raises this process's limit of open files as far as allowed: an incomplete TLS handshake holds a
+    file for a minute, and is no connection yet.
     """
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = max(files, min(most, _FILES))

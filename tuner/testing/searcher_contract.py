@@ -1,4 +1,4 @@
-"""What every searcher must do: a searcher's test inherits it and says how one is made.
+"""The contract of searchers: a test inherits it and says how to make the searcher.
 
 class TestMySearch(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
@@ -168,10 +168,9 @@ class SearcherContract:
 
 
 class LearningSearcherContract(SearcherContract):
-    """What a searcher that learns from results does beside.
+    """The further contract of searchers that learn from results.
 
-    Its `make` is given `metric`, `mode` and `points_to_evaluate`, too, and makes a searcher of
-    "loss" and "min" unless they differ.
+    `make` also takes `metric`, `mode` and `points_to_evaluate`; by default "loss" and "min".
     """
 
     def test_learns(self) -> None:

@@ -1,4 +1,4 @@
-"""What one trial's failure is called, and the check of what a trainable reports.
+"""The names of trials' failures, and the check of a trainable's reports.
 
 Pure: it reads types and messages, and imports no torch.
 """
@@ -93,9 +93,9 @@ class WorkerSpentError(RuntimeError):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure that an exception raised by a trainable means, of whichever class it is.
+    """The failure for an exception of any class that a trainable has raised.
 
-    The message ends with the last line of the user's own code, where the error arose in such.
+    The message ends with the last line of the user's code that was running, if there is one.
 
     >>> failure_of(RuntimeError("CUDA error: out of memory"))
     Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
@@ -111,7 +111,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
-    """The failure that a script's exit code means; below 0 it is the signal that ended it.
+    """The failure for a script's exit code; below 0 it is the signal that ended it.
 
     >>> failure_of_exit(1, ["ValueError: no such layer"]).message
     'exit code 1: ValueError: no such layer'
@@ -190,12 +190,12 @@ def _text(error: BaseException) -> str:
 
 
 def check_report(report: object, metric: str) -> tuple[dict[str, float], list[str], Failure | None]:
-    """What can be recorded of `report`: (metrics, names left out, failure).
+    """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
-    The objective's `metric` must be among them as a finite number. Other values that are not finite
-    numbers are left out. What a mapping within holds is called "OUTER/INNER", as in Tune. Scalars
-    of numpy and torch count as numbers. There is a limit to how many there are and how long their
-    names, so that each report fits into a line of the journal.
+    The objective's `metric` must be a finite number. Other values that are not finite numbers are
+    left out. Values of nested mappings are named "OUTER/INNER", as in Tune. Scalars of numpy and
+    torch are numbers. The number of metrics and the length of their names are limited, so that
+    each report fits into a line of the journal.
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
@@ -264,9 +264,9 @@ def _number(value: Any) -> float | None:
 
 
 def origin_of(error: BaseException) -> str | None:
-    """As `train.py:12 in step: x = y`; None where no line of the user's was being run.
+    """The last line of the user's code, as `train.py:12 in step: x = y`, or None.
 
-    Of an error that was raised from another, in no line of the user's, it is the other's.
+    If the traceback has no such line, that of the error's cause is used.
     """
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
@@ -280,9 +280,9 @@ def origin_of(error: BaseException) -> str | None:
 
 
 def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
-    """Let the origin of `error` (or that of another one) survive its way to another process.
+    """Store the origin of `error` in it, so that it survives pickling. of: an error to copy from.
 
-    Not where its class takes no attribute: then it could not be unpickled there, either.
+    A class that takes no attributes is left alone: it could not be unpickled, either.
     """
     origin = origin_of(of or error)
     if origin is not None:

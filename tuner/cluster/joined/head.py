@@ -98,7 +98,7 @@ def _speaks_grpc(connection: socket.socket) -> bool:
 
 
 def _problem(head: str) -> str | None:
-    """Why Ray would not let this process join; None where it would."""
+    """Why this process cannot join the cluster, or None."""
     from ray.exceptions import AuthenticationError, RpcError
 
     try:
@@ -128,7 +128,7 @@ def versions() -> dict[str, str]:
 
 
 def version_problem(head: str, cluster: Mapping[str, Any], local: Mapping[str, str]) -> str | None:
-    """Which version differs between the cluster and here; None if none does.
+    """The version that differs between the cluster and this machine, or None.
 
     A version that the cluster does not tell is taken for equal. Of Python, the patch release counts
     unless RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL is "minor", as for Ray.
@@ -200,7 +200,7 @@ def watch(
 
 
 def error_of(head: str) -> OSError | None:
-    """Why the head takes no connection; None where it does."""
+    """The error of a connection to the head, or None."""
     try:
         _connection(head, _ANSWER_S).close()
     except OSError as error:

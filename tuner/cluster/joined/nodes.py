@@ -27,8 +27,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many trials fit at once: `on_single` has a number a node, in order; `across` is how many
-    more fit whose workers lie on several nodes.
+    """How many trials fit at once.
+
+    on_single: for each node, in order. across: how many more, whose workers are on several nodes.
     """
 
     on_single: tuple[int, ...]
@@ -70,7 +71,7 @@ def capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
 
 
 def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
-    """What of a plan depends on the cluster: {at_once, nodes, across_nodes}.
+    """The part of a plan that depends on the cluster: {at_once, nodes, across_nodes}.
 
     nodes: {address, cpus, gpus, trials} of each that offers CPUs. across_nodes: trials whose
     workers lie on several. Both are what fits; at_once is at most max_concurrent.
@@ -96,7 +97,7 @@ def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
 
 
 def inventory(nodes: Iterable[Node]) -> str:
-    """What the nodes have, alike ones counted: "2 nodes of 4 CPUs and 1 GPU"."""
+    """The resources of the nodes in words: "2 nodes of 4 CPUs and 1 GPU"."""
     kinds: dict[str, int] = {}
     for node in nodes:
         if node.cpus or node.gpus:  # else it is only there for its driver
@@ -137,7 +138,7 @@ _ANSWER_S = 90.0  # for a node to start a worker, import and answer
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
-    """What the function has returned on a node; or None, and `problem` says why."""
+    """The result of a function on a node, or None with the `problem`."""
 
     node: Node
     value: T | None

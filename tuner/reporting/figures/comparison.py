@@ -80,7 +80,7 @@ def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> 
 
 
 def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
-    """What the axis spans where a few values, as the first ones, lie far out; None elsewhere."""
+    """The range of the axis without outliers such as the first values; None: no outliers."""
     times = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
     values = [value for curve, at in times if (value := curve.at(at)) is not None]
     fence = fence_of(values, objective)

@@ -47,7 +47,7 @@ _TO_END_S = 120.0  # for searches to finish their epochs
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a runner goes by.
+    """The settings of a runner.
 
     at_once: the most searches at a time. weights: of users. address: of Ray. command: `tuner`.
     every_s: seconds between two turns; by default 1, and 5 for a store.

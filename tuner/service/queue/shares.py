@@ -36,7 +36,7 @@ class Room(NamedTuple):
     gpus: tuple[float, ...] = ()
 
     def less(self, each: Amounts, times: int = 1) -> Room:
-        """What remains after `each` is taken so many times; negative where too much was promised.
+        """The room left after taking `each` so many times; negative if more was promised.
 
         A fraction of a GPU is taken from the fullest GPU that has room.
         """
