@@ -78,36 +78,31 @@ def _loopback() -> str:
 
 def for_joining() -> Changes:
     """The environment to join a running cluster: with the token of this user, if there is one."""
-    return {AUTH_MODE: "token"} if _token_source() and AUTH_MODE not in os.environ else {}
+    has_token = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH) or _token_file().is_file()
+    return {AUTH_MODE: "token"} if has_token and AUTH_MODE not in os.environ else {}
 
 
 def token_problem() -> str | None:
     """Why the user's token cannot be used, and what to do, or None."""
     if os.environ.get(AUTH_MODE) != "token" or os.environ.get(TOKEN):
         return None
-    path = Path(os.environ.get(TOKEN_PATH) or _users_file())
     with suppress(OSError):
-        if path.read_bytes().strip():
+        if _token_file().read_bytes().strip():
             return None
-    return f"{AUTH_MODE}=token, but there is no token in {path}: {_SET_IT}"
+    return f"{AUTH_MODE}=token, but there is no token in {_token_file()}: {_SET_IT}"
 
 
 def refusal() -> str:
     """Why a cluster refuses this user, and what to do: a clause that follows the cluster's name."""
     if os.environ.get(AUTH_MODE) == "token":
-        return f"has another token than that of {_token_source() or _users_file()}: {_SET_IT}"
+        source = TOKEN if os.environ.get(TOKEN) else _token_file()
+        return f"has another token than that of {source}: {_SET_IT}"
     return f"asks for a token, and none was shown: {_SET_IT}, and do not set {AUTH_MODE}"
 
 
-def _token_source() -> str | None:
-    """The variable with which the user has set a token, or Ray's file for it; None: no token."""
-    names = (name for name in (TOKEN, TOKEN_PATH) if os.environ.get(name))
-    return next(names, str(_users_file()) if _users_file().is_file() else None)
-
-
-def _users_file() -> Path:
-    """Where Ray looks for a token that no variable sets."""
-    return Path.home() / ".ray" / "auth_token"
+def _token_file() -> Path:
+    """The file that Ray reads a token from, if no variable has one."""
+    return Path(os.environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 
 @contextmanager
