@@ -96,7 +96,7 @@ def _control(
     from pydantic import ValidationError
 
     from tuner.experiment.control import CONTROLS, control_of
-    from tuner.settings import faults_of
+    from tuner.spec.settings import faults_of
 
     field, written = VERBS[verb].field, VERBS[verb].written
     if verb != "try" and like is not None:

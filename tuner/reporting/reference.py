@@ -14,11 +14,11 @@ from textwrap import fill
 from typing import Any
 
 from tuner.errors import UsageError, did_you_mean
-from tuner.settings import MAX_COUNT, Settings
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.schema import SECTIONS, schedulers, schema_of, strategies
+from tuner.spec.settings import MAX_COUNT, Settings
 from tuner.spec.space.parsing import CALLS
 from tuner.spec.strategies import SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory

@@ -20,8 +20,8 @@ from tuner.errors import FAILURE_KINDS, NameTakenError, TunerError, UsageError
 from tuner.experiment.storage import find_experiment, storage_folder
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
-from tuner.settings import Settings
 from tuner.spec.plain_values import fault_of_values
+from tuner.spec.settings import Settings
 
 if TYPE_CHECKING:
     from tuner.search.ask_tell import AskTell

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ray.tune.schedulers.async_hyperband import _Bracket
 
 from tuner.search.schedulers.asha import AshaSettings, Brackets, Rungs, lot_of
-from tuner.settings import parse
+from tuner.spec.settings import parse
 
 losses = st.floats(-10, 10).map(lambda x: round(x, 2))
 streams = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120)

@@ -31,11 +31,11 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, acquire, is_held
 from tuner.experiment.remote.objects import Objects, objects_in
 from tuner.places import is_url, local
-from tuner.settings import Settings
 from tuner.spec.by_value import is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import is_hidden
 from tuner.spec.plain_values import parse_json
+from tuner.spec.settings import Settings
 from tuner.wording import program
 
 FOLDER = ".queue"
