@@ -174,16 +174,13 @@ def connected(address: str) -> Iterator[Jobs]:
         with answering(address):
             from ray.job_submission import JobSubmissionClient
 
-            _reach(parts.hostname, parts.port or _PORTS[parts.scheme])
+            # At once if nothing answers: Ray's client itself would wait for minutes
+            address_parts = parts.hostname, parts.port or _PORTS[parts.scheme]
+            socket.create_connection(address_parts, _ANSWER_S).close()
             for name in ray_compat.JOB_LOGGERS:
                 logging.getLogger(name).setLevel(logging.WARNING)
             client = JobSubmissionClient(address)
         yield Jobs(address, client)
-
-
-def _reach(host: str, port: int) -> None:
-    """Raise OSError at once if nothing answers; Ray's client itself would wait for minutes."""
-    socket.create_connection((host, port), _ANSWER_S).close()
 
 
 @contextmanager

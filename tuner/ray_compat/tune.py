@@ -11,13 +11,9 @@ from tuner.ray_compat.names import Names, replacing
 _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
 
 
-def _all_of_them() -> None:
-    return None
-
-
 # Without it: Ray Tune ends a worker that has no trial at the moment
 @replacing
-def keep_workers(*, here: bool, spare: Callable[[], int | None] = _all_of_them) -> Names:
+def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) -> Names:
     """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
 
     spare: how many may wait for a trial at the moment; None: all. A worker takes seconds of a CPU

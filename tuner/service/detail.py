@@ -38,11 +38,12 @@ def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
     metric = metric or results.metric
+    dots = [(int(t.trial_id), t.best.value, t.status) for t in results.trials.values() if t.best]
     return {
         "metric": results.metric,
         "mode": results.mode,
         "metrics": metrics,
-        "dots": _dots(results),
+        "dots": dots[:: max(1, -(-len(dots) // _MAX_DOTS))],
         "best_so_far": _best_so_far(results),
         "of": metric,
         "curves": [
@@ -50,12 +51,6 @@ def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
             for t in _chosen(results)
         ],
     }
-
-
-def _dots(results: Followed) -> list[tuple[int, float, str]]:
-    dots = [(int(t.trial_id), t.best.value, t.status) for t in results.trials.values() if t.best]
-    step = max(1, -(-len(dots) // _MAX_DOTS))
-    return dots[::step]
 
 
 def _best_so_far(results: Followed) -> list[tuple[int, float]]:

@@ -155,10 +155,9 @@ class CheckpointWriter:
 
     def _begin(self, states: list[tuple[int, State]]) -> None:
         if states:
-            self._writing = self._threads.submit(self._write, states)
-
-    def _write(self, states: list[tuple[int, State]]) -> list[CheckpointRecord]:
-        return [self._store.save(epoch, state) for epoch, state in states]
+            self._writing = self._threads.submit(
+                lambda: [self._store.save(epoch, state) for epoch, state in states]
+            )
 
     def _copy_of(self, state: State) -> State | None:
         try:

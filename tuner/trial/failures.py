@@ -17,7 +17,7 @@ from functools import cache
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from traceback import FrameSummary, extract_tb
+from traceback import extract_tb
 from typing import Any
 
 from tuner.errors import StorageError
@@ -275,7 +275,10 @@ def origin_of(error: BaseException) -> str | None:
         frame for frame in extract_tb(error.__traceback__) if _is_user_file(frame.filename)
     ]
     if user_frames:
-        return _in_words(user_frames[-1])
+        frame = user_frames[-1]
+        line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
+        where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+        return f"{where}: {line}" if line else where
     return None if error.__cause__ is None else origin_of(error.__cause__)
 
 
@@ -288,12 +291,6 @@ def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
     if origin is not None:
         with suppress(Exception):
             setattr(error, _ATTRIBUTE, origin)
-
-
-def _in_words(frame: FrameSummary) -> str:
-    line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
-    where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-    return f"{where}: {line}" if line else where
 
 
 def _is_user_file(filename: str) -> bool:

@@ -229,7 +229,12 @@ def cause_of(
     died = next((error for error in errors if isinstance(error, RayActorError)), None)
     if died is not None:
         return too_late if has_waited() else died
-    causes = [_raised(error) for error in errors]
+    causes: list[BaseException] = [
+        error.cause
+        if isinstance(error, RayTaskError) and isinstance(error.cause, BaseException)
+        else error
+        for error in errors
+    ]
     first = causes[0]
     late = [cause for cause in causes if waited_too_long(str(cause))]
     if late and (first is late[0] or is_of_connection(first)):
@@ -248,13 +253,6 @@ def _errors(done: list[Any]) -> list[RayError]:
         except RayError as error:
             errors.append(error)
     return errors
-
-
-def _raised(error: RayError) -> BaseException:
-    """The error that a rank raised, or Ray's own error."""
-    if isinstance(error, RayTaskError) and isinstance(error.cause, BaseException):
-        return error.cause
-    return error
 
 
 def log_name(trial_id: str, rank: int) -> str:

@@ -38,7 +38,10 @@ def importance(report: Report) -> Drawing:
         go.Bar(
             orientation="h",
             x=[item.share for item in bars],
-            y=[f"{item.name}  {_share(item)}" for item in bars],
+            y=[
+                f"{item.name}  {f'{item.share:.2f}' if item.told_apart else _UNCERTAIN}"
+                for item in bars
+            ],
             hovertemplate=[
                 f"{item.name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
                 for item in bars
@@ -62,10 +65,6 @@ def importance(report: Report) -> Drawing:
     if count > MOST_WEIGHED:
         caption += f" Of {count} trials {MOST_WEIGHED} are weighed, evenly over their ranks."
     return caption, plot
-
-
-def _share(item: Importance) -> str:
-    return f"{item.share:.2f}" if item.told_apart else _UNCERTAIN
 
 
 def _verdict(importances: Sequence[Importance]) -> str:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import copy
-
-import optuna
 import plotly.graph_objects as go
-from optuna import visualization
-from optuna.trial import FrozenTrial, TrialState
 
 from tuner.experiment.events import COMPLETED
 from tuner.reporting.figures._figure import (
@@ -37,27 +31,28 @@ def curves(report: Report) -> Drawing:
         return f"Nothing to show: no trial reported {metric}.", None
     best_first = [t.user_attrs["trial_id"] for t in report.ranked.trials]
     ids = leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
-    plot = visualization.plot_intermediate_values(study := _study(report.frozen, {*ids}))
-    shown = [t for t in study.get_trials(deepcopy=False) if t.intermediate_values]
-    seen: set[str] = set()
-    for trace, trial in zip(plot.data, shown, strict=True):
-        record = reported[trial.user_attrs["trial_id"]]
-        is_best = best_first[:1] == [record.trial_id]
-        group = "the best trial" if is_best else record.status
-        trace.update(
+    plot = go.Figure()
+    groups: set[str] = set()
+    for trial_id in ids:
+        trial, is_best = reported[trial_id], best_first[:1] == [trial_id]
+        group = "the best trial" if is_best else trial.status
+        epochs, values = zip(*trial.values(metric), strict=True)
+        plot.add_scatter(
+            x=epochs,
+            y=values,
             name=group,
             legendgroup=group,
-            showlegend=group not in seen,
-            mode="lines+markers" if is_best or len(record.results) < 3 else "lines",
+            showlegend=group not in groups,
+            mode="lines+markers" if is_best or len(trial.results) < 3 else "lines",
             marker={"size": 4},
             line={
-                "color": BLACK if is_best else STATUS_COLOURS[record.status],
+                "color": BLACK if is_best else STATUS_COLOURS[trial.status],
                 "width": 3 if is_best else 1,
             },
             opacity=1 if is_best else 0.5,
-            hovertemplate=f"trial {record.trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
+            hovertemplate=f"trial {trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
-        seen.add(group)
+        groups.add(group)
     rungs = report.rungs
     for rung in rungs:
         plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
@@ -72,31 +67,20 @@ def curves(report: Report) -> Drawing:
         "over late."
     ]
     if rungs:
-        epochs = ", ".join(str(rung.epoch) for rung in rungs)
-        caption.append(f"Dotted lines are the rungs, at epoch {epochs}.")
+        at = ", ".join(str(rung.epoch) for rung in rungs)
+        caption.append(f"Dotted lines are the rungs, at epoch {at}.")
     caption += selection_note("curves", len(reported), len(ids))
-    values = [value for trial in reported.values() for _, value in trial.values(metric)]
-    fence = fence_of(values, report.results.objective)
+    every = [value for trial in reported.values() for _, value in trial.values(metric)]
+    fence = fence_of(every, report.results.objective)
     if fence is not None:
         sign = report.results.objective.sign
-        inside = [value for value in values if sign * value <= sign * fence]
+        inside = [value for value in every if sign * value <= sign * fence]
         margin = 0.05 * (max(inside) - min(inside)) or 1.0
         plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
         caption.append(
             f"Values beyond {number(fence)} lie outside the picture; zoom out to see them."
         )
     return " ".join(caption), plot
-
-
-def _study(frozen: Mapping[str, FrozenTrial], trial_ids: set[str]) -> optuna.Study:
-    """Those trials as running ones, since Optuna draws no curve of a failed trial."""
-    running = optuna.create_study()
-    for trial_id, trial in frozen.items():
-        if trial_id in trial_ids:
-            shown = copy(trial)
-            shown.state, shown.values, shown.datetime_complete = TrialState.RUNNING, None, None
-            running.add_trial(shown)
-    return running
 
 
 @figure("Who went on at each rung", section="stopping", order=20, half=True)

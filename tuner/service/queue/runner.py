@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +151,9 @@ class Runner:
             if search.has_ended:
                 self._settle(search)
         entries = self._queue.open()
-        self._forget(entries)
+        for known in (self._watches, self._waiting):
+            for name in known.keys() - entries.keys():
+                del known[name]
         free = [
             name
             for name, entry in entries.items()
@@ -172,12 +174,6 @@ class Runner:
 
     def _watch(self, name: str) -> Watch:
         return self._watches.setdefault(name, self._queue.watch(name))
-
-    def _forget(self, entries: Collection[str]) -> None:
-        """Forget all entries but these."""
-        for known in (self._watches, self._waiting):
-            for name in known.keys() - {*entries}:
-                del known[name]
 
     def _demand_of(self, name: str) -> Demand | None:
         """The demand of an entry that waits, or None if the entry is damaged."""
