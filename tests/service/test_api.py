@@ -10,6 +10,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
+from tuner.service.detail import Reports
 
 
 @pytest.fixture
@@ -106,11 +107,9 @@ def test_post_invalid_control_is_refused(tmp_path, running, body, reason):
     assert served.get("running", "control").json() == []
 
 
-def test_log_is_plain_text_and_report_is_sandboxed(storage, monkeypatch):
-    monkeypatch.setattr(
-        "tuner.service.detail.Reports.page", lambda self, folder: f"<p>{folder.name}"
-    )
+def test_log_is_plain_text_and_report_is_sandboxed(storage):
     served = Served(storage)
+    served.app.state.reports = Reports(lambda results: f"<p>{results.name}")
     log = served.get("digits", "trials", "0", "log")
     assert log.headers["content-type"].startswith("text/plain")
     report = served.get("digits", "report")

@@ -12,7 +12,7 @@ from synthetic import Writer, make_folder
 
 from tuner.service import watch
 from tuner.service.app import Live
-from tuner.service.watch import Experiments
+from tuner.service.watch import Experiments, Pace
 
 
 def test_page_loads_only_its_own_files(tmp_path):
@@ -84,11 +84,8 @@ def play(story, experiments):
 
 
 @pytest.fixture
-def experiments(tmp_path, monkeypatch):
-    monkeypatch.setattr(Experiments, "every_s", 0.01)
-    experiments = Experiments(str(tmp_path))
-    experiments._pace = type(experiments._pace)(running=0, over=0, new=0)
-    return experiments
+def experiments(tmp_path):
+    return Experiments(str(tmp_path), pace=Pace(running=0.01, over=0, new=0))
 
 
 def test_stream_sends_everything_then_changes(tmp_path, experiments):

@@ -4,8 +4,6 @@ import pytest
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.reporting import html
-from tuner.service import detail
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.watch import Followed
 
@@ -22,14 +20,13 @@ def test_curves_json_has_dots_and_best_so_far(tmp_path):
     writer.end()
 
 
-def test_curves_json_chooses_best_running_and_latest(tmp_path, monkeypatch):
-    monkeypatch.setattr(detail, "_CURVES_EACH", 1)
+def test_curves_json_chooses_best_running_and_latest(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
     writer.trial(1, [0.9, 0.8])
     writer.trial(2, [0.5], end=None)
     writer.trial(3, [0.5])
-    drawn = curves_json(Followed(writer.folder))["curves"]
+    drawn = curves_json(Followed(writer.folder), each=1)["curves"]
     assert [(curve["trial_id"], curve["status"]) for curve in drawn] == [
         ("00001", "completed"),
         ("00002", "running"),
@@ -44,11 +41,11 @@ def results(tmp_path):
     return search(tmp_path / "x", 1)
 
 
-def write(results, data):
+def write(results, data, **limit):
     path = results.folder / "trials" / "00000" / "log.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    return log_of(results, results.trials["00000"])
+    return log_of(results, results.trials["00000"], **limit)
 
 
 def test_log_of_removes_colours_bars_and_control_characters(results):
@@ -57,9 +54,8 @@ def test_log_of_removes_colours_bars_and_control_characters(results):
     )
 
 
-def test_log_of_long_log_is_its_end(results, monkeypatch):
-    monkeypatch.setattr(detail, "_MAX_LOG_BYTES", 17)
-    assert write(results, b"first line\nsecond line\nthird\n") == "...\nthird\n"
+def test_log_of_long_log_is_its_end(results):
+    assert write(results, b"first line\nsecond line\nthird\n", most=17) == "...\nthird\n"
 
 
 def test_log_of_follows_no_link(results, tmp_path):
@@ -76,11 +72,10 @@ def test_log_of_follows_no_link(results, tmp_path):
     assert log_of(results, results.trials["00000"]) == ""
 
 
-def test_page_is_made_once_until_the_journal_changes(tmp_path, monkeypatch):
+def test_page_is_made_once_until_the_journal_changes(tmp_path):
     made = []
-    monkeypatch.setattr(html, "report_page", lambda report: made.append(report) or f"{len(made)}")
     folder = search(tmp_path / "x", 3).folder
-    pages = Reports()
+    pages = Reports(lambda results: made.append(results) or f"{len(made)}")
     assert [pages.page(folder), pages.page(folder)] == ["1", "1"]
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "unknown", "time": 1700000000.0}\n')

@@ -164,6 +164,7 @@ class Experiments:
         *,
         clock: Callable[[], float] = time.monotonic,
         batch: int = _BATCH,
+        pace: Pace | None = None,
     ) -> None:
         self._batch = batch
         self.version = 0  # increases with each change, and with the first look
@@ -171,7 +172,7 @@ class Experiments:
         root = storage_folder(storage)
         self.place = shown(root)
         self._is_remote = url_of(root) is not None
-        self._pace = STORE if self._is_remote else HERE
+        self._pace = pace or (STORE if self._is_remote else HERE)
         self._problem = ""
         self._entries: dict[str, _Entry] = {}
         self._gone: dict[str, int] = {}

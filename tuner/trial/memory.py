@@ -146,11 +146,11 @@ def watched(
     return process.running(partial(_watch, notes, pids, memory or free_and_all))
 
 
-def free_and_all() -> tuple[int, int]:
+def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int, int]:
     """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
     machine = psutil.virtual_memory()
     free, total = machine.available, machine.total
-    if limited := quotas.memory_limit():
+    if limited := limit_of():
         limit, left = limited
         free, total = min(free, left), min(total, int(limit.amount))
     return free, total

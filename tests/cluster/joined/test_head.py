@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,12 +66,13 @@ def test_check_head_rejects_another_server():
 
 
 @pytest.mark.parametrize("is_node", [True, False])
-def test_check_head_rejects_a_machine_that_is_no_node(monkeypatch, is_node):
-    monkeypatch.setattr(ray_compat, "cluster_metadata", lambda head, limit_s: b"")
-    monkeypatch.setattr(ray_compat, "has_node_here", lambda head, limit_s: is_node)
+def test_check_head_rejects_a_machine_that_is_no_node(is_node):
+    ray = SimpleNamespace(
+        cluster_metadata=lambda head, limit_s: b"", has_node_here=lambda head, limit_s: is_node
+    )
     refused = nullcontext() if is_node else pytest.raises(UsageError, match="ray start --address")
     with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address, refused:
-        head.check_head(address)
+        head.check_head(address, ray)
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), socket.gaierror()])

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tuner import ray_compat
-from tuner.cluster.joined import nodes
 from tuner.cluster.joined.nodes import (
     Capacity,
     Node,
@@ -12,6 +10,7 @@ from tuner.cluster.joined.nodes import (
     list_nodes,
     plan_on,
     problem_of,
+    shortage,
 )
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
@@ -83,10 +82,8 @@ def test_problem_of_is_one_line(text, problem):
 
 
 @pytest.mark.parametrize(("free", "is_short"), [({"CPU": 1.0}, True), ({"CPU": 2.0}, False)])
-def test_shortage_names_free_resources(monkeypatch, free, is_short):
-    monkeypatch.setattr(nodes, "list_nodes", lambda: TWO)
-    monkeypatch.setattr(ray_compat, "free_resources", lambda: {"a": free})
-    reason = nodes.shortage(Resources(cpus=2))
+def test_shortage_names_free_resources(free, is_short):
+    reason = shortage(Resources(cpus=2), lambda: TWO, lambda: {"a": free})
     if is_short:
         assert reason.endswith("1 node of 4 CPUs, of which is free: 1 node of 1 CPU")
     else:

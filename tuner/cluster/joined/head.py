@@ -57,15 +57,15 @@ def head_at(address: str) -> str:
     return address
 
 
-def check_head(head: str) -> None:
+def check_head(head: str, internals: Any = ray_compat) -> None:
     """Make sure that this process can join the cluster at `head`.
 
-    To be called with the environment of `access.for_joining`. Raises UsageError with what to do if
+    Call it in the environment of `access.for_joining`. internals: Ray's, for tests. Raises UsageError with what to do if
     nothing answers in time, it is no Ray head, the token is missing or wrong, the version of Ray or
     Python differs, or this machine is not a node of the cluster.
     """
     _reach(head)
-    if problem := access.token_problem() or _problem(head):
+    if problem := access.token_problem() or _problem(head, internals):
         raise UsageError(problem)
 
 
@@ -97,14 +97,14 @@ def _speaks_grpc(connection: socket.socket) -> bool:
     return len(answer) > 3 and answer[3] == _SETTINGS
 
 
-def _problem(head: str) -> str | None:
+def _problem(head: str, internals: Any) -> str | None:
     """Why this process cannot join the cluster, or None."""
     from ray.exceptions import AuthenticationError, RpcError
 
     try:
         with _silent_stderr():
-            metadata = ray_compat.cluster_metadata(head, PATIENCE_S)
-            is_node = ray_compat.has_node_here(head, PATIENCE_S)
+            metadata = internals.cluster_metadata(head, PATIENCE_S)
+            is_node = internals.has_node_here(head, PATIENCE_S)
     except AuthenticationError:
         return f"the cluster at {head} {access.refusal()}"
     except RpcError as error:

@@ -112,21 +112,25 @@ def amounts(cpus: float, gpus: float) -> str:
     return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
 
 
-def shortage(resources: Resources) -> str | None:
+def shortage(
+    resources: Resources,
+    nodes: Callable[[], Sequence[Node]] = list_nodes,
+    free_by_node: Callable[[], dict[str, dict[str, float]]] = ray_compat.free_resources,
+) -> str | None:
     """Why no trial of `resources` can start on the connected cluster now; None if one can.
 
     Ray 2.60 loses the CPUs of a placement group that is removed while a worker starts in it: a
     search that needs them waits for ever.
     """
-    nodes, free = list_nodes(), ray_compat.free_resources()
+    every, free = nodes(), free_by_node()
     left = [
         replace(node, cpus=has.get("CPU", 0.0), gpus=has.get("GPU", 0.0))
-        for node in nodes
+        for node in every
         for has in [free.get(node.node_id, {})]
     ]
     if capacity(resources, left).trials:
         return None
-    return f"{too_large(resources, nodes)}, of which is free: {inventory(left)}"
+    return f"{too_large(resources, every)}, of which is free: {inventory(left)}"
 
 
 # --- functions that run on nodes

@@ -185,6 +185,9 @@ def capacity_of(address: str, *, gpus: bool) -> Room:
 @cache
 def gpus_here() -> tuple[str, ...]:
     """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
-    count = int(Machine.here().gpus)
-    visible = os.environ.get(VISIBLE)
+    return gpu_names(int(Machine.here().gpus), os.environ.get(VISIBLE))
+
+
+def gpu_names(count: int, visible: str | None) -> tuple[str, ...]:
+    """The names of `count` GPUs. visible: the value of CUDA_VISIBLE_DEVICES, or None."""
     return tuple(visible.split(",") if visible else map(str, range(count)))[:count]
