@@ -60,9 +60,9 @@ def head_at(address: str) -> str:
 def check_head(head: str, internals: Any = ray_compat) -> None:
     """Make sure that this process can join the cluster at `head`.
 
-    Call it in the environment of `access.for_joining`. internals: Ray's, for tests. Raises UsageError with what to do if
-    nothing answers in time, it is no Ray head, the token is missing or wrong, the version of Ray or
-    Python differs, or this machine is not a node of the cluster.
+    Call it in the environment of `access.for_joining`. internals: those of Ray, for tests. Raises
+    UsageError with what to do if nothing answers in time, it is no Ray head, the token is missing
+    or wrong, the version of Ray or Python differs, or this machine is not a node of the cluster.
     """
     _reach(head)
     if problem := access.token_problem() or _problem(head, internals):
