@@ -123,18 +123,22 @@ class TensorBoardWriter:
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
-        data += scalars_record(scalars, step=epoch, time=event["time"])
+        # A float beyond 32 bits becomes infinite, as in every event file
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        data += _record(wall_time=event["time"], step=epoch, summary=Summary(value=values))
         append(self._files[trial_id], data)
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
         """Choose the trial's file; the records before the first report of this process."""
         run = self._run(trial_id)
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
-        file = run / file_name(time)
+        # Readers take a run's files in order of their names
+        file = run / f"{PREFIX}{int(time):010}.{socket.gethostname()}"
         data = b"" if file.exists() else version_record(time=time)
         if files - {HPARAMS}:
             # Removes points from this step on: an earlier run may have got further than its journal
-            data += restart_record(step=epoch, time=time)
+            start = SessionLog(status=SessionLog.START)
+            data += _record(wall_time=time, step=epoch, session_log=start)
         self._files[trial_id] = file
         return data
 
@@ -202,11 +206,6 @@ def _clean(tag: str) -> str:
     return _NOT_IN_A_TAG.sub("_", tag)
 
 
-def file_name(time: float) -> str:
-    """The name of a file begun at `time`: readers take a run's files in order of their names."""
-    return f"{PREFIX}{int(time):010}.{socket.gethostname()}"
-
-
 def append(path: Path, data: bytes) -> None:
     """Append `data` to the file, which is created if it is missing."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -226,17 +225,6 @@ def replace(path: Path, data: bytes) -> None:
 def version_record(*, time: float) -> bytes:
     """The first record of a file."""
     return _record(wall_time=time, file_version=_VERSION)
-
-
-def restart_record(*, step: int, time: float) -> bytes:
-    """Makes readers drop what was written of `step` and later steps."""
-    return _record(wall_time=time, step=step, session_log=SessionLog(status=SessionLog.START))
-
-
-def scalars_record(scalars: Mapping[str, float], *, step: int, time: float) -> bytes:
-    """One report; a float beyond 32 bits becomes infinite, as in every event file."""
-    values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-    return _record(wall_time=time, step=step, summary=Summary(value=values))
 
 
 def hparams_record(contents: Mapping[str, Mapping[str, Any]], *, time: float) -> bytes:

@@ -1,7 +1,7 @@
 from stories import odd, search
 
 from tuner.reporting.figures import stopping
-from tuner.reporting.report import NO_SCHEDULER, NO_STOP, Report
+from tuner.reporting.report import Report
 
 
 def draw(results):
@@ -51,5 +51,6 @@ def test_rungs_show_who_was_stopped_there(tmp_path):
 
 
 def test_rungs_without_stops_say_why(tmp_path):
-    assert stopping.rungs(Report(odd(tmp_path / "x", "no_scheduler"))) == (NO_SCHEDULER, None)
-    assert stopping.rungs(Report(odd(tmp_path / "y", "one_trial"))) == (NO_STOP, None)
+    for kind in ("no_scheduler", "one_trial"):
+        caption, plot = stopping.rungs(Report(odd(tmp_path / kind, kind)))
+        assert (caption, plot) == ("Nothing to show: no scheduler stopped a trial.", None)

@@ -86,7 +86,7 @@ def rungs(report: Report) -> Drawing:
     """A bar for each rung: the trials that reached it, stopped there or not."""
     counts = report.rungs
     if not report.stopped or report.spec.epochs is None:
-        return report.why_no_stop, None
+        return "Nothing to show: no scheduler stopped a trial.", None
     if not counts:
         return "Nothing to show: the scheduler has no rungs.", None
     names = [str(rung.epoch) for rung in counts]
