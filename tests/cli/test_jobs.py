@@ -11,7 +11,7 @@ from tuner.cluster import jobs
 from tuner.errors import UsageError
 
 URL = "http://head:8265"
-ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
+ALTERNATIVES = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,9 @@ ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
     [
         (["digits"], "--storage /shared/results, got 'results'"),
         (["digits", "--resume", "x", "--storage", "/s"], "got 'digits' and 'x'"),
-        (["--resume", "x", "--command", "train", "--storage", "/s"], ONE_OF),
+        (["--resume", "x", "--command", "train", "--storage", "/s"], ALTERNATIVES),
         (["digits", "--like", "x", "--storage", "/s"], "got 'digits' and 'x'"),
-        (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ONE_OF),
+        (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ALTERNATIVES),
         (["digits", "--storage", "/s", "--cpus", "0"], "resources.cpus"),
     ],
 )

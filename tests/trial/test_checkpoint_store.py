@@ -55,24 +55,24 @@ def test_save_foreign_value_fails_at_the_first_save(store, tmp_path, value, mess
 
 
 def test_adopt_copies_a_folder(store, tmp_path):
-    given = tmp_path / "given"
-    (given / "sub").mkdir(parents=True)
-    (given / "sub" / "weights").write_text("1")
+    source = tmp_path / "given"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "weights").write_text("1")
     (tmp_path / "trials/00003/checkpoints/4.partial").mkdir(parents=True)
-    saved = store.adopt(4, given)
+    saved = store.adopt(4, source)
     assert saved.path == "trials/00003/checkpoints/4"
     assert (tmp_path / saved.path / "sub" / "weights").read_text() == "1"
-    assert saved.sha256 == sha256_of(given)
-    (given / "sub" / "weights").write_text("2")
-    assert store.adopt(4, given).sha256 == sha256_of(given)
+    assert saved.sha256 == sha256_of(source)
+    (source / "sub" / "weights").write_text("2")
+    assert store.adopt(4, source).sha256 == sha256_of(source)
     assert os.listdir(tmp_path / "trials/00003/checkpoints") == ["4"]
 
 
 @pytest.mark.parametrize("save", ["save", "adopt"])
 def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save):
-    given = tmp_path / "given"
-    given.mkdir()
-    (given / "weights").write_bytes(bytes(100_000))
+    source = tmp_path / "given"
+    source.mkdir()
+    (source / "weights").write_bytes(bytes(100_000))
     saved = store.save(1, STATE)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
@@ -80,7 +80,7 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save
         with pytest.raises(
             StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too large"
         ):
-            store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, given)
+            store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()

@@ -22,10 +22,10 @@ from tuner.service.queue.shares import (
 )
 from tuner.spec.validation import Machine
 
-ONE = Amounts(1)
+ONE_CPU = Amounts(1)
 
 
-def demand(name: str, user: str = "ann", each: Amounts = ONE, **fields: int) -> Demand:
+def demand(name: str, user: str = "ann", each: Amounts = ONE_CPU, **fields: int) -> Demand:
     return Demand(name, user, each, **fields)
 
 
@@ -132,13 +132,13 @@ def test_limits_never_exceed_capacity(
         holds[gone] = 0
 
 
-def waiting(name: str, user: str = "ann", added: float = 0, each: Amounts = ONE) -> Demand:
+def waiting(name: str, user: str = "ann", added: float = 0, each: Amounts = ONE_CPU) -> Demand:
     return Demand(name, user, each, added=added)
 
 
 def turn(*entries: Demand, running: tuple[Demand, ...] = (), **fields: object) -> str | None:
-    given_fields = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
-    first = next_to_start(entries, running, **given_fields)  # type: ignore[arg-type]
+    arguments = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
+    first = next_to_start(entries, running, **arguments)  # type: ignore[arg-type]
     return first and first.name
 
 
