@@ -78,9 +78,10 @@ def figure(
 ) -> Callable[[_Draw], _Draw]:
     """Declare the decorated function as a figure of the report, named after the function.
 
-    It is called with the Report (in the section "comparison" with the Comparison). order: its
-    position in the section, among the figures of its width; half: half as wide as the page, below
-    the wide ones. With `variants` there is a figure for each of them.
+    It is called with the Report (in the section "comparison" with the Comparison), and returns None
+    if the page does without the figure. order: its position in the section, among the figures of
+    its width; half: half as wide as the page, below the wide ones. With `variants` there is a
+    figure for each of them.
     """
 
     def declare(draw: _Draw) -> _Draw:
