@@ -5,29 +5,29 @@ from types import SimpleNamespace
 
 
 class FakeClient:
-    """Has these jobs; remembers what it was asked."""
+    """Has these jobs, and records the calls that change them."""
 
-    def __init__(self, *details, log=("a\n", "b\n")):
-        self.details = list(details)
-        self.said = log
-        self.asked = []
+    def __init__(self, *jobs, log=("a\n", "b\n")):
+        self.jobs = list(jobs)
+        self.log = log
+        self.calls = []
 
     def submit_job(self, **options):
-        self.asked.append(options)
-        self.details.append(details("new", "SUCCEEDED", code=0, metadata=options["metadata"]))
+        self.calls.append(options)
+        self.jobs.append(details("new", "SUCCEEDED", code=0, metadata=options["metadata"]))
         return "new"
 
     def list_jobs(self):
-        return self.details
+        return self.jobs
 
     def stop_job(self, job_id):
-        self.asked.append(job_id)
+        self.calls.append(job_id)
 
     def get_job_logs(self, job_id):
-        return "".join(self.said)
+        return "".join(self.log)
 
     async def tail_job_logs(self, job_id):
-        for text in self.said:
+        for text in self.log:
             await asyncio.sleep(0)
             yield text
 

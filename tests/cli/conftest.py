@@ -1,6 +1,7 @@
 """A user's working directory, with an experiment in its storage."""
 
 import sys
+from contextlib import nullcontext
 
 import pytest
 from click.testing import CliRunner
@@ -47,13 +48,12 @@ def ended(tmp_path_factory):
 @pytest.fixture
 def cluster(monkeypatch):
     """What a command returns and prints of a cluster with one job, which has failed to start."""
-    failed = details("a", "FAILED", message="no room")
-    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
-    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda _: FakeClient(failed))
+    client = FakeClient(details("a", "FAILED", message="no room"))
+    monkeypatch.setattr(jobs, "connected", lambda url: nullcontext(jobs.Jobs(url, client)))
 
     def call(*arguments):
-        asked = [*arguments, "--address", "http://head:8265"]
-        done = CliRunner().invoke(cli, asked, standalone_mode=False)
+        command = [*arguments, "--address", "http://head:8265"]
+        done = CliRunner().invoke(cli, command, standalone_mode=False)
         assert done.exception is None
         return done
 

@@ -30,10 +30,10 @@ def answering(driven, monkeypatch):
     refused = {}
 
     def answer(seconds):
-        [asked] = requested(ExperimentFolder(driven.folder), but=refused.get("answered", ()))
-        control = asked.control.model_dump(mode="json")
+        [pending] = requested(ExperimentFolder(driven.folder), but=refused.get("answered", ()))
+        control = pending.control.model_dump(mode="json")
         why = {"refused": refused["why"]} if "why" in refused else {}
-        driven.add("control", id=asked.id, control=control, by=asked.by, **why)
+        driven.add("control", id=pending.id, control=control, by=pending.by, **why)
         driven.journal.sync()
 
     monkeypatch.setattr(command.time, "sleep", answer)
@@ -59,29 +59,29 @@ def answering(driven, monkeypatch):
     ],
 )
 def test_control_sends_the_verb_and_shows_the_answer(answering, words, control):
-    told = json.loads(call("control", "digits", *words, "--json").stdout)
-    assert (told["control"], told["answer"]) == (control, "done")
-    assert "@" in told["by"]
+    output = json.loads(call("control", "digits", *words, "--json").stdout)
+    assert (output["control"], output["answer"]) == (control, "done")
+    assert "@" in output["by"]
 
 
 def test_control_refused_prints_why(answering):
     answering["why"] = "the search is not paused"
     done = call("control", "digits", "go-on")
-    told = "go-on: not done: the search is not paused\n"
-    assert (done.return_value, done.stdout) == (2, told)
+    output = "go-on: not done: the search is not paused\n"
+    assert (done.return_value, done.stdout) == (2, output)
 
 
 def test_control_without_an_answer_says_so(driven):
     done = call("control", "digits", "pause", "--wait", "0s")
-    told = "pause: requested; the driver of digits has not answered yet\n"
-    assert (done.return_value, done.stdout) == (0, told)
+    output = "pause: requested; the driver of digits has not answered yet\n"
+    assert (done.return_value, done.stdout) == (0, output)
 
 
-def test_where_its_driver_has_gone_it_is_not_said_to_be_answered_yet(driven, monkeypatch):
+def test_control_of_a_killed_driver_is_not_done(driven, monkeypatch):
     monkeypatch.setattr(command.time, "sleep", lambda seconds: driven.kill())
     done = call("control", "digits", "pause")
-    told = "pause: not done: the driver of digits has gone; a resume will be asked\n"
-    assert (done.return_value, done.stdout) == (2, told)
+    output = "pause: not done: the driver of digits has gone; a resume will be asked\n"
+    assert (done.return_value, done.stdout) == (2, output)
 
 
 @pytest.mark.parametrize(

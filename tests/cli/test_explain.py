@@ -57,7 +57,7 @@ def test_compare_shows_text_json_and_page(digits, tmp_path):
     shown = call("compare", "digits", "more").stdout
     assert shown.startswith("random by val_accuracy (max), 2 experiments\n")
     document = json.loads(call("compare", "digits", "more", "--json", "--html", "page.html").stdout)
-    assert [one["name"] for one in document["strategies"][0]["experiments"]] == ["digits", "more"]
+    assert [each["name"] for each in document["strategies"][0]["experiments"]] == ["digits", "more"]
     assert (tmp_path / "page.html").stat().st_size > 1_000_000
     assert "two experiments or more, got 1" in str(call("compare", "digits").exception)
 
@@ -93,8 +93,8 @@ def test_refine_of_a_python_search_prints_a_call(here, monkeypatch, trainable):
         with eval(command, {"tuner": tuner}) as again:
             assert again.suggest().config == results.get_best_trial().config
     else:
-        given = []
-        monkeypatch.setattr(tuner, "run_experiment", given.append, raising=False)
+        specs = []
+        monkeypatch.setattr(tuner, "run_experiment", specs.append, raising=False)
         eval(command, {"tuner": tuner, "train": lambda config: None})
-        assert given[0].search.through == results.get_best_trial().config
-        assert callable(given[0].trainable.value)
+        assert specs[0].search.through == results.get_best_trial().config
+        assert callable(specs[0].trainable.value)

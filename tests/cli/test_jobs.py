@@ -1,5 +1,7 @@
 """The commands submit, jobs, logs and stop, of a cluster that is simulated."""
 
+from contextlib import nullcontext
+
 import pytest
 from click.testing import CliRunner
 from ray_client import FakeClient
@@ -9,25 +11,25 @@ from tuner.cluster import jobs
 from tuner.errors import UsageError
 
 URL = "http://head:8265"
-ONE_OF = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
+ALTERNATIVES = "give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["digits"], "--storage /shared/results, got 'results'"),
         (["digits", "--resume", "x", "--storage", "/s"], "got 'digits' and 'x'"),
-        (["--resume", "x", "--command", "train", "--storage", "/s"], ONE_OF),
+        (["--resume", "x", "--command", "train", "--storage", "/s"], ALTERNATIVES),
         (["digits", "--like", "x", "--storage", "/s"], "got 'digits' and 'x'"),
-        (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ONE_OF),
+        (["--like", "x", "--resume", "x", "seed=3", "--storage", "/s"], ALTERNATIVES),
         (["digits", "--storage", "/s", "--cpus", "0"], "resources.cpus"),
     ],
 )
-def test_submit_of_a_bad_command_is_refused(monkeypatch, arguments, told):
+def test_submit_of_a_bad_command_is_refused(monkeypatch, arguments, message):
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     done = CliRunner().invoke(cli, ["submit", *arguments, "--address", URL])
     assert isinstance(done.exception, UsageError | ValueError)
-    assert told in str(done.exception)
+    assert message in str(done.exception)
 
 
 @pytest.fixture
@@ -35,14 +37,13 @@ def sent(monkeypatch, tmp_path):
     """What a cluster runs for a `tuner submit`, and what the command has returned and printed."""
     client = FakeClient()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(jobs, "_reach", lambda *place: None)
-    monkeypatch.setattr("ray.job_submission.JobSubmissionClient", lambda address: client)
+    monkeypatch.setattr(jobs, "connected", lambda url: nullcontext(jobs.Jobs(url, client)))
 
     def submitted(*arguments):
         call = ["submit", *arguments, "--address", URL]
         done = CliRunner().invoke(cli, call, standalone_mode=False)
         assert (done.exception, done.stdout) == (None, "new\n")
-        return client.asked[-1]["metadata"]["tuner_search"], done
+        return client.calls[-1]["metadata"]["tuner_search"], done
 
     return submitted
 
@@ -51,8 +52,8 @@ def test_submit_passes_options_on(sent):
     options = ["--storage", "/s", "--search", "grid", "--cpus", "2", "--wait-for-resources", "5m"]
     command, done = sent("digits", "seed=3", *options)
     assert (done.return_value, done.stderr) == (0, "a\nb\n")
-    asked = 'search.strategy="grid" resources.cpus=2.0 seed=3 --storage=/s'
-    assert command == f"run digits {asked} --wait-for-resources=300s"
+    sent_spec = 'search.strategy="grid" resources.cpus=2.0 seed=3 --storage=/s'
+    assert command == f"run digits {sent_spec} --wait-for-resources=300s"
 
 
 def test_submit_of_resume_or_like_names_the_experiment(sent):
@@ -69,9 +70,10 @@ def test_submit_of_a_command_sends_it(sent, tmp_path):
     (tmp_path / "small.yaml").write_text("num_samples: 2")
     command = ("--command", "python train.py {lr}", "--storage", "/s")
     space = "search.space.lr=uniform(0,1)"
-    asked = f"--command=python train.py {{lr}} {space}"
-    assert sent(space, *command, "num_samples=2")[0] == f"run {asked} num_samples=2 --storage=/s"
-    assert sent("small.yaml", space, *command)[0] == f"run small.yaml {asked} --storage=/s"
+    sent_spec = f"--command=python train.py {{lr}} {space}"
+    text, _ = sent(space, *command, "num_samples=2")
+    assert text == f"run {sent_spec} num_samples=2 --storage=/s"
+    assert sent("small.yaml", space, *command)[0] == f"run small.yaml {sent_spec} --storage=/s"
     assert sent("--like", "x", *command)[0].startswith(
         "run --like x --command=python train.py {lr}"
     )

@@ -18,8 +18,8 @@ def test_tag_adds_shows_and_removes(digits):
     assert json.loads(call("tag", "digits", "good", "--remove", "--json").stdout) == ["cnn"]
     assert "TAGS" in call("ls").stdout
     assert "tags: cnn" in call("show", "digits").stdout
-    [found] = json.loads(call("ls", "--tag", "cnn", "--json").stdout)
-    assert found["tags"] == ["cnn"]
+    [listed] = json.loads(call("ls", "--tag", "cnn", "--json").stdout)
+    assert listed["tags"] == ["cnn"]
     assert call("ls", "--tag", "good").stdout == "no experiment matches\n"
 
 
@@ -44,8 +44,8 @@ def two(here):
 
 def test_prune_shows_and_frees_checkpoints(two):
     checkpoints = two / "trials" / "00001" / "checkpoints"
-    told = "two: checkpoints of 1 trial, 2 KiB\n"
-    assert call("prune", "two", "--keep", 1, "--dry-run").stdout == told
+    output = "two: checkpoints of 1 trial, 2 KiB\n"
+    assert call("prune", "two", "--keep", 1, "--dry-run").stdout == output
     assert "give --yes" in str(call("prune", "two", "--keep", 1).exception)
     assert checkpoints.exists()
     done = call("prune", "two", "--keep", 1, "--yes", "--json")

@@ -34,8 +34,8 @@ def test_help_lists_every_command_whole_and_in_order():
 
 def commands_below(command):
     yield command
-    for one in getattr(command, "commands", {}).values():
-        yield from commands_below(one)
+    for child in getattr(command, "commands", {}).values():
+        yield from commands_below(child)
 
 
 EXAMPLES = [
@@ -44,7 +44,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_of_the_help_is_a_command_that_there_is(example, tmp_path, monkeypatch):
+def test_help_examples_parse_as_commands(example, tmp_path, monkeypatch):
     """Its words are read as they would be when it runs, and nothing is run."""
     monkeypatch.chdir(tmp_path)
     for name in ("server.pem", "server.key"):
@@ -60,7 +60,7 @@ def test_an_example_of_the_help_is_a_command_that_there_is(example, tmp_path, mo
     assert example in CliRunner().invoke(cli, [example.split()[1], "--help"]).stdout
 
 
-def test_a_command_that_is_added_needs_no_list(tmp_path, monkeypatch):
+def test_new_module_adds_its_command(tmp_path, monkeypatch):
     """A new file beside the others is all that it takes."""
     (tmp_path / "hello.py").write_text(
         "import click\nfrom tuner.cli.options import Command\n"
@@ -86,7 +86,7 @@ def test_wrong_usage_is_exit_code_2(arguments):
 
 
 @pytest.mark.parametrize("command", ["show", "best", "evaluate", "resume", "tensorboard"])
-def test_an_unknown_name_is_exit_code_2_with_the_nearest(digits, command):
+def test_unknown_name_is_exit_code_2_with_a_hint(digits, command):
     done = call(command, "digitz")
     assert (done.exception.exit_code, done.stdout) == (2, "")
     assert "did you mean 'digits'?" in str(done.exception)
@@ -102,7 +102,7 @@ def test_no_colour_without_a_terminal(digits, arguments):
     assert "\x1b" not in done.stdout
 
 
-def test_a_reader_that_leaves_is_no_fault_of_ours(digits):
+def test_closed_stdout_is_exit_code_141(digits):
     reader, writer = os.pipe()
     os.close(reader)
     process = subprocess.run(
@@ -113,7 +113,7 @@ def test_a_reader_that_leaves_is_no_fault_of_ours(digits):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_outside_of_a_search_is_its_exit_code(number, monkeypatch, capsys):
+def test_signal_outside_of_a_search_sets_the_exit_code(number, monkeypatch, capsys):
     monkeypatch.setattr(listing, "list_experiments", lambda _: os.kill(os.getpid(), number))
     monkeypatch.setattr(sys, "argv", ["tuner", "ls"])
     with pytest.raises(SystemExit) as ended:

@@ -57,15 +57,15 @@ def test_evaluate_of_an_export_equals_the_experiments(here):
 
 def test_evaluate_prints_images_and_interval(here, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(here / "data"))
-    place = photos.write(here / "photos", each=20)
-    trained(here / "results" / "hand", dataset=f"folder:{place}", image_size=12, epochs=1)
+    folder = photos.write(here / "photos", each=20)
+    trained(here / "results" / "hand", dataset=f"folder:{folder}", image_size=12, epochs=1)
     call("export", "hand", "--to", "out")
     photos.write(here / "new" / "test", each=10, seed=99)
-    found = json.loads(call("evaluate", "out", "--data", "new", "--json").stdout)
-    low, high = found["test_accuracy_interval"]
-    assert (found["images"], found["baseline"]) == (30, 1 / 3)
-    assert low < found["test_accuracy"] < high
-    assert found["beats_baseline"] == (low > 1 / 3)
+    measured = json.loads(call("evaluate", "out", "--data", "new", "--json").stdout)
+    low, high = measured["test_accuracy_interval"]
+    assert (measured["images"], measured["baseline"]) == (30, 1 / 3)
+    assert low < measured["test_accuracy"] < high
+    assert measured["beats_baseline"] == (low > 1 / 3)
     text = call("evaluate", "out", "--data", "new").stdout
     assert "\nimages             30\n" in text
     assert f"(95 % interval {low:.4f} to {high:.4f})\n" in text

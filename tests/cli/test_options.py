@@ -22,15 +22,15 @@ def test_duration_rejects_other_text(text):
 
 
 def assignments(*arguments):
-    given = []
+    texts = []
 
     @click.command()
     @options.spec
     def command(experiment, assignments, address, **flags):
-        given.extend(options.assignments_of(flags))
+        texts.extend(options.assignments_of(flags))
 
     CliRunner().invoke(command, ["digits", *arguments], catch_exceptions=False)
-    return given
+    return texts
 
 
 def test_flags_are_assignments():

@@ -19,8 +19,8 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("storage")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_DATA", str(folder / "data"))
-        place = photos.write(folder / "photos", each=20)
-        results = trained(folder / "results" / "hand", dataset=f"folder:{place}", image_size=12)
+        images = photos.write(folder / "photos", each=20)
+        results = trained(folder / "results" / "hand", dataset=f"folder:{images}", image_size=12)
         yield results.export(folder / "model")
 
 
@@ -40,10 +40,10 @@ def test_predict_prints_a_table(model, new):
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["file", "label", "probability", "label2", "probability2"]
     shown = [row.split() for row in rows]
-    found = expected(model, new)
-    assert [row[0] for row in shown] == list(found)
+    predictions = expected(model, new)
+    assert [row[0] for row in shown] == list(predictions)
     for file, *cells in shown:
-        assert cells == [text for n, p in found[file].top[:2] for text in (n, f"{p:.4f}")]
+        assert cells == [text for n, p in predictions[file].top[:2] for text in (n, f"{p:.4f}")]
 
 
 def test_predict_writes_csv(model, new, here):
@@ -79,13 +79,13 @@ def test_predict_writes_names_of_any_bytes_and_no_formulas(model, new, here):
 
 def test_predict_lists_unreadable_files_at_the_end(model, new, here):
     (here / new / "daisy" / "0000.jpg").write_bytes(b"no image")
-    found = expected(model, new)
+    predictions = expected(model, new)
     done = call("predict", model, new, "gone.jpg", "--json")
     assert done.return_value == 3
     document = json.loads(done.stdout)
-    assert [each["file"] for each in document["predictions"]] == list(found)
+    assert [each["file"] for each in document["predictions"]] == list(predictions)
     for each in document["predictions"]:
-        [(label, probability)] = found[each["file"]].top[:1]
+        [(label, probability)] = predictions[each["file"]].top[:1]
         top = [{"label": label, "probability": probability}]
         assert each == {"file": each["file"], **top[0], "top": top}
     assert document["unreadable"] == [

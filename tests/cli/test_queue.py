@@ -17,7 +17,7 @@ def spec(here):
     return "mine.json"
 
 
-def test_what_is_added_waits_with_the_whole_spec_as_it_is_then(here, spec):
+def test_queue_add_stores_the_resolved_spec(here, spec):
     done = call("queue", "add", spec, "--num-samples", 3, "scheduler.max_t=1", "--user", "ann")
     assert (done.return_value, done.stdout) == (0, "mine\n")
     (here / spec).unlink()  # nobody needs it any more
@@ -28,7 +28,7 @@ def test_what_is_added_waits_with_the_whole_spec_as_it_is_then(here, spec):
     assert entry.spec["scheduler"]["grace_period"]  # what was left open is decided
 
 
-def test_a_name_is_the_next_free_one_unless_it_is_given(here, spec):
+def test_queue_add_numbers_a_default_name(here, spec):
     assert [call("queue", "add", spec).stdout for _ in range(3)] == [
         "mine\n",
         "mine-2\n",
@@ -39,7 +39,7 @@ def test_a_name_is_the_next_free_one_unless_it_is_given(here, spec):
     assert "has an entry 'mine'" in str(error)
 
 
-def test_where_python_finds_what_lies_beside_the_spec_is_kept(here, tmp_path_factory, monkeypatch):
+def test_queue_add_keeps_module_paths(here, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "queued_code.py").write_text("def train(config):\n    pass\n")
@@ -49,7 +49,7 @@ def test_where_python_finds_what_lies_beside_the_spec_is_kept(here, tmp_path_fac
     assert Queue("results").entry("theirs").paths == (str(elsewhere),)
 
 
-def test_the_list_as_a_table_and_as_json(here, spec):
+def test_queue_ls_as_table_and_json(here, spec):
     assert call("queue", "ls").stdout == "the queue is empty\n"
     assert call("queue", "ls", "--json").stdout == "[]\n"
     call("queue", "add", spec, "--user", "ann")
@@ -61,12 +61,12 @@ def test_the_list_as_a_table_and_as_json(here, spec):
     assert first.endswith("error:  [31mfirst")
     assert second.split()[:3] == ["mine-2", "bob", "waiting"]
     listed = json.loads(call("queue", "ls", "--json").stdout)
-    assert [one["status"] for one in listed] == ["failed", "waiting"]
+    assert [entry_json["status"] for entry_json in listed] == ["failed", "waiting"]
     assert list(listed[0]) == ["name", "user", "status", "added", "ended", "exit_code", "why"]
     assert listed[0]["exit_code"] == 1
 
 
-def test_entries_are_taken_out(here, spec):
+def test_queue_rm_removes_entries(here, spec):
     for _ in range(2):
         call("queue", "add", spec)
     assert call("queue", "rm", "mine", "mine-2").stdout.splitlines() == [
@@ -77,11 +77,11 @@ def test_entries_are_taken_out(here, spec):
     assert "no entry 'mine'" in str(call("queue", "rm", "mine").exception)
 
 
-def test_an_empty_queue_is_run_at_once(here):
+def test_queue_run_of_empty_queue_ends(here):
     assert call("queue", "run").return_value == 0
 
 
 @pytest.mark.parametrize("share", ["ann", "ann=", "=2", "ann=0", "ann=-1", "ann=inf", "ann=x"])
-def test_a_share_is_a_number_above_0(share):
+def test_share_must_be_above_0(share):
     with pytest.raises(UsageError, match=r"^--share must be USER=N with N above 0, got"):
         command._weight(share)

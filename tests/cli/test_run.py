@@ -11,7 +11,23 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.search.resuming import Extension
 
 
-def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, monkeypatch):
+@pytest.fixture
+def no_ray(monkeypatch):
+    monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
+
+
+@pytest.fixture
+def resumed(no_ray, ended, monkeypatch):
+    """(folder, extension) of each search that would have been resumed."""
+    calls = []
+    monkeypatch.setattr(
+        "tuner.search.run.resume_experiment",
+        lambda folder, *, more: calls.append((folder.resolve(), more)) or ended,
+    )
+    return calls
+
+
+def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, no_ray, monkeypatch):
     tried = []
 
     def run(spec):
@@ -21,7 +37,6 @@ def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, monkeypatch
             ExperimentFolder(spec.folder).create({"format": 1})  # the second of two
         return ended
 
-    monkeypatch.setattr(CONNECT, lambda address, spec: contextlib.nullcontext())
     monkeypatch.setattr("tuner.search.run.run_experiment", run)
     text_of("mine.yaml", GOOD)
     assert call("run", "mine.yaml").return_value == 0
@@ -46,13 +61,7 @@ def interrupted(here):
     return writer.folder
 
 
-def test_resume_options_extend_the_search(interrupted, ended, monkeypatch):
-    resumed = []
-    monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
-    monkeypatch.setattr(
-        "tuner.search.run.resume_experiment",
-        lambda folder, *, more: resumed.append((folder.resolve(), more)) or ended,
-    )
+def test_resume_options_extend_the_search(interrupted, resumed):
     assert call("resume", "digits", "--trust").return_value == 0
     done = call(
         "resume", "digits", "--retry-failed", "--add-samples", "3", "--time-budget", "2m", "--trust"
@@ -64,14 +73,10 @@ def test_resume_options_extend_the_search(interrupted, ended, monkeypatch):
     ]
 
 
-def test_resume_with_assignments_changes_the_spec(interrupted, ended, monkeypatch):
-    resumed = []
-    monkeypatch.setattr(CONNECT, lambda *_, **__: contextlib.nullcontext())
-    monkeypatch.setattr(
-        "tuner.search.run.resume_experiment", lambda folder, *, more: resumed.append(more) or ended
-    )
+def test_resume_with_assignments_changes_the_spec(interrupted, resumed):
     assert call("resume", "digits", "scheduler.max_t=20", "log=[]", "--trust").return_value == 0
-    assert resumed == [Extension(changes={"scheduler.max_t": 20, "log": []})]
+    changes = Extension(changes={"scheduler.max_t": 20, "log": []})
+    assert resumed == [(interrupted, changes)]
     refused = call("resume", "digits", "search.strategy=bohb", "scheduler.max_t=5").exception
     assert "tuner run --like digits search.strategy=bohb" in str(refused)
     assert "scheduler.max_t: can only grow on a resume, from 10, got 5" in str(refused)

@@ -12,18 +12,18 @@ from tuner.service import server
 
 
 def test_serve_passes_options_on(here, monkeypatch):
-    asked = []
+    calls = []
 
-    def serve(storage, *, tell, **options):
-        asked.append((storage, options))
-        tell("http://127.0.0.1:8642/?token=x", 8642)
+    def serve(storage, *, notify, **options):
+        calls.append((storage, options))
+        notify("http://127.0.0.1:8642/?token=x", 8642)
 
     monkeypatch.setattr(server, "serve", serve)
     done = call("serve", "--storage", here)
     assert done.return_value == 0
     assert done.stdout == "http://127.0.0.1:8642/?token=x\n"
     pair = {"cert": None, "key": None, "is_insecure": False}
-    assert asked == [(str(here), {"host": "127.0.0.1", "port": 8642, **pair})]
+    assert calls == [(str(here), {"host": "127.0.0.1", "port": 8642, **pair})]
 
 
 def test_serve_of_a_public_host_needs_tls(here):
@@ -35,15 +35,15 @@ def test_serve_of_a_public_host_needs_tls(here):
 @pytest.fixture
 def served(monkeypatch):
     """What was served: the folders, the port, and those that are found later."""
-    found = []
+    served_folders = []
 
     def serve(experiments, *, port, find):
-        later = find and [one.path for one in find()]
-        found.append(([one.path for one in experiments], port, later))
+        later = find and [experiment.path for experiment in find()]
+        served_folders.append(([experiment.path for experiment in experiments], port, later))
         return 2
 
     monkeypatch.setattr(tensorboard_server, "serve", serve)
-    return found
+    return served_folders
 
 
 def test_tensorboard_is_served_for_experiments(digits, served):
@@ -55,6 +55,6 @@ def test_tensorboard_is_served_for_experiments(digits, served):
     assert served == [(folders[:1], 7007, None), (folders, 6006, None)]
 
 
-def test_without_a_name_the_whole_storage_is_shown_and_what_comes_to_it(digits, served):
+def test_tensorboard_without_name_serves_the_storage(digits, served):
     assert call("tensorboard").return_value == 2
     assert served == [([Path("results/digits")], 6006, [Path("results/digits")])]

@@ -33,7 +33,7 @@ def test_validate_and_dry_run_as_json(here):
     assert not list(here.iterdir())
 
 
-def test_the_networks_are_summed_up_on_request():
+def test_validate_summary_shows_networks():
     assert "networks" not in json.loads(call("validate", "digits", "--json").stdout)
     done = call("validate", "digits", "--json", "--summary", "training.freeze=head")
     [network] = json.loads(done.stdout)["networks"]
@@ -47,28 +47,28 @@ def test_the_networks_are_summed_up_on_request():
 
 
 @pytest.fixture
-def place(here, monkeypatch):
+def photo_folder(here, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(here / "data"))
     return photos.write(here / "photos", each=12)
 
 
 @pytest.mark.parametrize("command", [["validate"], ["run"], ["run", "--dry-run"]])
-def test_faults_of_images_and_networks_show_before_anything_starts(command, place):
+def test_faults_of_images_and_networks_show_before_anything_starts(command, photo_folder):
     layers = call(*command, "folder:photos", "training.freeze=tail").exception
     assert "training.freeze: matches no parameter, got 'tail'; available: stem" in str(layers)
-    (place / "rose" / "0003.jpg").write_bytes(b"no image")
+    (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")
     image = call(*command, "folder:photos").exception
     assert "1 of 36 images cannot be read: " in str(image)
     assert str(image).endswith("; training.skip_unreadable=true trains without them")
     assert layers.exit_code == image.exit_code == 2
-    assert not (place.parent / "results").exists()
+    assert not (photo_folder.parent / "results").exists()
 
 
-def test_validate_and_run_warn_of_objective_in_wrong_direction(place):
+def test_validate_and_run_warn_of_objective_in_wrong_direction(photo_folder):
     warning = "objective.mode=max takes the trial with the highest val_loss for the best"
     arguments = ("folder:photos", "objective.mode=max")
     assert warning in " ".join(call("validate", *arguments).stdout.split())
-    (place / "rose" / "0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
+    (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
     assert f"warning: {warning}\n" in call("run", *arguments).stderr
 
 
@@ -103,7 +103,7 @@ def first(here):
     return folder
 
 
-def test_like_an_earlier_search_learning_from_it(first):
+def test_like_copies_the_spec_and_learns_from_its_trials(first):
     done = call("validate", "--like", "first", "--json")
     assert done.stderr.splitlines() == [
         "warm start: 2 of the 3 finished trials of first are not tried again",
@@ -119,7 +119,7 @@ def test_like_an_earlier_search_learning_from_it(first):
     assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
 
 
-def test_an_experiment_or_one_to_be_like_but_not_both(first):
+def test_validate_takes_experiment_or_like(first):
     assert "give EXPERIMENT, --command TEXT or --like NAME" in str(call("validate").exception)
     both = call("run", "digits", "--like", "first").exception
     assert "got 'digits' and 'first'" in str(both)

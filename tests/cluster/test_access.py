@@ -15,12 +15,12 @@ def nothing_set(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monkeypatch):
+def test_for_local_ray_makes_a_private_token(tmp_path, monkeypatch):
     monkeypatch.setenv(access.TOKEN, "another cluster's")
     tokens = set()
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        changes = access.for_own_ray(tmp_path / name)
+        changes = access.for_local_ray(tmp_path / name)
         assert changes[access.AUTH_MODE] == "token"
         assert changes[access.TOKEN] is None
         assert changes[ray_compat.CLUSTERS] == "0"
@@ -29,22 +29,22 @@ def test_ours_has_a_token_of_its_own_that_only_its_user_can_read(tmp_path, monke
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         tokens.add(file.read_text())
         with pytest.raises(FileExistsError):  # a file that lies there is not used
-            access.for_own_ray(tmp_path / name)
+            access.for_local_ray(tmp_path / name)
     assert [len(token) for token in tokens] == [64, 64]
 
 
-def test_whether_processes_here_can_reach_one_another(monkeypatch):
+def test_loopback_problem_names_the_address(monkeypatch):
     assert access.loopback_problem() is None
     monkeypatch.setattr(access, "LOOPBACK", "192.0.2.1")  # no machine has it
-    told = access.loopback_problem()
-    assert told.startswith("192.0.2.1 cannot be reached: ")
-    assert told.endswith("; bring the loopback interface up: ip link set lo up")
+    problem = access.loopback_problem()
+    assert problem.startswith("192.0.2.1 cannot be reached: ")
+    assert problem.endswith("; bring the loopback interface up: ip link set lo up")
 
 
-def test_a_users_own_settings_win(tmp_path, monkeypatch):
+def test_for_local_ray_keeps_user_settings(tmp_path, monkeypatch):
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
-    changes = access.for_own_ray(tmp_path)
+    changes = access.for_local_ray(tmp_path)
     assert changes[access.AUTH_MODE] == "disabled"
     assert changes["GLOO_SOCKET_IFNAME"] == "eth7"
     assert changes["NCCL_SOCKET_IFNAME"] in ("=lo", "=lo0")
@@ -61,13 +61,14 @@ def no_token(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", [access.TOKEN, access.TOKEN_PATH])
-def test_for_joining_shows_the_token_that_the_user_has_set(monkeypatch, no_token, name):
+def test_for_joining_uses_the_token_of_the_user(monkeypatch, no_token, name):
     assert access.for_joining() == {}
     assert access.refusal().startswith("asks for a token, and none was shown: set RAY_AUTH_TOKEN_P")
     monkeypatch.setenv(name, "x")
     assert access.for_joining() == {access.AUTH_MODE: "token"}
     with access.environment(access.for_joining()):
-        assert access.refusal().startswith(f"has another token than that of {name}: ")
+        source = "RAY_AUTH_TOKEN" if name == access.TOKEN else "x"
+        assert access.refusal().startswith(f"has another token than that of {source}: ")
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     assert access.for_joining() == {}
     monkeypatch.delenv(access.AUTH_MODE)
@@ -80,11 +81,11 @@ def test_token_problem_names_the_file_that_lacks_a_token(monkeypatch, no_token):
     assert access.token_problem() is None
     monkeypatch.setenv(access.AUTH_MODE, "token")
     assert f"no token in {no_token}" in access.token_problem()
-    mine = no_token / "mine"
-    monkeypatch.setenv(access.TOKEN_PATH, str(mine))
+    token_file = no_token / "mine"
+    monkeypatch.setenv(access.TOKEN_PATH, str(token_file))
     for text, has_problem in ((None, True), ("\n", True), ("x", False)):
         if text:
-            mine.write_text(text)
+            token_file.write_text(text)
         assert (access.token_problem() is not None) == has_problem
     monkeypatch.setenv(access.TOKEN, "x")
     monkeypatch.setenv(access.TOKEN_PATH, "/nowhere")

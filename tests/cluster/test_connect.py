@@ -74,7 +74,7 @@ def play(monkeypatch):
             daemon.wait()
 
 
-def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
+def test_connect_starts_and_ends_a_local_ray(play, monkeypatch):
     fake = play()
     monkeypatch.delenv(access.AUTH_MODE, raising=False)
     before = dict(os.environ)
@@ -99,7 +99,7 @@ def test_a_local_ray_is_started_with_our_cpus_and_ended(play, monkeypatch):
     assert os.environ == before
 
 
-def test_a_connection_that_is_there_is_used_and_left(play):
+def test_connect_uses_an_existing_connection(play):
     fake = play(connected=True)
     with cluster.connect("auto"):
         assert fake.calls == []
@@ -107,7 +107,7 @@ def test_a_connection_that_is_there_is_used_and_left(play):
     assert cluster.is_connected()
 
 
-def test_a_local_ray_that_does_not_start_is_told(play):
+def test_connect_names_why_ray_did_not_start(play):
     fake = play(error=RuntimeError("no space"))
     with pytest.raises(ExperimentError, match="Ray did not start on this machine: no space"):  # noqa: SIM117
         with cluster.connect():
@@ -136,7 +136,7 @@ def head(monkeypatch):
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_another_cluster_is_joined_and_left(play, head):
+def test_connect_joins_and_leaves_a_cluster(play, head):
     fake = play()
     with cluster.connect(head):
         [(_, options)] = fake.calls
@@ -146,7 +146,7 @@ def test_another_cluster_is_joined_and_left(play, head):
     assert fake.names == ["init", "shutdown"]
 
 
-def test_a_cluster_that_ray_cannot_join_is_told(play, head):
+def test_connect_names_why_a_cluster_cannot_be_joined(play, head):
     play(error=ConnectionError("refused"))
     with pytest.raises(UsageError, match=f"cannot join the cluster at {head}: refused"):  # noqa: SIM117
         with cluster.connect(head):
@@ -156,7 +156,7 @@ def test_a_cluster_that_ray_cannot_join_is_told(play, head):
 FIELDS = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 1}
 
 
-def test_a_users_code_is_sent_to_a_cluster(play, head, tmp_path, monkeypatch):
+def test_connect_sends_user_code(play, head, tmp_path, monkeypatch):
     fake = play()
     monkeypatch.chdir(tmp_path)
     with cluster.connect(head, spec=build_spec({**FIELDS, "trainable": "mine:Mine"})):
@@ -173,7 +173,8 @@ class Played(cluster.Cluster):
         self.joined = joined
         self.on = driver
         self.grows = autoscales
-        self.asked = []
+        self.calls = []
+        self.started = []
 
     def is_joined(self):
         return self.joined
@@ -191,11 +192,11 @@ class Played(cluster.Cluster):
         return nullcontext()
 
     def run(self, nodes, function, *arguments, limit_s=0):
-        self.asked.append((function.__name__, [node.node_id for node in nodes]))
+        self.calls.append((function.__name__, [node.node_id for node in nodes]))
         return [Reply(node, function(*arguments)) for node in nodes]
 
     def start(self, node, function):
-        return SimpleNamespace(remote=lambda *arguments: None)
+        return SimpleNamespace(remote=lambda *arguments: self.started.append((node, *arguments)))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_slots(offers, resources, slots):
     assert Played(*offers).slots(Resources(**resources)) == slots
 
 
-def test_our_own_ray_may_not_know_of_its_node_at_once():
+def test_slots_waits_for_the_local_node():
     class Starting(Played):
         def nodes(self):
             self.offers = next(self.polls)
@@ -223,22 +224,22 @@ def test_our_own_ray_may_not_know_of_its_node_at_once():
     assert starting.slots(Resources()) == 2
 
 
-def test_what_the_cluster_can_never_hold_is_refused():
+def test_slots_refuses_a_trial_that_never_fits():
     with pytest.raises(UsageError, match="1 CPU and 1 GPU, and the cluster has 1 node of 8 CPUs"):
         Played((8,)).slots(Resources(cpus=1, gpus=1))
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_the_nodes_of_another_cluster_are_asked_before_there_is_a_folder(tmp_path, joined):
+def test_admit_checks_nodes_before_creating_a_folder(tmp_path, joined):
     played = Played((4,), (0,), joined=joined)
     fields = {**FIELDS, "storage": str(tmp_path / "shared"), "trainable": "mine:Mine"}
     if not joined:
         played.admit(build_spec(fields))
-        assert played.asked == []
+        assert played.calls == []
         return
     with pytest.raises(UsageError, match="trainable mine:Mine is not found on 1 node, 0"):
         played.admit(build_spec(fields))
-    assert played.asked == [("check_node", ["0"])]
+    assert played.calls == [("check_node", ["0"])]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -256,7 +257,7 @@ def cifar10(folder):
         ([(4,), (4,)], False, 0),
     ],
 )
-def test_the_nodes_of_another_cluster_get_the_data_set(tmp_path, capsys, offers, joined, brought):
+def test_admit_distributes_the_data_set(tmp_path, capsys, offers, joined, brought):
     class WithData(Played):
         """Nodes of which the driver's alone has the archive."""
 
@@ -264,32 +265,26 @@ def test_the_nodes_of_another_cluster_get_the_data_set(tmp_path, capsys, offers,
             if function.__name__ == "check_node":
                 return super().run(nodes, function, *arguments)
             data, method, *_ = arguments
-            self.asked.append((method, data))
+            self.calls.append((method, data))
             states = {"0": (False, True), "1": (True, False)}
             return [Reply(node, states[node.node_id]) for node in nodes]
 
     played = WithData(*offers, joined=joined)
     played.admit(cifar10(tmp_path))
-    asked = [(name, data.archive) for name, data in played.asked if name != "check_node"]
-    assert asked == [("state", OFFICIAL), ("receive", OFFICIAL)] * brought
+    calls = [(name, data.archive) for name, data in played.calls if name != "check_node"]
+    assert calls == [("state", OFFICIAL), ("receive", OFFICIAL)] * brought
     assert capsys.readouterr().err == "CIFAR-10 is copied from 1 to 1 node that lack it\n" * brought
 
 
-def test_nodes_that_join_get_the_data_set_too(monkeypatch, tmp_path):
-    from tuner.cluster.joined import datasets
-
-    sent = []
-    monkeypatch.setattr(datasets, "send_to_new", lambda *asked: sent.append(asked))
+def test_room_sends_the_data_set_to_new_nodes(tmp_path):
     played = Played((4,))
     room = played.room(cifar10(tmp_path))
     assert room() == 4
     played.offers.append((2,))
     room._poll_s = 0
     assert room() == 6
-    [(new, others, data)] = sent
-    assert [node.node_id for node in new] == ["1"]
-    assert [node.node_id for node in others] == ["0"]
-    assert data.archive.title == "CIFAR-10"
+    calls = [(node.node_id, data.archive, method) for node, data, method, *_ in played.started]
+    assert calls == [("0", OFFICIAL, "load"), ("1", OFFICIAL, "receive")]
 
 
 class Growing(Played):
@@ -330,10 +325,49 @@ def test_await_room_raises_after_its_patience(grows):
         Growing([(2,)], autoscales=grows).await_room(LARGE, 0.05, poll_s=0.01)
 
 
-def test_a_plan_says_what_the_cluster_holds_unless_it_is_too_small():
+def test_plan_counts_trials_or_refuses():
     played = Played((4,), joined=False)
     assert played.plan(build_spec(FIELDS))["at_once"] == 4
     large = build_spec({**FIELDS, "resources": {"cpus": 5}})
     with pytest.raises(UsageError, match="reserves 5 CPUs"):
         played.plan(large)
     assert Played((4,), joined=False, autoscales=True).plan(large)["at_once"] == 0
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    folder = tmp_path / "mine"
+    (folder / "results" / "x").mkdir(parents=True)
+    (folder / "mine.py").write_text("x = 1\n")
+    for name in (ray_compat.IN_A_JOB, *ray_compat.FOR_WORKERS):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def env_of(directory, *, code=True, storage=None):
+    return cluster.runtime_env(directory, storage or directory / "results", code=code)
+
+
+def test_runtime_env_sends_the_folder_without_the_results(directory):
+    sent = env_of(directory)
+    assert sent["working_dir"] == str(directory)
+    assert sent["excludes"] == ["/results/"]
+    for storage in (directory, directory.parent / "elsewhere"):
+        assert env_of(directory, storage=storage)["excludes"] == []
+
+
+def test_runtime_env_of_shipped_code_or_job_sends_nothing(directory, monkeypatch):
+    assert "working_dir" not in env_of(directory, code=False)
+    monkeypatch.setenv(ray_compat.IN_A_JOB, "{}")
+    assert "working_dir" not in env_of(directory)
+
+
+def test_runtime_env_keeps_module_folders(directory, monkeypatch):
+    (directory / "spaces").mkdir()
+    monkeypatch.setattr(sys, "path", [str(directory), str(directory / "spaces"), "/elsewhere"])
+    assert env_of(directory)["env_vars"] == {"PYTHONPATH": "spaces"}
+
+
+def test_runtime_env_has_worker_settings(directory, monkeypatch):
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
+    assert env_of(directory, code=False) == {"env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}}

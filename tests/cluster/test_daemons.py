@@ -55,33 +55,33 @@ def ends(tmp_path_factory):
         name: start(code, daemon, tmp_path_factory.mktemp("scene"))
         for name, (code, daemon) in SCENES.items()
     }
-    told = {name: process.communicate(timeout=LIMIT_S)[1] for name, process in started.items()}
-    return {name: (process.returncode, told[name]) for name, process in started.items()}
+    stderr = {name: process.communicate(timeout=LIMIT_S)[1] for name, process in started.items()}
+    return {name: (process.returncode, stderr[name]) for name, process in started.items()}
 
 
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
-def test_its_death_ends_a_process_that_waits(ends, daemon):
-    told = f"error: Ray's {daemon} has died, and the search with it; go on with: x\n"
-    assert ends[daemon] == (1, told)
+def test_death_of_a_daemon_ends_the_process(ends, daemon):
+    stderr = f"error: Ray's {daemon} has died, and the search with it; go on with: x\n"
+    assert ends[daemon] == (1, stderr)
 
 
-def test_advice_that_fails_keeps_nobody_alive(ends):
-    told = "Ray's raylet has died, and the search with it; what to do cannot be told: division by"
-    assert ends["advice fails"] == (1, f"error: {told} zero; go on with: x\n")
+def test_failing_advice_does_not_prevent_the_exit(ends):
+    stderr = "Ray's raylet has died, and the search with it; what to do cannot be told: division by"
+    assert ends["advice fails"] == (1, f"error: {stderr} zero; go on with: x\n")
 
 
-def test_death_at_once_or_with_a_closed_stderr_ends_the_process(ends):
+def test_early_death_and_closed_stderr_end_the_process(ends):
     assert ends["no stderr"][0] == 1
-    code, said = ends["at once"]
-    assert (code, "raylet has died" in said) == (1, True)
+    code, stderr = ends["at once"]
+    assert (code, "raylet has died" in stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
     "scene", ["an orderly end", "a child that is no daemon", "a child of our own"]
 )
-def test_what_is_no_loss_of_ray(ends, scene):
+def test_other_exits_do_not_end_the_process(ends, scene):
     assert ends[scene] == (0, "")
 
 
-def test_an_error_that_says_more_is_told_instead(ends):
+def test_error_with_a_reason_is_shown_instead(ends):
     assert ends["says more"] == (1, "Ray says why\n")

@@ -11,8 +11,8 @@ from tuner.errors import UsageError
 URL = "http://head:8265"
 
 
-def those(*told, **options):
-    return jobs.Jobs(URL, FakeClient(*told, **options))
+def jobs_of(*listed, **options):
+    return jobs.Jobs(URL, FakeClient(*listed, **options))
 
 
 @pytest.mark.parametrize(
@@ -25,51 +25,51 @@ def those(*told, **options):
         ("STOPPED", -9, 143),
     ],
 )
-def test_the_exit_code_is_the_searchs(status, code, exit_code):
-    assert those(details("a", status, code=code)).get("a").exit_code == exit_code
+def test_exit_code_of_job(status, code, exit_code):
+    assert jobs_of(details("a", status, code=code)).get("a").exit_code == exit_code
 
 
-def test_other_jobs_of_the_cluster_are_not_told_and_the_newest_is_first():
-    told = those(
+def test_all_lists_searches_newest_first():
+    listed = jobs_of(
         details("old", "SUCCEEDED", started=1000),
         details("other", "RUNNING", metadata={}),
         details("newer", "RUNNING", started=5000, ended=None),
         details("waits", "PENDING", started=None, ended=None),
     ).all()
-    assert [job.job_id for job in told] == ["waits", "newer", "old"]
-    assert (told[1].started, told[1].ended, told[1].command) == (5.0, None, "tuner run x")
-    assert told[0].as_dict()["status"] == "PENDING"
+    assert [job.job_id for job in listed] == ["waits", "newer", "old"]
+    assert (listed[1].started, listed[1].ended, listed[1].command) == (5.0, None, "tuner run x")
+    assert listed[0].as_dict()["status"] == "PENDING"
 
 
-def test_a_job_that_is_not_there_is_told_with_those_that_are():
+def test_get_of_unknown_job_lists_the_others():
     with pytest.raises(UsageError, match=r"no job 'ab' at .* \(did you mean 'abc'\?\); available"):
-        those(details("abc", "RUNNING")).get("ab")
+        jobs_of(details("abc", "RUNNING")).get("ab")
     with pytest.raises(UsageError, match="it has none"):
-        those().log("a")
+        jobs_of().log("a")
 
 
-def test_what_is_submitted_runs_there_with_the_files_of_the_folder(tmp_path):
+def test_submit_sends_command_and_folder(tmp_path):
     (tmp_path / "mine.py").touch()
     client = FakeClient()
     arguments = ["run", "mine.yaml", "search.space.lr=uniform(0, 1)"]
-    told = jobs.Jobs(URL, client)
-    assert told.submit(arguments, directory=tmp_path, storage=tmp_path / "results") == "new"
-    [asked] = client.asked
-    assert asked["entrypoint"].endswith(
+    listed = jobs.Jobs(URL, client)
+    assert listed.submit(arguments, directory=tmp_path, storage=tmp_path / "results") == "new"
+    [call] = client.calls
+    assert call["entrypoint"].endswith(
         ") -m tuner run mine.yaml 'search.space.lr=uniform(0, 1)' --address auto"
     )
-    assert asked["runtime_env"]["working_dir"] == str(tmp_path)
-    assert asked["runtime_env"]["excludes"] == ["/results/"]
-    assert told.get("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
+    assert call["runtime_env"]["working_dir"] == str(tmp_path)
+    assert call["runtime_env"]["excludes"] == ["/results/"]
+    assert listed.get("new").command == "tuner run mine.yaml search.space.lr=uniform(0, 1)"
 
 
-def test_a_log_is_followed_to_the_jobs_end():
-    said = []
-    job = those(details("a", "SUCCEEDED", code=0)).follow("a", said.append)
-    assert (said, job.status) == (["a\n", "b\n"], "SUCCEEDED")
+def test_follow_passes_on_the_log():
+    texts = []
+    job = jobs_of(details("a", "SUCCEEDED", code=0)).follow("a", texts.append)
+    assert (texts, job.status) == (["a\n", "b\n"], "SUCCEEDED")
 
 
-def test_a_job_is_stopped_once_it_has_ended():
+def test_stop_waits_for_the_end():
     running, stopped = details("a", "RUNNING", ended=None), details("a", "STOPPED")
 
     class Stopping(FakeClient):
@@ -80,11 +80,11 @@ def test_a_job_is_stopped_once_it_has_ended():
 
     client = Stopping()
     assert jobs.Jobs(URL, client, poll_s=0).stop("a").status == "STOPPED"
-    assert client.asked == ["a"]
+    assert client.calls == ["a"]
 
 
 @pytest.mark.parametrize("address", ["head:6379", "ray://head:10001", "http://"])
-def test_an_address_that_is_no_dashboards_is_refused(address):
+def test_connected_rejects_other_addresses(address):
     with pytest.raises(UsageError, match="takes the URL of the cluster's dashboard"):
         jobs.connected(address).__enter__()
 
@@ -94,7 +94,7 @@ class AuthenticationError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "listed"),
     [
         (ConnectionRefusedError(), "no dashboard of Ray answers at http://head:8265"),
         (TimeoutError(), "no dashboard"),
@@ -103,22 +103,22 @@ class AuthenticationError(Exception):
         (AuthenticationError(), "http://head:8265 asks for a token, and none was shown"),
     ],
 )
-def test_what_fails_is_told_with_what_to_do(monkeypatch, tmp_path, error, told):
+def test_answering_says_what_to_do(monkeypatch, tmp_path, error, listed):
     for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=told), jobs.answering(URL):
+    with pytest.raises(UsageError, match=listed), jobs.answering(URL):
         raise error
 
 
-def test_where_nobody_listens_that_is_told_at_once():
+def test_connected_without_a_listener_raises():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(UsageError, match=f"no dashboard of Ray answers at http://127.0.0.1:{port}"):
         jobs.connected(f"http://127.0.0.1:{port}").__enter__()
 
 
-def test_a_file_is_sent_only_from_below_the_folder(tmp_path):
+def test_entry_rejects_files_outside_the_folder(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "far.yaml").touch()

@@ -20,15 +20,15 @@ from tuner.spec.validation import Machine
         ({"trainable": "mine:Learner"}, 4, False),
     ],
 )
-def test_as_many_workers_as_are_needed_start_ahead_with_what_ships(fields, workers, trains):
+def test_ready_workers_are_those_that_the_spec_needs(fields, workers, trains):
     space = {"lr": "uniform(0, 1)"}
-    given = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
-    spec = build_spec(given)
+    values = {"name": "x", "search": {"space": space}, "num_samples": 9, **fields}
+    spec = build_spec(values)
     training = ["tuner.vision.image_classifier"] if trains else []
     assert ready_workers(spec, Machine(cpus=4, gpus=0)) == (workers, ["ray.tune", *training])
 
 
-def test_a_free_port_is_for_those_who_know_of_it():
+def test_free_port_is_reserved():
     with free_port() as port:
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))

@@ -12,7 +12,6 @@ import pytest
 from gated import wait_for
 
 from tuner.experiment.results.results import Results
-from tuner.service.queue import runner as module
 from tuner.service.queue.entries import Entry, Queue
 from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
@@ -44,14 +43,19 @@ def use_of(trial, search):
 
 
 @pytest.mark.slow
-def test_no_gpu_has_trials_of_two_searches_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "gpus_here", lambda: ("0", "1"))
+def test_no_gpu_has_trials_of_two_searches_at_a_time(tmp_path):
     queue, names = Queue(str(tmp_path / "results")), ("first", "second")
     where = {"directory": str(tmp_path), "paths": (str(HERE), *sys.path)}
     for added, name in enumerate(names):
         queue.add(Entry(name=name, user=name, added=added, spec={**SPEC, "name": name}, **where))
     terms = Terms(2, {}, command=(sys.executable, str(HERE / "two_gpus.py")))
-    runner = Runner(queue, terms, capacity=lambda gpus: Room(2, (1.0, 1.0)), tell=print)
+    runner = Runner(
+        queue,
+        terms,
+        capacity=lambda gpus: Room(2, (1.0, 1.0)),
+        notify=print,
+        gpus=lambda: ("0", "1"),
+    )
     try:
         wait_for(lambda: not runner.turn())
     finally:

@@ -41,7 +41,7 @@ def test_cluster_names():
     assert RAY_JOB_CONFIG_JSON_ENV_VAR == ray_compat.IN_A_JOB
 
 
-def test_the_probe_finds_what_it_imports():
+def test_probe():
     code = f"{ray_compat.PROBE.rpartition(';')[0]}; GcsClient"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -69,7 +69,7 @@ def test_settings():
         assert known or is_in_binaries(name.removeprefix("RAY_")), name
 
 
-def test_a_job_is_joined_whose_environment_has_our_settings(monkeypatch):
+def test_settings_do_not_conflict_with_those_of_a_job(monkeypatch):
     for name in ray_compat.SETTINGS:
         monkeypatch.setenv(name, "0")  # so that it is as before afterwards
         monkeypatch.delenv(name)
@@ -78,14 +78,14 @@ def test_a_job_is_joined_whose_environment_has_our_settings(monkeypatch):
         monkeypatch.setenv(name, value)
     ray_compat.prepare_environment()
     ours = {name: os.environ[name] for name in ray_compat.FOR_WORKERS}
-    asked = 'override=os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"'
-    assert asked in inspect.getsource(worker)
+    line = 'override=os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"'
+    assert line in inspect.getsource(worker)
     override = os.getenv("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"
     merged = _merge_runtime_env({"env_vars": submitted}, {"env_vars": ours}, override=override)
     assert merged["env_vars"] == submitted
 
 
-def test_a_trial_whose_node_is_taken_back_is_ours_to_try_again_not_tunes(monkeypatch):
+def test_preempted_trial_is_not_recovered_by_tune(monkeypatch):
     for name in ray_compat.SETTINGS:
         monkeypatch.setenv(name, "0")  # so that it is as before afterwards
         monkeypatch.delenv(name)
@@ -113,14 +113,14 @@ def test_heads_python():
 
 
 def test_replacing_restores_the_names_afterwards():
-    one, two = types.ModuleType("one"), types.ModuleType("two")
-    one.a, one.b, two.a = 1, 2, 3
-    with ray_compat.replacing(lambda: {one: {"a": 10, "b": 20}, two: {"a": 30}})():
-        assert (one.a, one.b, two.a) == (10, 20, 30)
-    assert (one.a, one.b, two.a) == (1, 2, 3)
-    with pytest.raises(ZeroDivisionError), ray_compat.replacing(lambda: {one: {"a": 10}})():
+    first, second = types.ModuleType("one"), types.ModuleType("two")
+    first.a, first.b, second.a = 1, 2, 3
+    with ray_compat.replacing(lambda: {first: {"a": 10, "b": 20}, second: {"a": 30}})():
+        assert (first.a, first.b, second.a) == (10, 20, 30)
+    assert (first.a, first.b, second.a) == (1, 2, 3)
+    with pytest.raises(ZeroDivisionError), ray_compat.replacing(lambda: {first: {"a": 10}})():
         1 / 0  # noqa: B018
-    assert (one.a, one.b, two.a) == (1, 2, 3)
+    assert (first.a, first.b, second.a) == (1, 2, 3)
 
 
 def test_replacing_a_missing_name_raises_and_replaces_nothing():

@@ -75,7 +75,7 @@ def test_session_answers_the_calls_of_tune(begin, tmp_path):
     assert report.checkpoint.path == str(tmp_path / "new")
 
 
-def test_end_waits_for_what_the_function_clears_away(begin):
+def test_end_waits_for_cleanup(begin):
     assert begin(two_epochs).end(0)  # it has not begun
     let_end, has_ended = threading.Event(), []
 

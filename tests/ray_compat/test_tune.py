@@ -28,7 +28,7 @@ def test_keep_workers(here):
 
 
 @pytest.mark.parametrize(("spare", "ended"), [(None, []), (1, [0, 1])])
-def test_free_workers_are_kept_until_the_search_ends_unless_they_are_not_spared(spare, ended):
+def test_keep_workers_keeps_spare_workers(spare, ended):
     with ray_compat.keep_workers(here=False, spare=lambda: spare):
         workers = tune_controller._ObjectCache(may_keep_one=True)
     assert [workers.cache_object("cpu", number) for number in range(3)] == [True] * 3
@@ -38,7 +38,7 @@ def test_free_workers_are_kept_until_the_search_ends_unless_they_are_not_spared(
     assert not workers.has_cached_object("cpu")
 
 
-def test_free_worker_is_offered_to_a_trial_whose_own_is_overdue(monkeypatch):
+def test_keep_workers_offers_a_worker_if_one_is_overdue(monkeypatch):
     with ray_compat.keep_workers(here=False):
         workers = tune_controller._ObjectCache(may_keep_one=True)
     workers.cache_object("cpu", 1)
@@ -64,15 +64,6 @@ def test_forget_metrics():
     ray_compat.forget_metrics(trial)
     assert not trial.run_metadata.metric_analysis
     assert not trial.run_metadata.metric_n_steps
-
-
-def test_mlflow_runs():
-    from ray.air.integrations.mlflow import MLflowLoggerCallback
-
-    source = inspect.getsource(MLflowLoggerCallback)
-    assert "if trial not in self._trial_runs:" in source
-    assert "run_id = self._trial_runs[trial]" in source
-    assert ray_compat.mlflow_runs(SimpleNamespace(_trial_runs={"a": "b"})) == {"a": "b"}
 
 
 def test_limit_pending():

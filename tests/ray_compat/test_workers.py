@@ -107,7 +107,7 @@ def driver(monkeypatch):
     return Driver(monkeypatch)
 
 
-def test_a_worker_that_does_not_answer_in_time_is_ended_once(driver):
+def test_watched_workers_end_a_silent_worker_once(driver):
     driver.ask("train", "of the epoch before")
     driver.answered.append("of the epoch before")
     driver.ask("train")
@@ -119,7 +119,7 @@ def test_a_worker_that_does_not_answer_in_time_is_ended_once(driver):
     assert (call.method, call.made, call.ended) == ("train", 1000.0, True)
 
 
-def test_each_call_is_noted_as_it_is_made(driver, monkeypatch):
+def test_watched_workers_note_each_call(driver, monkeypatch):
     monkeypatch.setattr(RayActorManager, "_try_start_actors", lambda self, max_actors: 1)
     monkeypatch.setattr(RayActorManager, "schedule_actor_task", lambda *args, **kwargs: None)
     driver.manager._try_start_actors()
@@ -131,7 +131,7 @@ def test_each_call_is_noted_as_it_is_made(driver, monkeypatch):
     assert driver.watch.calls == {"aa": Call("train", 1005.0)}
 
 
-def test_the_names_of_calls_are_tunes():
+def test_call_names():
     source = inspect.getsource(tune_controller)
     assert f'method_name="{ray_compat.RESET}"' in source
 

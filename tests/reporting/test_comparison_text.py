@@ -91,7 +91,6 @@ def test_leaders_verdict_of_different_leaders_names_the_better(leaders):
     assert lines[4].startswith("00002  0.93      0.85 +- 0.0058  3      -0.07 (-0.088 to -0.052)  ")
     assert (lines[4].split()[-1], lines[5].split()[-1]) == ("yes", "no")
     assert "Trial 00000 cannot be told apart from 00001, by the 95 % interval" in text
-    assert "The intervals count in that it is the best of 3.\n" in text
     assert "showed val_accuracy 0.95 and gives" in text
     assert "flattered it by 0.15." in text
     assert "Confirmed: trial 00000, its model of seed 4, epoch 2\n" in text
@@ -100,7 +99,6 @@ def test_leaders_verdict_of_different_leaders_names_the_better(leaders):
 
 def test_leaders_verdict_of_one_seed_is_open(leaders):
     assert "One seed tells nothing of the spread" in text_of(leaders, [[0.9], [0.8]])
-    assert "No result depends on the seed" in text_of(leaders, [[0.9, 0.9], [0.8, 0.8]])
     text = text_of(leaders, [[None, None], [0.8, 0.7]])
     assert "The search's best, trial 00001, failed with every fresh seed." in text
     assert "all failed" in text

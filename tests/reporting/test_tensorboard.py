@@ -10,8 +10,15 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.experiment.history import History
 from tuner.reporting import tensorboard
-from tuner.reporting.tensorboard import TensorBoardWriter, logdir, tag_of
+from tuner.reporting.tensorboard import (
+    TensorBoardWriter,
+    hparams_row,
+    logdir,
+    tag_of,
+    text_columns,
+)
 from tuner.spec.experiment import build_spec
+from tuner.spec.space.parsing import parse_space
 
 METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125, "epoch_s": 2.0}
 
@@ -78,11 +85,10 @@ def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=No
 
 
 def hparams(folder, number):
-    """(experiment, session start, session end) of a trial, as TensorBoard reads them."""
+    """(session start, session end) of a trial, as TensorBoard reads them."""
     run = EventAccumulator(str(logdir(folder) / f"{number:05}")).Reload()
     contents = run.PluginTagToContent(metadata.PLUGIN_NAME)
     return (
-        metadata.parse_experiment_plugin_data(contents[metadata.EXPERIMENT_TAG]),
         metadata.parse_session_start_info_plugin_data(contents[metadata.SESSION_START_INFO_TAG]),
         metadata.parse_session_end_info_plugin_data(contents[metadata.SESSION_END_INFO_TAG]),
     )
@@ -90,7 +96,7 @@ def hparams(folder, number):
 
 def status_of(folder, number):
     """The status in TensorBoard's own words and in ours."""
-    _, start, end = hparams(folder, number)
+    start, end = hparams(folder, number)
     return api_pb2.Status.Name(end.status), start.hparams["status"].string_value
 
 
@@ -166,24 +172,41 @@ def test_tag_of_any_metric_is_valid(metric):
     assert all(char.isalnum() or char in "-/_." for char in rest)
 
 
-def test_writer_row_has_the_seed(folder):
-    """That of the experiment, its own, or what its config says: each in a column of text."""
-    search = {"strategy": "grid", "space": {"lr": "uniform(0, 1)"}, "seeds": [3, 14]}
-    writer = writer_of(folder, search=search)
-    writer(started(1) | {"seed": 14})
-    experiment, start, _ = hparams(folder, 1)
-    column = experiment.hparam_infos[1]
-    assert (column.name, column.differs) == ("seed", True)
-    assert list(column.domain_discrete) == [" 3", "14"]
-    assert start.hparams["seed"].string_value == "14"
-    writer_of(folder, seed=5)(started(2))
-    experiment, start, _ = hparams(folder, 2)
-    assert not experiment.hparam_infos[1].differs
-    assert start.hparams["seed"].string_value == "5"
-    writer_of(folder, space={"seed": "choice([8, 9])"})(started(3, seed=9))
-    experiment, start, _ = hparams(folder, 3)
-    assert [info.name for info in experiment.hparam_infos] == ["status", "seed"]
-    assert start.hparams["seed"].string_value == "9"
+def test_writer_row_has_the_seed_of_its_trial(folder):
+    writer = writer_of(folder, seed=5)
+    writer(started(1))
+    writer(started(2) | {"seed": 14})
+    writer(started(3, seed=9))
+    seeds = [hparams(folder, number)[0].hparams["seed"].number_value for number in (1, 2, 3)]
+    assert seeds == [5, 14, 9]
+
+
+@pytest.mark.parametrize(
+    ("domain", "cells"),
+    [
+        ("choice([None, 0.1])", {None: "None", 0.1: "0.1"}),
+        ("choice([1, True])", {True: "True"}),
+        ("choice([True, False])", {True: True}),
+        ("choice([16, 0.5])", {16: 16, 0.5: 0.5}),
+        ("choice(['a', {'p': 'uniform(0, 1)'}])", {"a": "a"}),
+        ("uniform(0, 1)", {0.5: 0.5}),
+    ],
+)
+def test_hparams_row_has_one_type_a_column(domain, cells):
+    texts = text_columns(parse_space({"x": domain}))
+    for value, cell in cells.items():
+        shown = hparams_row({"x": value}, "running", texts)["x"]
+        assert (shown, type(shown)) == (cell, type(cell))
+
+
+def test_hparams_row_of_branch_has_dotted_names():
+    space = parse_space({"layer": "choice([{'p': uniform(0, 1)}, [1, 2]])"})
+    texts = text_columns(space)
+    assert hparams_row({"layer": {"p": 0.5}}, "failed", texts) == {
+        "layer.p": 0.5,
+        "status": "failed",
+    }
+    assert hparams_row({"layer": [1, 2]}, "failed", texts)["layer"] == "[1, 2]"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +224,7 @@ def test_writer_row_shows_the_final_status(folder, status, shown):
     assert status_of(folder, 1) == ("STATUS_RUNNING", "running")
     writer(ended(1, status))
     assert status_of(folder, 1) == (shown, status)
-    assert hparams(folder, 1)[2].end_time_secs == START + 60
+    assert hparams(folder, 1)[1].end_time_secs == START + 60
 
 
 def test_writer_resume_updates_every_status(folder):
@@ -217,13 +240,13 @@ def test_writer_resume_updates_every_status(folder):
     again = started(2) | {"time": START + 31}
     writer(again)
     assert status_of(folder, 2) == ("STATUS_RUNNING", "running")
-    assert hparams(folder, 2)[1].start_time_secs < START + 30
+    assert hparams(folder, 2)[0].start_time_secs < START + 30
     writer(ended(2, "completed"))
     assert status_of(folder, 2) == ("STATUS_SUCCESS", "completed")
 
 
 def test_writer_accepts_a_hyperparameter_called_status(folder):
     writer_of(folder, space={"status": "choice(['a', 'b'])"})(started(1, status="a"))
-    start = hparams(folder, 1)[1]
+    start = hparams(folder, 1)[0]
     assert start.hparams["status"].string_value == "a"
     assert start.hparams["trial_status"].string_value == "running"

@@ -14,8 +14,7 @@ from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
 
 from tuner.experiment.history import History, fold
-from tuner.reporting.terminal import Progress, Status, live_view
-from tuner.reporting.time_left import TimeLeft
+from tuner.reporting.terminal import Progress, Status, TimeLeft, elapsed_s, live_view
 from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
@@ -206,3 +205,51 @@ def test_progress_on_terminal_scrolls_nothing_away(events, monkeypatch):
     assert lines[3] == "0 running, 1 completed, 1 stopped, 1 failed"
     assert [line for line in lines if "3/3 trials" in line] == [lines[2]]  # drawn in its place
     assert lines[-1] == "$"
+
+
+def running_search(epochs, **settings):
+    """An estimate of 4 trials of 10 epochs, and a history of two trials after so many epochs."""
+    started = {"event": "experiment_started", "resumed": False, "owner": OWNER}
+    events = [started | {"time": START}]
+    for number in (1, 2):
+        trial = {"trial_id": f"{number:05}"}
+        events.append({"event": "trial_started", "time": START, "config": {}} | trial)
+        for epoch in range(1, epochs + 1):
+            result = {"event": "result", "epoch": epoch, "metrics": {}} | trial
+            events.append(result | {"time": START + epoch})
+    return TimeLeft(**{"total": 4, "max_t": 10} | settings), fold(events, OBJECTIVE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "epochs", "left_s"),
+    [
+        ({}, 5, 15),  # 30 of 40 epochs, two a second
+        ({}, 0, None),
+        ({"total": None}, 5, None),
+        ({"max_t": None}, 5, None),
+        ({"budget_s": 12}, 5, 7),
+        ({"budget_s": 60}, 0, 60),
+        ({"budget_s": 3, "total": None}, 5, 0),
+    ],
+)
+def test_seconds_left_follow_the_pace_and_the_budget(settings, epochs, left_s):
+    time_left, history = running_search(epochs, **settings)
+    assert time_left.seconds(history, START + epochs) == left_s
+
+
+def test_seconds_left_use_the_length_of_ended_trials():
+    time_left, history = running_search(5)
+    for number in (1, 2):
+        ended = {"event": "trial_ended", "status": "stopped", "trial_id": f"{number:05}"}
+        history.apply(ended | {"time": START + 5})
+    assert time_left.seconds(history, START + 5) == 5
+    history.apply({"event": "experiment_ended", "time": START + 5, "status": "completed"})
+    assert time_left.seconds(history, START + 5) is None
+
+
+def test_elapsed_s_leaves_out_the_gap_before_a_resume():
+    time_left, history = running_search(5)
+    resumed = {"event": "experiment_started", "resumed": True, "owner": OWNER}
+    history.apply(resumed | {"time": START + 1000})
+    assert elapsed_s(history, START + 1002) == 7
+    assert time_left.seconds(history, START + 1002) is None

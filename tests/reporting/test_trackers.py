@@ -1,4 +1,4 @@
-"""MLflow is the real one; Weights & Biases needs Ray's actors: integration/test_tracking.py."""
+"""MLflow, with its own files; integration/test_tracking.py has Weights & Biases."""
 
 import logging
 import os
@@ -7,7 +7,6 @@ import pytest
 from synthetic import OWNER, START, Writer
 
 from tuner.experiment.history import History
-from tuner.reporting import trackers
 from tuner.reporting.trackers import Tracker
 from tuner.spec.experiment import build_spec
 
@@ -42,8 +41,8 @@ def mlflow(spec):
 
     def runs():
         experiment = client.get_experiment_by_name("digits")
-        found = client.search_runs([experiment.experiment_id])
-        return {run.info.run_name: run for run in found}, client
+        runs = client.search_runs([experiment.experiment_id])
+        return {run.info.run_name: run for run in runs}, client
 
     return runs
 
@@ -51,11 +50,11 @@ def mlflow(spec):
 class Notified:
     """A tracker that is notified as a driver notifies its observers."""
 
-    def __init__(self, spec, earlier=()):
+    def __init__(self, spec, earlier=(), client=None):
         self._history = History(spec.objective)
         for event in earlier:
             self._history.apply(event)
-        self._tracker = Tracker("mlflow", spec, self._history)
+        self._tracker = Tracker("mlflow", spec, self._history, client)
 
     def __call__(self, event):
         self._history.apply(event)
@@ -96,11 +95,13 @@ def test_tracker_resume_continues_the_run(spec, mlflow):
     before = Notified(spec)
     for event in story.events:
         before(event)
+    before.close()
     again = Writer(spec.folder, resumed=True)
     again.trial(0, [{"val_loss": 0.25}], config=CONFIG, first=2)
     after = Notified(spec, earlier=story.events)
     for event in again.events:
         after(event)
+    after.close()
     runs, client = mlflow()
     assert list(runs) == ["digits 00000"]
     run = runs["digits 00000"]
@@ -110,26 +111,22 @@ def test_tracker_resume_continues_the_run(spec, mlflow):
 
 
 class Broken:
-    """A callback whose server has gone away."""
+    """A client whose server has gone away."""
 
     def __init__(self):
         self.calls = 0
 
-    def setup(self):
-        pass
-
-    def log_trial_start(self, trial):
+    def start(self, run_id, name, config):
         self.calls += 1
         raise ConnectionError("no route to host")
 
-    on_experiment_end = log_trial_result = log_trial_start
+    def close(self):
+        raise ConnectionError("no route to host")
 
 
-def test_tracker_failure_warns_once(spec, monkeypatch, caplog):
+def test_tracker_failure_warns_once(spec, caplog):
     broken = Broken()
-    parts = (broken, lambda view: None, lambda view, status: None)
-    monkeypatch.setattr(trackers, "_BUILDERS", {"mlflow": lambda spec: parts})
-    tracker = Notified(spec)
+    tracker = Notified(spec, client=broken)
     tracker({"event": "experiment_started", "time": START, "resumed": False, "owner": OWNER})
     for number in range(3):
         started = {"event": "trial_started", "time": START, "config": {}}

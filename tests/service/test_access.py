@@ -25,9 +25,9 @@ from tuner.service.access import (
 
 TOKEN = "the-token"
 ACCESS = Access(TOKEN, names_of("127.0.0.1"), 8642)
-OWN = {"host": "127.0.0.1:8642"}
-COOKIE = {**OWN, "cookie": f"tuner_8642={TOKEN}"}
-BEARER = {**OWN, "authorization": f"Bearer {TOKEN}"}
+HOST = {"host": "127.0.0.1:8642"}
+COOKIE = {**HOST, "cookie": f"tuner_8642={TOKEN}"}
+BEARER = {**HOST, "authorization": f"Bearer {TOKEN}"}
 
 
 def ask(method, path, headers, content=b""):
@@ -49,27 +49,27 @@ def ask(method, path, headers, content=b""):
 
 
 def test_guard_requires_token_below_api_only():
-    assert ask("GET", "/", OWN).status_code == 200
-    assert ask("GET", "/page.js", OWN).status_code == 200
+    assert ask("GET", "/", HOST).status_code == 200
+    assert ask("GET", "/page.js", HOST).status_code == 200
     for path in ("/api", "/api/experiments", "/api/events", "/api//", "/apis"):
-        assert ask("GET", path, OWN).status_code == 401
-    wrong = {**OWN, "authorization": "Bearer the-tokem", "cookie": f"tuner_8642={TOKEN}"}
+        assert ask("GET", path, HOST).status_code == 401
+    wrong = {**HOST, "authorization": "Bearer the-tokem", "cookie": f"tuner_8642={TOKEN}"}
     assert ask("GET", "/api/x", wrong).status_code == 401
-    assert ask("GET", "/api/x", {**OWN, "cookie": b"tuner_8642=\xc3\xa9"}).status_code == 401
-    assert ask("GET", "/api/x", {**OWN, "cookie": f"tuner_8643={TOKEN}"}).status_code == 401
+    assert ask("GET", "/api/x", {**HOST, "cookie": b"tuner_8642=\xc3\xa9"}).status_code == 401
+    assert ask("GET", "/api/x", {**HOST, "cookie": f"tuner_8643={TOKEN}"}).status_code == 401
     for right in (BEARER, COOKIE):
         assert ask("GET", "/api/x", right).text == "done"
 
 
 def test_url_with_token_sets_strict_httponly_cookie():
-    entered = ask("GET", f"/?token={TOKEN}", OWN)
+    entered = ask("GET", f"/?token={TOKEN}", HOST)
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
     attributes = entered.headers["set-cookie"].lower()
     assert attributes.startswith(f"tuner_8642={TOKEN};")
     assert "httponly" in attributes
     assert "samesite=strict" in attributes
     assert "secure" not in attributes  # over http no browser would keep it
-    refused = ask("GET", "/?token=another", OWN)
+    refused = ask("GET", "/?token=another", HOST)
     assert refused.status_code == 401
     assert "set-cookie" not in refused.headers
 
@@ -112,7 +112,7 @@ def test_guard_limits_size_of_body():
 
 def test_guard_adds_security_headers():
     for path in ("/", "/api/x"):
-        headers = ask("GET", path, OWN).headers
+        headers = ask("GET", path, HOST).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"

@@ -10,6 +10,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
+from tuner.service.detail import Reports
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def running(tmp_path):
         (("digits", "trials", "4"), {}, ("trials", "digits", "--trial", "4")),
     ],
 )  # fmt: skip
-def test_the_answers_are_those_of_the_commands(storage, parts, query, command):
+def test_answers_equal_those_of_the_commands(storage, parts, query, command):
     printed = call(*command, "--storage", storage, "--json")
     assert Served(storage).get(*parts, **query).json() == json.loads(printed.stdout)
 
@@ -72,20 +73,20 @@ def test_the_answers_are_those_of_the_commands(storage, parts, query, command):
         (("failed", "best"), {}, 409, "no usable trial"),
     ],
 )
-def test_what_cannot_be_answered_says_why(storage, parts, query, status, reason):
+def test_refused_request_has_status_and_reason(storage, parts, query, status, reason):
     answer = Served(storage).get(*parts, **query)
     assert (answer.status_code, reason in answer.text) == (status, True), answer.text
 
 
-def test_a_control_is_asked_for_as_the_command_line_does(tmp_path, running):
+def test_post_control_requests_it(tmp_path, running):
     served = Served(tmp_path)
     answer = served.post("running", "control", verb="stop-trial", trial_id="00000")
     assert answer.status_code == 202
-    [asked] = control.requested(ExperimentFolder(running.folder))
-    assert (asked.id, asked.control.verb, asked.by) == (
+    [pending] = control.requested(ExperimentFolder(running.folder))
+    assert (pending.id, pending.control.verb, pending.by) == (
         answer.json()["id"], "stop-trial", "browser",
     )  # fmt: skip
-    shown = {**asked.model_dump(mode="json"), "text": "stop-trial 00000"}
+    shown = {**pending.model_dump(mode="json"), "text": "stop-trial 00000"}
     assert served.get("running", "control").json() == [shown]
 
 
@@ -99,18 +100,16 @@ def test_a_control_is_asked_for_as_the_command_line_does(tmp_path, running):
         ({}, "verb"),
     ],
 )
-def test_a_control_that_cannot_work_is_refused(tmp_path, running, body, reason):
+def test_post_invalid_control_is_refused(tmp_path, running, body, reason):
     served = Served(tmp_path)
     answer = served.post("running", "control", **body)
     assert (answer.status_code, reason in answer.text) == (400, True), answer.text
     assert served.get("running", "control").json() == []
 
 
-def test_the_log_is_plain_text_and_the_report_runs_apart(storage, monkeypatch):
-    monkeypatch.setattr(
-        "tuner.service.detail.Reports.page", lambda self, folder: f"<p>{folder.name}"
-    )
+def test_log_is_plain_text_and_report_is_sandboxed(storage):
     served = Served(storage)
+    served.app.state.reports = Reports(lambda results: f"<p>{results.name}")
     log = served.get("digits", "trials", "0", "log")
     assert log.headers["content-type"].startswith("text/plain")
     report = served.get("digits", "report")

@@ -12,10 +12,10 @@ from synthetic import Writer, make_folder
 
 from tuner.service import watch
 from tuner.service.app import Live
-from tuner.service.watch import Experiments
+from tuner.service.watch import Experiments, Pace
 
 
-def test_the_page_is_of_its_files_alone(tmp_path):
+def test_page_loads_only_its_own_files(tmp_path):
     served = Served(tmp_path)
     page = served.ask("GET", "/")
     assert page.headers["content-type"].startswith("text/html")
@@ -32,14 +32,14 @@ def test_page_scripts_come_from_this_server(tmp_path):
     assert "plotly.js v" in plotly.text[:200]
 
 
-def test_the_script_makes_no_element_from_text(tmp_path):
+def test_page_script_parses_no_html(tmp_path):
     script = Served(tmp_path).ask("GET", "/page.js").text
     parsed = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|DOMParser"
     assert not re.findall(parsed, script)
 
 
 @pytest.mark.parametrize("path", ["/page/page.html", "/page.css/../app.py", "/%2e%2e/app.py"])
-def test_no_other_file_is_served(tmp_path, path):
+def test_other_files_are_not_served(tmp_path, path):
     assert Served(tmp_path).ask("GET", f"{HOST}{path}").status_code == 404
 
 
@@ -84,27 +84,24 @@ def play(story, experiments):
 
 
 @pytest.fixture
-def experiments(tmp_path, monkeypatch):
-    monkeypatch.setattr(Experiments, "every_s", 0.01)
-    experiments = Experiments(str(tmp_path))
-    experiments._pace = type(experiments._pace)(running=0, over=0, new=0)
-    return experiments
+def experiments(tmp_path):
+    return Experiments(str(tmp_path), pace=Pace(running=0.01, over=0, new=0))
 
 
-def test_a_listener_is_told_of_all_and_then_of_what_changes(tmp_path, experiments):
+def test_stream_sends_everything_then_changes(tmp_path, experiments):
     writer = Writer(make_folder(tmp_path / "a"))
 
     async def story(live):
         events = stream(live, "a")
-        kind, told = await anext(events)
-        assert (kind, [one["name"] for one in told["listed"]]) == ("experiments", ["a"])
-        kind, told = await anext(events)
-        assert (kind, told["best"]) == ("experiment", None)
+        kind, data = await anext(events)
+        assert (kind, [listed["name"] for listed in data["listed"]]) == ("experiments", ["a"])
+        kind, data = await anext(events)
+        assert (kind, data["best"]) == ("experiment", None)
         writer.trial(0, [0.5])
-        kind, told = await anext(events)
-        assert (kind, told["listed"][0]["best"]) == ("experiments", 0.5)
-        kind, told = await anext(events)
-        assert (kind, told["best"]["metrics"]) == ("experiment", {"val_accuracy": 0.5})
+        kind, data = await anext(events)
+        assert (kind, data["listed"][0]["best"]) == ("experiments", 0.5)
+        kind, data = await anext(events)
+        assert (kind, data["best"]["metrics"]) == ("experiment", {"val_accuracy": 0.5})
         await live.close()
         assert [event async for event in events] == []
 
@@ -112,9 +109,7 @@ def test_a_listener_is_told_of_all_and_then_of_what_changes(tmp_path, experiment
     writer.end()
 
 
-def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(
-    tmp_path, experiments, monkeypatch
-):
+def test_stream_recovers_after_storage_failure(tmp_path, experiments, monkeypatch):
     writer = Writer(make_folder(tmp_path / "a"))
 
     def fails(storage, *, known):
@@ -125,8 +120,8 @@ def test_live_goes_on_once_a_storage_that_failed_can_be_read_again(
         assert (await anext(events))[1]["problem"] == ""
         with monkeypatch.context() as broken:
             broken.setattr(watch, "experiment_folders", fails)
-            told = (await anext(events))[1]
-            assert told["problem"] == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
+            data = (await anext(events))[1]
+            assert data["problem"] == f"{tmp_path} cannot be read: [Errno 116] Stale file handle"
         assert (await anext(events))[1]["problem"] == ""
         writer.trial(0, [0.5])
         assert (await anext(events))[1]["listed"][0]["best"] == 0.5

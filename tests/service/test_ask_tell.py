@@ -66,7 +66,7 @@ def far(server: Server) -> Server:
     return server
 
 
-def test_a_search_from_its_spec_to_its_end(server: Server) -> None:
+def test_search_runs_from_spec_to_end(server: Server) -> None:
     assert server.post("/", SPEC) == {"name": "far", "created": True}
     assert server.post("/", SPEC) == {"name": "far", "created": False}
     first = server.post("/far/suggest", {"client": "a"})
@@ -77,10 +77,10 @@ def test_a_search_from_its_spec_to_its_end(server: Server) -> None:
     assert server.post("/far/suggest", {"client": "a"}) == first
     report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
     for _ in range(2):  # the answer was lost
-        told = server.post("/far/trials/00000/report", report)
-        assert told == {"should_stop": False, "status": "running"}
-    assert server.send("GET", "/far/trials/00000/should-stop").json() == told
-    assert server.post("/far/trials/00000/should-stop") == told
+        state = server.post("/far/trials/00000/report", report)
+        assert state == {"should_stop": False, "status": "running"}
+    assert server.send("GET", "/far/trials/00000/should-stop").json() == state
+    assert server.post("/far/trials/00000/should-stop") == state
     done = {"should_stop": True, "status": "completed"}
     assert server.post("/far/trials/00000/complete") == done
     server.post("/far/suggest")
@@ -92,7 +92,7 @@ def test_a_search_from_its_spec_to_its_end(server: Server) -> None:
     assert results.trials["00001"].error == ("oom", "no memory")
 
 
-def test_another_server_goes_on(far: Server, tmp_path: Path) -> None:
+def test_second_server_continues_a_closed_search(far: Server, tmp_path: Path) -> None:
     trial = far.post("/far/suggest", {"client": "a"})
     assert far.post("/far/close") == {}
     assert Results(tmp_path / "far").status == "interrupted"
@@ -138,7 +138,7 @@ def test_another_server_goes_on(far: Server, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_request_is_refused_and_records_nothing(
     far: Server, path: str, body: Any, status: int, message: str | None
 ) -> None:
     far.post("/far/suggest")
@@ -153,7 +153,7 @@ def test_what_cannot_be_is_refused(
     assert os.listdir(far.storage) == ["far"]
 
 
-def test_only_experiments_of_the_storage_that_run_elsewhere_are_driven(
+def test_suggest_refuses_experiments_that_run_here(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_folder(tmp_path / "digits")
@@ -167,7 +167,7 @@ def test_only_experiments_of_the_storage_that_run_elsewhere_are_driven(
     assert server.refused("/outside/suggest", {}) == (404, "no experiment 'outside'")
 
 
-def test_a_search_whose_journal_failed_is_opened_anew(far: Server, tmp_path: Path) -> None:
+def test_suggest_reopens_search_after_journal_failure(far: Server, tmp_path: Path) -> None:
     far.post("/far/suggest", {"client": "a"})
     away = (tmp_path / "far").rename(tmp_path / "away")
     status, message = far.refused("/far/suggest", {})
@@ -187,7 +187,7 @@ def url(tmp_path: Path) -> Iterator[str]:
         post(server, "far/close", {})
 
 
-def asked(url: str, body: object) -> tuple[int, str | None, Any]:
+def posted(url: str, body: object) -> tuple[int, str | None, Any]:
     """The status, Retry-After, and what was answered."""
     answer = httpx.post(url, json=body, timeout=60, headers=BEARER)
     return answer.status_code, answer.headers.get("retry-after"), answer.json()
@@ -197,10 +197,10 @@ CLOSED = (503, "2", {"error": "far is closed: ask again once it is opened"})
 
 
 @pytest.mark.parametrize("verb", ["report", "complete"])
-def test_what_meets_a_search_that_is_being_closed_can_be_sent_again(
+def test_request_during_close_can_be_repeated(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    trial = f"{url}/trials/{asked(f'{url}/suggest', {})[2]['trial']['trial_id']}"
+    trial = f"{url}/trials/{posted(f'{url}/suggest', {})[2]['trial']['trial_id']}"
     report = {"epoch": 1, "metrics": {"val_loss": 0.5}}
     body, done = {"report": (report, (False, "running")), "complete": ({}, (True, "failed"))}[verb]
     arrived, is_closed, call = threading.Event(), threading.Event(), getattr(AskTell, verb)
@@ -212,13 +212,13 @@ def test_what_meets_a_search_that_is_being_closed_can_be_sent_again(
 
     with monkeypatch.context() as slow, ThreadPoolExecutor() as workers:
         slow.setattr(AskTell, verb, late)
-        answer = workers.submit(asked, f"{trial}/{verb}", body)
+        answer = workers.submit(posted, f"{trial}/{verb}", body)
         assert arrived.wait(60)
         post(url, "close", {})
         is_closed.set()
         assert answer.result() == CLOSED
     assert [e for e in read(tmp_path / "far") if e["event"] == "result"] == []
-    status, _, told = asked(f"{trial}/{verb}", body)
-    assert (status, told) == (200, dict(zip(("should_stop", "status"), done, strict=True)))
+    status, _, state = posted(f"{trial}/{verb}", body)
+    assert (status, state) == (200, dict(zip(("should_stop", "status"), done, strict=True)))
     results = [e for e in read(tmp_path / "far") if e["event"] == "result"]
     assert len(results) == (verb == "report")

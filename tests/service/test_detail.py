@@ -4,13 +4,11 @@ import pytest
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.reporting import html
-from tuner.service import detail
 from tuner.service.detail import Reports, curves_json, log_of
 from tuner.service.watch import Followed
 
 
-def test_a_dot_for_each_trial_and_the_best_so_far(tmp_path):
+def test_curves_json_has_dots_and_best_so_far(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     for number, value in enumerate([0.5, 0.4, 0.7, 0.99, 0.6]):
         writer.trial(number, [value, 0.1], error=("nan", "m") if number == 3 else None)
@@ -22,15 +20,14 @@ def test_a_dot_for_each_trial_and_the_best_so_far(tmp_path):
     writer.end()
 
 
-def test_the_best_the_running_and_the_latest_have_curves(tmp_path, monkeypatch):
-    monkeypatch.setattr(detail, "_CURVES_EACH", 1)
+def test_curves_json_chooses_best_running_and_latest(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
     writer.trial(1, [0.9, 0.8])
     writer.trial(2, [0.5], end=None)
     writer.trial(3, [0.5])
-    drawn = curves_json(Followed(writer.folder))["curves"]
-    assert [(one["trial_id"], one["status"]) for one in drawn] == [
+    drawn = curves_json(Followed(writer.folder), each=1)["curves"]
+    assert [(curve["trial_id"], curve["status"]) for curve in drawn] == [
         ("00001", "completed"),
         ("00002", "running"),
         ("00003", "completed"),
@@ -44,25 +41,24 @@ def results(tmp_path):
     return search(tmp_path / "x", 1)
 
 
-def write(results, data):
+def write(results, data, **limit):
     path = results.folder / "trials" / "00000" / "log.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    return log_of(results, results.trials["00000"])
+    return log_of(results, results.trials["00000"], **limit)
 
 
-def test_colours_bars_and_control_characters_are_gone(results):
+def test_log_of_removes_colours_bars_and_control_characters(results):
     assert write(results, b"\x1b[1;31mred\x1b[0m\n 1%\r50%\r99%\r\n\x1b]0;title\x07\xff <b>\n") == (
         "red\n99%\n ]0;title \ufffd <b>\n"
     )
 
 
-def test_of_a_long_one_the_end_is_read(results, monkeypatch):
-    monkeypatch.setattr(detail, "_MAX_LOG_BYTES", 17)
-    assert write(results, b"first line\nsecond line\nthird\n") == "...\nthird\n"
+def test_log_of_long_log_is_its_end(results):
+    assert write(results, b"first line\nsecond line\nthird\n", most=17) == "...\nthird\n"
 
 
-def test_no_link_leads_to_another_file(results, tmp_path):
+def test_log_of_follows_no_link(results, tmp_path):
     secret = tmp_path / "secret" / "log.txt"
     secret.parent.mkdir()
     secret.write_text("secret")
@@ -76,11 +72,10 @@ def test_no_link_leads_to_another_file(results, tmp_path):
     assert log_of(results, results.trials["00000"]) == ""
 
 
-def test_a_report_is_made_once_until_the_journal_changes(tmp_path, monkeypatch):
+def test_page_is_made_once_until_the_journal_changes(tmp_path):
     made = []
-    monkeypatch.setattr(html, "report_page", lambda report: made.append(report) or f"{len(made)}")
     folder = search(tmp_path / "x", 3).folder
-    pages = Reports()
+    pages = Reports(lambda results: made.append(results) or f"{len(made)}")
     assert [pages.page(folder), pages.page(folder)] == ["1", "1"]
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "unknown", "time": 1700000000.0}\n')

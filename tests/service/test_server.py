@@ -88,10 +88,10 @@ def test_serve_ends_on_signal_with_an_open_stream(tmp_path):
     stream = urllib.request.urlopen(urllib.request.Request(f"{base}/api/events", headers=bearer))
     assert stream.readline() == b"event: experiments\n"
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
     stream.close()
     assert process.returncode == 0
-    assert told == ""
+    assert stderr == ""
 
 
 def test_server_end_logs_no_interrupted_answer(capfd):
@@ -170,7 +170,7 @@ def test_connection_without_a_complete_head_is_closed_in_time(silent, monkeypatc
     silent.run(story)
 
 
-def test_connection_beyond_the_most_takes_the_place_of_the_longest_idle(silent, monkeypatch):
+def test_connection_beyond_the_limit_replaces_the_longest_idle(silent, monkeypatch):
     monkeypatch.setattr(server_module._Connection, "most", 2)
 
     async def story():
@@ -195,10 +195,10 @@ def test_serve_over_tls_until_interrupted(tmp_path):
     port, token = re.fullmatch(r"https://[^/]+:(\d+)/\?token=(\S+)", url).groups()
     trusted = ssl.create_default_context(cafile=cert)
     trusted.check_hostname = False
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         f"https://localhost:{port}/api/experiments", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(asked, context=trusted) as answer:
+    with urllib.request.urlopen(request, context=trusted) as answer:
         assert b"digits" in answer.read()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0

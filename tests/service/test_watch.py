@@ -33,12 +33,12 @@ def clock():
 @pytest.fixture
 def reads(monkeypatch):
     """The names of the experiments that were read."""
-    found = []
+    names = []
     listed = watch.listed
     monkeypatch.setattr(
-        watch, "listed", lambda folder, *read: found.append(folder.name) or listed(folder, *read)
+        watch, "listed", lambda folder, *read: names.append(folder.name) or listed(folder, *read)
     )
-    return found
+    return names
 
 
 def ended(folder, values=(0.5,)):
@@ -90,20 +90,19 @@ def test_look_notices_new_removed_dead_and_labelled_experiments(tmp_path, clock)
     experiments.look()
     news = experiments.since(before)
     assert news["gone"] == ["a"]
-    assert {one["name"]: (one["status"], one["tags"]) for one in news["listed"]} == {
+    assert {row["name"]: (row["status"], row["tags"]) for row in news["listed"]} == {
         "b": ("interrupted", ("good",)),
         "c": ("completed", ()),
     }
 
 
-def test_look_reads_in_batches_latest_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "_BATCH", 1)
+def test_look_reads_in_batches_latest_first(tmp_path):
     for name in ("old", "new"):
         ended(tmp_path / name)
-    experiments = Experiments(str(tmp_path))
+    experiments = Experiments(str(tmp_path), batch=1)
     assert experiments.look()
     first = experiments.since(0)
-    assert ([one["name"] for one in first["listed"]], first["to_read"]) == (["new"], 1)
+    assert ([row["name"] for row in first["listed"]], first["to_read"]) == (["new"], 1)
     assert not experiments.look()
     assert experiments.since(0)["to_read"] == 0
 
@@ -135,7 +134,7 @@ def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch
         ended(tmp_path / "made" / name)
     upload(tmp_path / "made", s3)
     experiments = Experiments(s3, clock=clock)
-    assert [(one.name, one.best) for one in experiments.all()] == [("digits", 0.5), ("mnist", 0.5)]
+    assert [(row.name, row.best) for row in experiments.all()] == [("digits", 0.5), ("mnist", 0.5)]
     reads.clear()
     clock.now += 1000
     experiments.look()

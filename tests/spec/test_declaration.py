@@ -11,10 +11,10 @@ import pytest
 from pydantic import Field
 
 from tuner.errors import Fault, SpecError
-from tuner.settings import FaultsError, Settings
 from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import plan_of
+from tuner.spec.settings import FaultsError, Settings
 from tuner.spec.validation import Machine, ValidatedSpec, validate
 from tuner.testing import DeclarationContract
 

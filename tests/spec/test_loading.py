@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 
-from tuner.settings import FaultsError
 from tuner.spec.loading import (
     is_learner,
     load_trainable,
     trainable_fault,
 )
+from tuner.spec.settings import FaultsError
 from tuner.vision.image_classifier import ImageClassifier
 
 

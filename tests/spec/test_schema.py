@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tuner.settings import parse
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schema import SECTIONS, schedulers, schema_of, strategies, with_hints
+from tuner.spec.settings import parse
 from tuner.vision.settings import ClassifierSettings
 
 GOOD: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}

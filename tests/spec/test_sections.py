@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tuner.settings import Settings, parse
 from tuner.spec.sections import Checkpoints, Objective, Resources
+from tuner.spec.settings import Settings, parse
 
 
 @pytest.mark.parametrize(

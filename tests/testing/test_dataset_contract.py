@@ -33,13 +33,13 @@ def unseeded(folder: Path, *, split_seed: int) -> ImageArrays:
         (replace(DATASET, std=(0.5,)), "test_the_statistics_are_those_of_the_pixels"),
     ],
 )
-def test_what_is_not_as_declared_is_caught(info: DatasetInfo, check: str, tmp_path: Path) -> None:
+def test_contract_catches_wrong_declarations(info: DatasetInfo, check: str, tmp_path: Path) -> None:
     contract = contract_of(info)
     with pytest.raises(AssertionError):
         getattr(contract, check)(contract.load(tmp_path, split_seed=0))
 
 
-def test_a_split_without_its_seed_is_caught(tmp_path: Path) -> None:
+def test_contract_catches_a_split_without_its_seed(tmp_path: Path) -> None:
     contract = contract_of(replace(DATASET, load=unseeded))
     with pytest.raises(AssertionError):
         contract.test_the_seed_decides_the_split_and_nothing_else(

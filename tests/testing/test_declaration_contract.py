@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tuner.settings import Settings
 from tuner.spec.declaration import Declaration, PinnedData
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.settings import Settings
 from tuner.testing import DeclarationContract
 
 NUMBERS = count()

@@ -60,13 +60,13 @@ class Global(Walk):
         (Global, "test_does_not_depend_on_global_random_state", ()),
     ],
 )
-def test_what_breaks_a_search_is_caught(
+def test_contract_catches_what_breaks_a_search(
     kind: type[Walk], check: str, arguments: tuple[Any, ...], tmp_path: Path
 ) -> None:
     class Contract(LearnerContract):
         def make(self, *, seed: int = 0) -> Walk:
             return kind(seed)
 
-    given = [tmp_path if argument == "tmp_path" else argument for argument in arguments]
+    values = [tmp_path if argument == "tmp_path" else argument for argument in arguments]
     with pytest.raises(AssertionError):
-        getattr(Contract(), check)(*given)
+        getattr(Contract(), check)(*values)

@@ -83,7 +83,7 @@ class Unseeded(Net):
         (Net, {"depth": 3}, "test_it_takes_its_arguments"),
     ],
 )
-def test_each_of_its_tests_can_fail(network, model_args, test):
+def test_every_test_of_the_contract_can_fail(network, model_args, test):
     contract = type("Faulty", (ModelContract,), {"network": network, "model_args": model_args})
     with pytest.raises((AssertionError, RuntimeError)):
         getattr(contract(), test)()

@@ -28,7 +28,7 @@ def store(tmp_path):
     return CheckpointStore(tmp_path, "00003")
 
 
-def test_a_state_comes_back(store, tmp_path):
+def test_save_and_load_return_the_state(store, tmp_path):
     saved = store.save(2, STATE)
     assert saved.as_dict() == {
         "epoch": 2,
@@ -54,25 +54,25 @@ def test_save_foreign_value_fails_at_the_first_save(store, tmp_path, value, mess
     assert not list(tmp_path.rglob("state.pt"))
 
 
-def test_a_folder_is_adopted_whole(store, tmp_path):
-    given = tmp_path / "given"
-    (given / "sub").mkdir(parents=True)
-    (given / "sub" / "weights").write_text("1")
+def test_adopt_copies_a_folder(store, tmp_path):
+    source = tmp_path / "given"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "weights").write_text("1")
     (tmp_path / "trials/00003/checkpoints/4.partial").mkdir(parents=True)
-    saved = store.adopt(4, given)
+    saved = store.adopt(4, source)
     assert saved.path == "trials/00003/checkpoints/4"
     assert (tmp_path / saved.path / "sub" / "weights").read_text() == "1"
-    assert saved.sha256 == sha256_of(given)
-    (given / "sub" / "weights").write_text("2")
-    assert store.adopt(4, given).sha256 == sha256_of(given)
+    assert saved.sha256 == sha256_of(source)
+    (source / "sub" / "weights").write_text("2")
+    assert store.adopt(4, source).sha256 == sha256_of(source)
     assert os.listdir(tmp_path / "trials/00003/checkpoints") == ["4"]
 
 
 @pytest.mark.parametrize("save", ["save", "adopt"])
-def test_what_the_disk_does_not_take_is_told_and_leaves_no_checkpoint(store, tmp_path, save):
-    given = tmp_path / "given"
-    given.mkdir()
-    (given / "weights").write_bytes(bytes(100_000))
+def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save):
+    source = tmp_path / "given"
+    source.mkdir()
+    (source / "weights").write_bytes(bytes(100_000))
     saved = store.save(1, STATE)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
@@ -80,7 +80,7 @@ def test_what_the_disk_does_not_take_is_told_and_leaves_no_checkpoint(store, tmp
         with pytest.raises(
             StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too large"
         ):
-            store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, given)
+            store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()
@@ -88,7 +88,7 @@ def test_what_the_disk_does_not_take_is_told_and_leaves_no_checkpoint(store, tmp
     load_state(tmp_path / saved.path, saved.sha256)
 
 
-def test_what_is_missing_or_damaged_is_told(store, tmp_path):
+def test_load_state_names_missing_and_damaged_files(store, tmp_path):
     with pytest.raises(CheckpointError, match="is missing"):
         load_state(tmp_path / "no.pt", None)
     saved = store.save(2, STATE)
@@ -107,7 +107,7 @@ class Evil:
         return os.mkdir, ("hacked",)
 
 
-def test_loading_runs_no_code(tmp_path, monkeypatch):
+def test_load_state_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil()))
     torch.save({"model": Evil()}, tmp_path / "torch.pt")
@@ -126,7 +126,7 @@ def saved(tmp_path_factory):
     return path, path.read_bytes()
 
 
-def test_load_state_takes_what_torch_saves(saved):
+def test_load_state_reads_files_of_torch(saved):
     path, _ = saved
     assert load_state(path, None)["epoch"] == 3
     weight = torch.ones(1000, 10)
@@ -141,7 +141,7 @@ def refused(path, reason):
         load_state(path, None)
 
 
-def test_a_compressed_record_is_not_unpacked(tmp_path):
+def test_load_state_rejects_compressed_records(tmp_path):
     torch.save({"w": torch.zeros(1_000_000)}, tmp_path / "plain.pt")
     packed = tmp_path / "packed.pt"
     with (
@@ -154,14 +154,14 @@ def test_a_compressed_record_is_not_unpacked(tmp_path):
     refused(packed, "it unpacks to more than it holds")
 
 
-def test_a_tensor_is_no_larger_than_what_is_stored(tmp_path):
+def test_load_state_rejects_expanded_tensors(tmp_path):
     torch.save({"w": torch.ones(1).expand(10**12)}, tmp_path / "state.pt")
     refused(tmp_path / "state.pt", "its tensors are larger than what it holds")
 
 
 @settings(max_examples=200)
 @given(data=st.data())
-def test_bent_bytes_load_or_are_told(saved, data):
+def test_load_state_of_changed_bytes_loads_or_raises(saved, data):
     path, whole = saved
     at = data.draw(st.integers(0, len(whole) - 1))
     gap = data.draw(st.integers(0, 8) | st.just(len(whole)))

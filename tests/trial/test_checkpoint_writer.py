@@ -16,7 +16,7 @@ EPOCH_S, WRITE_S = 0.2, 0.05
 def choices(values, *, last=100, write_s=WRITE_S, reported=0, writing=(), first=1, **rules):
     """What becomes of each epoch of a trial, one letter each: Now, Beside, Hold, or - for none."""
     policy = SavePolicy(SaveRules(**rules), reported=reported)
-    said = ""
+    letters = ""
     for epoch, value in enumerate(values, start=first):
         how = policy.choose(
             epoch,
@@ -28,15 +28,15 @@ def choices(values, *, last=100, write_s=WRITE_S, reported=0, writing=(), first=
         )
         if how is Save.NOW:
             policy.waited(write_s)
-        said += "-" if how is None else how.value[0].upper()
-    return said
+        letters += "-" if how is None else how.value[0].upper()
+    return letters
 
 
 WORSE = range(1, 11)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("settings", "expected"),
     [
         ({"every_s": 100}, "N---------"),  # what cannot be saved is told at once
         ({"every_s": 100, "rungs": frozenset({4, 8})}, "N--N---N--"),
@@ -48,19 +48,19 @@ WORSE = range(1, 11)
         ({"every_s": 0.5, "write_s": EPOCH_S / 50}, "NNNNNNNNNN"),  # not worth a thread
     ],
 )
-def test_a_trial_waits_where_something_is_decided(given, expected):
-    assert choices(WORSE, **given) == expected
+def test_choose_saves_now_at_rungs_and_the_end(settings, expected):
+    assert choices(WORSE, **settings) == expected
 
 
 @pytest.mark.parametrize(
     ("mode", "values"), [("min", [5, 6, 4, 4, 3, 9, 2]), ("max", [5, 4, 6, 6, 7, 1, 8])]
 )
-def test_the_best_is_held_until_the_next_is_written(mode, values):
+def test_choose_holds_the_best(mode, values):
     assert choices(values, mode=mode, every_s=100) == "N-H-H-H"
     assert choices(values, mode=mode, every_s=100, rungs=frozenset({5})) == "N-H-N-H"
 
 
-def test_what_is_trained_again_after_a_kill_is_saved_at_once():
+def test_choose_saves_repeated_epochs_now():
     assert choices(WORSE, first=5, reported=8, every_s=100)[:6] == "NNNN--"
 
 
@@ -103,11 +103,11 @@ def epochs(records):
     return [record.epoch for record in records]
 
 
-def test_what_trains_on_does_not_change_what_is_written(writer, store, tmp_path):
+def test_save_beside_writes_a_copy(writer, store, tmp_path):
     model = torch.nn.Linear(2, 1)
     moments = [torch.zeros(2)]
-    given = {"model": model.state_dict(), "moments": moments, "epoch": 1}
-    assert writer.save(1, given, Save.BESIDE, is_best=True) == []
+    settings = {"model": model.state_dict(), "moments": moments, "epoch": 1}
+    assert writer.save(1, settings, Save.BESIDE, is_best=True) == []
     before = model.weight.detach().clone()
     with torch.no_grad():  # as the next epoch does, while nothing of it is written yet
         model.weight += 1
@@ -124,7 +124,7 @@ def test_what_trains_on_does_not_change_what_is_written(writer, store, tmp_path)
     assert writer.written(wait=True) == []  # each is told of once
 
 
-def test_the_best_is_written_before_the_newest(writer, store):
+def test_save_writes_the_held_best_first(writer, store):
     store.go.set()
     assert writer.save(1, state(1), Save.HOLD, is_best=True) == []
     assert writer.save(2, state(2), Save.HOLD, is_best=True) == []  # takes the place of the first
@@ -137,7 +137,7 @@ def test_the_best_is_written_before_the_newest(writer, store):
     assert epochs(writer.save(8, state(8), Save.NOW, is_best=False)) == [8]  # the trial ends
 
 
-def test_what_is_decided_on_waits_for_what_is_being_written(writer, store):
+def test_save_now_waits_for_the_thread(writer, store):
     writer.save(1, state(1), Save.BESIDE, is_best=True)
     assert store.begun.wait(PATIENCE_S)
     writer.save(2, state(2), Save.HOLD, is_best=True)  # does not wait
@@ -146,7 +146,7 @@ def test_what_is_decided_on_waits_for_what_is_being_written(writer, store):
 
 
 @pytest.mark.parametrize("how", Save)
-def test_what_the_disk_did_not_take_is_told_at_the_next_call(writer, store, how):
+def test_error_of_the_thread_is_raised_by_the_next_save(writer, store, how):
     store.error = StorageError("cannot write")
     writer.save(1, state(1), Save.BESIDE, is_best=True)
     store.go.set()
@@ -155,7 +155,7 @@ def test_what_the_disk_did_not_take_is_told_at_the_next_call(writer, store, how)
         writer.save(2, state(2), how, is_best=False)
 
 
-def test_a_state_that_cannot_be_copied_is_written_at_once(store, tmp_path):
+def test_save_without_a_copy_writes_now(store, tmp_path):
     def out_of_memory(state):
         raise MemoryError
 
@@ -167,7 +167,7 @@ def test_a_state_that_cannot_be_copied_is_written_at_once(store, tmp_path):
     writer.close()
 
 
-def test_its_thread_ends_with_it_and_what_is_written_is_whole(writer, store, tmp_path):
+def test_close_waits_for_the_thread(writer, store, tmp_path):
     writer.save(1, state(1), Save.BESIDE, is_best=True)
     store.go.set()
     writer.close()

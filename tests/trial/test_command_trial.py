@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_trainable import assignment, log
+from test_trainable import assignment, begun, log
 from test_worker import context
 
 from tuner import ray_compat
@@ -14,14 +14,6 @@ from tuner.spec.command import Command
 from tuner.trial import script
 from tuner.trial.command_trial import CommandTrial
 from tuner.trial.trainable import REPORT, RUNS_ON
-
-CONTEXT = None  # of the trial that is made next
-
-
-class Here(CommandTrial):
-    def setup(self, config):
-        super().setup(config, CONTEXT)
-
 
 REPORTING = """
 import json, os, sys, tuner
@@ -42,8 +34,9 @@ def make(tmp_path, monkeypatch):
     def begin(source, *arguments, config=None, **fields):
         (tmp_path / "train.py").write_text(source)
         command = Command([sys.executable, "train.py", *arguments])
-        monkeypatch.setitem(globals(), "CONTEXT", context(tmp_path, trainable=command, cpus=1))
-        trials.append(Here(assignment(config, **{"seed": None, **fields})))
+        made = context(tmp_path, trainable=command, cpus=1)
+        fields = {"seed": None, **fields}
+        trials.append(begun(CommandTrial, made, assignment(config, **fields)))
         return trials[-1]
 
     yield begin
@@ -55,7 +48,7 @@ def failure(result):
     return tuple(result[REPORT]["failure"].values())[:2]
 
 
-def test_a_script_runs_to_its_exit_after_its_last_report(make, tmp_path):
+def test_script_runs_to_its_exit_after_the_last_report(make, tmp_path):
     trial = make(REPORTING, "{n}", config={"n": 3})
     results = [trial.train() for _ in range(3)]
     assert [r["training_iteration"] for r in results] == [1, 2, 3]
@@ -72,7 +65,7 @@ def test_a_script_runs_to_its_exit_after_its_last_report(make, tmp_path):
     assert log(tmp_path) == f"$ {sys.executable} {tmp_path}/train.py 3\n"
 
 
-def test_a_script_that_reports_more_than_max_t_times_is_cut(make, tmp_path):
+def test_script_is_ended_after_max_t_reports(make, tmp_path):
     trial = make(REPORTING, "9")
     assert [trial.train()["training_iteration"] for _ in range(3)] == [1, 2, 3]
     assert trial.train() == ray_compat.ended()
@@ -102,7 +95,7 @@ def test_json_lines_with_the_metric_are_reports(make, tmp_path):
     assert log(tmp_path).count("not a report\n") == 2
 
 
-TELLING = """
+REPORTS_ENVIRONMENT = """
 import json, os, tuner
 names = ["TUNER_CONFIG", "TUNER_SEED", "TUNER_RESUME_FROM", "OMP_NUM_THREADS"]
 json.dump([os.environ.get(name) for name in names], open("told", "w"))
@@ -111,12 +104,12 @@ tuner.report(steps=1, here=float(os.getcwd() == str(tuner.trial_dir())))
 
 
 @pytest.mark.parametrize(("seed", "config"), [(None, {"a": 1}), (7, {"a": 1, "seed": 7})])
-def test_the_environment_says_what_a_function_is_given(make, tmp_path, monkeypatch, seed, config):
+def test_environment_has_config_seed_and_threads(make, tmp_path, monkeypatch, seed, config):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    trial = make(TELLING, config={"a": 1}, seed=seed)
+    trial = make(REPORTS_ENVIRONMENT, config={"a": 1}, seed=seed)
     assert trial.train()["here"] == 1
-    told = json.loads((tmp_path / "trials/00000/files/told").read_text())
-    assert told == [json.dumps(config), str(seed or 1), None, "1"]
+    values = json.loads((tmp_path / "trials/00000/files/told").read_text())
+    assert values == [json.dumps(config), str(seed or 1), None, "1"]
 
 
 GOING_ON = """
@@ -140,7 +133,7 @@ CHECKPOINT = {"path": "trials/00000/checkpoints/2", "sha256": "not compared here
         ("lambda done: 10", 10),  # reports every tenth epoch
     ],
 )
-def test_a_script_goes_on_from_its_checkpoint(make, tmp_path, monkeypatch, counts, epoch):
+def test_script_continues_from_its_checkpoint(make, tmp_path, monkeypatch, counts, epoch):
     (tmp_path / "trials/00000/checkpoints/2").mkdir(parents=True)
     (tmp_path / "trials/00000/checkpoints/2/epoch").write_text("2")
     (tmp_path / "trials/00000/checkpoints/new").mkdir()
@@ -164,7 +157,7 @@ def test_a_script_goes_on_from_its_checkpoint(make, tmp_path, monkeypatch, count
         ("import tuner; tuner.report(steps=float('nan'))", "nan", "'steps' is nan"),
     ],
 )
-def test_a_failure_says_what_the_script_said(make, tmp_path, source, kind, message):
+def test_failure_has_the_message_of_the_script(make, tmp_path, source, kind, message):
     trial = make(source)
     result = trial.train()
     assert failure(result)[0] == kind

@@ -10,7 +10,7 @@ from test_worker import context
 from tuner.trial.context import INTERFACES, use_interface_of, with_trial_seed
 
 
-def test_the_users_modules_and_files_are_found(tmp_path, monkeypatch):
+def test_prepare_process_sets_path_and_directory(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     monkeypatch.setattr(sys, "path", ["a"])
     context(tmp_path, sys_path=("a", "b")).prepare_process()
@@ -19,7 +19,7 @@ def test_the_users_modules_and_files_are_found(tmp_path, monkeypatch):
     assert Path.cwd() == tmp_path
 
 
-def test_a_trials_own_seed_takes_the_place_of_the_experiments():
+def test_with_trial_seed_replaces_the_seed():
     values = {"seed": 1, "epochs": 3}
     assert with_trial_seed(values, 7) == {"seed": 7, "epochs": 3}
     assert with_trial_seed(values, None) == values
@@ -33,14 +33,14 @@ def no_interface(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def test_ranks_meet_by_the_interface_of_their_nodes_address(no_interface):
+def test_use_interface_of_sets_gloo_and_nccl(no_interface):
     use_interface_of("127.0.0.1")
     assert os.environ["GLOO_SOCKET_IFNAME"] in ("lo", "lo0")
     # Exactly this one: NCCL takes a bare name for the beginning of one
     assert os.environ["NCCL_SOCKET_IFNAME"] == "=" + os.environ["GLOO_SOCKET_IFNAME"]
 
 
-def test_an_interface_that_the_user_has_set_stays(no_interface, monkeypatch):
+def test_use_interface_of_keeps_user_setting(no_interface, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
     use_interface_of("127.0.0.1")
     assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"

@@ -36,7 +36,7 @@ from tuner.trial.failures import (
         ("no kernel image is available for execution on the device", False),
     ],
 )
-def test_after_some_texts_of_cudas_a_process_cannot_go_on(text, poisons):
+def test_some_cuda_errors_poison_the_process(text, poisons):
     error = torch.AcceleratorError(f"CUDA error: {text}\nCUDA kernel errors might be asynchronous")
     assert failure_of(error).poisoned == poisons
 
@@ -63,38 +63,38 @@ class Unspeakable(RuntimeError):
         (Unspeakable(), "exception", "Unspeakable: (its text cannot be shown: ZeroDivisionError)"),
     ],
 )
-def test_an_exception_has_a_kind_and_one_line(error, kind, message):
+def test_failure_of_exception_has_kind_and_one_line(error, kind, message):
     failure = failure_of(error)
     assert failure.kind == kind
     assert failure.message.startswith(message)
     assert failure.kind in FAILURE_KINDS
 
 
-def test_a_long_message_is_cut():
+def test_failure_of_long_message_is_cut():
     message = failure_of(ValueError("x" * 10_000)).message
     assert len(message) == 1000
     assert message.endswith("x...")
 
 
-def test_message_of_a_torchvision_of_another_build_says_what_to_install():
+def test_failure_of_mismatched_torchvision_says_what_to_install():
     inner = "Failed to import x: operator torchvision::nms does not exist"
     message = failure_of(RuntimeError(inner)).message
     assert message.startswith(f"RuntimeError: {inner}: torch and torchvision are of different bu")
 
 
-def test_a_message_ends_with_the_last_line_of_the_users_own_code():
+def test_failure_of_ends_with_the_last_user_line():
     try:
         json.loads("{")
     except ValueError as error:
         message = failure_of(error).message
     assert message.startswith("JSONDecodeError: Expecting property name")
-    assert re.search(r', at \S*test_failures\.py:\d+ in test_a_\w+: json\.loads\("\{"\)$', message)
+    assert re.search(r', at \S*test_failures\.py:\d+ in test_\w+: json\.loads\("\{"\)$', message)
 
 
 @pytest.mark.parametrize(
     "value", [0.5, 1, np.float32(0.5), np.int64(1), np.array(0.5), torch.tensor(0.5)]
 )
-def test_scalars_of_every_kind_count(value):
+def test_check_report_accepts_every_scalar(value):
     metrics, left_out, failure = check_report({"m": value}, "m")
     assert metrics == {"m": pytest.approx(float(value))}
     assert type(metrics["m"]) in (int, float)
@@ -105,7 +105,7 @@ def test_scalars_of_every_kind_count(value):
     ("value", "is_last"),
     [(True, True), (np.True_, True), (torch.tensor(True), True), (False, False), (None, False)],
 )
-def test_a_report_says_that_it_is_the_last_and_that_is_no_metric(value, is_last):
+def test_says_done_is_no_metric(value, is_last):
     report = {"m": 0.5, "done": value}
     assert says_done(report) == is_last
     assert check_report(report, "m") == ({"m": 0.5}, [], None)
@@ -127,13 +127,13 @@ def test_a_report_says_that_it_is_the_last_and_that_is_no_metric(value, is_last)
         ({"m": 10**400}, "nan", "'m' is inf"),
     ],
 )
-def test_a_report_without_the_objective_is_a_failure(report, kind, message):
+def test_check_report_without_objective_fails(report, kind, message):
     metrics, left_out, failure = check_report(report, "m")
     assert (metrics, left_out, failure.kind) == ({}, [], kind)
     assert failure.message.startswith(message)
 
 
-def test_a_report_of_more_metrics_than_a_journal_takes_is_bad():
+def test_check_report_limits_the_number_of_metrics():
     report = {"m": 1.0, **{f"w{number}": 0.0 for number in range(MOST_METRICS)}}
     metrics, _, failure = check_report(report, "m")
     assert metrics == {}
@@ -142,33 +142,33 @@ def test_a_report_of_more_metrics_than_a_journal_takes_is_bad():
     assert len(check_report(report, "m")[0]) == MOST_METRICS
 
 
-def test_a_metric_with_too_long_a_name_is_bad():
+def test_check_report_limits_the_length_of_names():
     failure = check_report({"m": 1.0, "n" * 201: 0.5}, "m")[2]
-    told = f"reported a metric whose name has 201 characters; it may have 200: {'n' * 60}..."
-    assert failure == Failure("bad_report", told)
+    message = f"reported a metric whose name has 201 characters; it may have 200: {'n' * 60}..."
+    assert failure == Failure("bad_report", message)
     assert check_report({"m": 1.0, "n" * 200: 0.5}, "m")[2] is None
 
 
 @pytest.mark.parametrize("names", [["left"], ["left", "right"]])
-def test_a_report_that_contains_itself_is_bad(names):
+def test_check_report_of_recursive_mapping_fails(names):
     report = {"m": 1.0}
     report |= dict.fromkeys(names, report)
     assert check_report(report, "m")[2].kind == "bad_report"
 
 
-def test_the_largest_report_fits_into_a_line_of_the_journal():
+def test_largest_report_fits_a_journal_line():
     name, number = "\N{PILE OF POO}" * LONGEST_NAME, -2.2250738585072014e-308
     assert MOST_METRICS * len(json.dumps({name: number})) < LONGEST - (1 << 20)
 
 
-def test_other_values_that_are_no_finite_numbers_are_left_out():
+def test_check_report_omits_other_values():
     report = {"m": 1.0, "nan": math.nan, "text": "x", "flag": True, "many": np.ones(3), 7: 2}
     metrics, left_out, failure = check_report(report, "m")
     assert (metrics, failure) == ({"m": 1.0, "7": 2}, None)
     assert left_out == ["nan", "text", "flag", "many"]
 
 
-def test_what_mappings_within_hold_is_named_as_tune_names_it():
+def test_check_report_flattens_nested_mappings():
     report = {"loss": 1.0, "val": {"acc": 0.5, "of": {3: np.float32(0.25), "name": "x"}}, "no": {}}
     metrics, left_out, failure = check_report(report, "val/acc")
     assert (metrics, failure) == ({"loss": 1.0, "val/acc": 0.5, "val/of/3": 0.25}, None)
@@ -189,7 +189,7 @@ def own(f):
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
+def user_module(tmp_path, monkeypatch):
     """A module of a package of the user's."""
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "train.py").write_text(MODULE)
@@ -207,18 +207,18 @@ def raised(call, *arguments):
     raise AssertionError
 
 
-def test_it_is_the_users_last_line_however_deep_the_error_lies(mine):
-    assert origin_of(raised(mine.step, "{")) == "train.py:5 in step: x = (json"
+def test_origin_of_is_the_last_user_line(user_module):
+    assert origin_of(raised(user_module.step, "{")) == "train.py:5 in step: x = (json"
 
 
-def test_it_is_none_where_no_line_of_the_users_was_run():
+def test_origin_of_without_user_line_is_none():
     assert origin_of(ValueError("never raised")) is None
     error = raised(json.loads, "{")
     error = error.with_traceback(error.__traceback__.tb_next)  # without this file
     assert origin_of(error) is None
 
 
-def test_code_without_a_file_is_named_without_its_line():
+def test_origin_of_code_without_a_file_has_no_source():
     exec(compile("def cell():\n    1 / 0\n", "<ipython-input-3>", "exec"), scope := {})
     assert origin_of(raised(scope["cell"])) == "<ipython-input-3>:2 in cell"
     exec(compile("def made():\n    1 / 0\n", "<string>", "exec"), scope)
@@ -226,8 +226,8 @@ def test_code_without_a_file_is_named_without_its_line():
     assert origin_of(error).split(": ")[1] == "call(*arguments)"  # of this file
 
 
-def test_it_is_kept_on_the_way_to_another_process(mine):
-    error = raised(mine.own, lambda: {}["lr"])
+def test_keep_origin_survives_pickling(user_module):
+    error = raised(user_module.own, lambda: {}["lr"])
     origin = origin_of(error)
     keep_origin(error)
     assert origin_of(pickle.loads(pickle.dumps(error))) == origin
@@ -236,7 +236,7 @@ def test_it_is_kept_on_the_way_to_another_process(mine):
     assert origin_of(other) == origin
 
 
-def test_of_what_is_raised_from_another_error_it_is_that_ones(mine):
+def test_origin_of_chained_error_is_that_of_its_cause(user_module):
     error = RuntimeError("never raised")
-    error.__cause__ = raised(mine.step, "{")
+    error.__cause__ = raised(user_module.step, "{")
     assert origin_of(error) == "train.py:5 in step: x = (json"

@@ -83,7 +83,7 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
         holder.kill()
 
 
-def test_each_has_a_gpu_of_its_own_and_one_that_is_killed_gives_it_back(hold: Hold) -> None:
+def test_take_waits_for_a_gpu_that_is_in_use(hold: Hold) -> None:
     first, second = hold(1), hold(1)
     had = first.gpus
     assert {had, second.gpus} == {"2", "3"}
@@ -93,7 +93,7 @@ def test_each_has_a_gpu_of_its_own_and_one_that_is_killed_gives_it_back(hold: Ho
     assert third.gpus == had
 
 
-def test_shares_lie_together_so_that_a_whole_gpu_stays_free(hold: Hold) -> None:
+def test_take_puts_shares_on_one_gpu(hold: Hold) -> None:
     thirds = [hold(1 / 3).gpus for _ in range(3)]
     assert len(set(thirds)) == 1
     assert {thirds[0], hold(1).gpus} == {"2", "3"}
@@ -108,7 +108,7 @@ def test_room_returns_what_is_free_of_each_gpu(hold: Hold, tmp_path: Path) -> No
     assert room(folder, ["2", "3"]) == (0.5, 0.5)
 
 
-def test_who_shares_nothing_sees_what_ray_shows_it(
+def test_take_without_sharing_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VISIBLE, "7")
@@ -119,9 +119,7 @@ def test_who_shares_nothing_sees_what_ray_shows_it(
     assert os.environ[VISIBLE] == "7"
 
 
-def test_a_trial_takes_its_part_before_its_module_is_imported_and_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trial_process_takes_its_gpu_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "_held", {})
     monkeypatch.setenv(VISIBLE, "0")
     for name, value in sharing(tmp_path / "gpus", ["GPU-5"]).items():
@@ -139,7 +137,7 @@ GIB = 1 << 30
 @pytest.fixture
 def hidden(monkeypatch):
     """A torch that is built for CUDA, and no GPU that it could see."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "cuda", SimpleNamespace(is_available=lambda: False))
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
@@ -148,12 +146,16 @@ def hidden(monkeypatch):
 def card(monkeypatch):
     """A GPU of 8 GiB; the shares of it that processes are limited to."""
     shares = []
-    cuda = torch.cuda
-    total = SimpleNamespace(total_memory=8 * GIB)
-    monkeypatch.setattr(cuda, "is_available", lambda: True)
-    monkeypatch.setattr(cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(cuda, "get_device_properties", lambda device: total)
-    monkeypatch.setattr(cuda, "set_per_process_memory_fraction", lambda s, device: shares.append(s))
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        get_device_properties=lambda device: SimpleNamespace(total_memory=8 * GIB),
+        set_per_process_memory_fraction=lambda share, device: shares.append(share),
+        memory_allocated=lambda: 0,
+        empty_cache=lambda: None,
+        _lazy_call=lambda work: work(),
+    )
+    monkeypatch.setattr(torch, "cuda", cuda)
     return shares
 
 
@@ -161,17 +163,17 @@ def train(config):
     raise AssertionError("it trains")
 
 
-def test_a_trial_that_finds_no_gpu_does_not_train_on_the_cpu(hidden, tmp_path):
+def test_claim_without_visible_gpu_raises(hidden, tmp_path):
     worker = Worker(context(tmp_path, gpus=0.25))
-    told = r"reserved a GPU \(resources.gpus: 0.25\), but its process finds none: .* built for 12.8"
-    with pytest.raises(NoGpuError, match=told):
+    message = r"a GPU \(resources.gpus: 0.25\), but its process finds none: .* built for 12.8"
+    with pytest.raises(NoGpuError, match=message):
         worker.begin(Assignment("00000", {}))
     with pytest.raises(NoGpuError, match="CUDA_VISIBLE_DEVICES is ''"):
         worker.join("127.0.0.1", 1)
 
 
 @pytest.mark.parametrize("trainable", ["test_worker:Counter", "test_gpus:train"])
-def test_whoever_shares_a_gpu_is_limited_to_its_share(card, tmp_path, trainable):
+def test_claim_limits_memory_to_the_share(card, tmp_path, trainable):
     process = TrialProcess(context(tmp_path, trainable=trainable, gpus=0.25))
     process.begin(Assignment("00000", {}))
     process.end()
@@ -179,12 +181,12 @@ def test_whoever_shares_a_gpu_is_limited_to_its_share(card, tmp_path, trainable)
 
 
 @pytest.mark.parametrize(("processes", "total"), [(8, 8 * GIB), (4, 16 * GIB), (10, 80 * GIB)])
-def test_all_shares_and_what_cuda_takes_fit_a_card(processes, total):
+def test_memory_shares_and_contexts_fit_the_gpu(processes, total):
     each = memory_share(1 / processes, total) * total + CONTEXT_BYTES
     assert each * processes == pytest.approx(total)
 
 
-def test_a_share_that_cuda_takes_by_itself_is_refused(card):
+def test_claim_of_too_small_share_raises(card):
     with pytest.raises(NoGpuError, match=r"resources.gpus: 0.05 of this GPU is 410 MiB, and CUDA"):
         claim(0.05, through_torch=True)
     assert gpus.CONTEXT_BYTES == 512 << 20

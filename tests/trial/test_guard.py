@@ -52,7 +52,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_a_killed_driver_leaves_nothing(tmp_path: Path) -> None:
+def test_guard_ends_everything_of_a_killed_driver(tmp_path: Path) -> None:
     folder = tmp_path / "scratch"
     folder.mkdir()
     driver = subprocess.Popen(
@@ -68,7 +68,7 @@ def test_a_killed_driver_leaves_nothing(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_what_does_not_listen_is_made_to_end(tmp_path: Path) -> None:
+def test_end_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     with subprocess.Popen(
         [sys.executable, "-c", f"{DEAF}; time.sleep(600)"],
@@ -83,7 +83,7 @@ def test_what_does_not_listen_is_made_to_end(tmp_path: Path) -> None:
         assert deaf.wait(LIMIT_S) == -signal.SIGKILL
 
 
-def test_a_daemon_whose_title_hides_the_mark_is_known_by_its_open_file(tmp_path: Path) -> None:
+def test_marked_finds_a_daemon_by_its_open_file(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TITLED, str(tmp_path / "agent.log")],
         stdin=subprocess.PIPE,
@@ -121,7 +121,7 @@ def end(child):
     child.stdout.close()
 
 
-def test_what_is_started_before_stays_and_what_is_started_after_ends(children):
+def test_children_end_only_those_started_after_begin(children):
     before = start()
     children.begin()
     after, detached = start(), start(start_new_session=True)
@@ -133,21 +133,21 @@ def test_what_is_started_before_stays_and_what_is_started_after_ends(children):
         end(child)
 
 
-def test_what_has_left_its_parent_ends_too(children, tmp_path):
+def test_children_end_detached_processes(children, tmp_path):
     """As a daemon does: its parent is gone, and its session is its own."""
     children.begin()
-    told = tmp_path / "pid"
-    daemon = f"echo $$ > {told}.new; mv {told}.new {told}; exec sleep 60"
+    pid_file = tmp_path / "pid"
+    daemon = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
     subprocess.run(f"setsid sh -c '{daemon}' & exit", shell=True, check=True)
     deadline = time.monotonic() + 30
-    while not told.exists() and time.monotonic() < deadline:
+    while not pid_file.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    pid = int(told.read_text())
+    pid = int(pid_file.read_text())
     assert children.end() == 1
     assert is_gone(pid)
 
 
-def test_what_a_library_starts_once_for_its_process_stays(children):
+def test_children_keep_processes_of_libraries(children):
     children.begin()
     tracker = start("from multiprocessing.resource_tracker import main")
     assert children.end() == 0

@@ -49,7 +49,7 @@ def peaks():
     print(json.dumps([small, large, again]))
 
 
-def test_the_peak_is_the_epochs_own():
+def test_memory_watch_measures_the_peak_of_each_epoch():
     small, large, again = json.loads(said_by(peaks))
     assert large["peak_memory_mib"] >= small["memory_mib"] + 60
     assert again["peak_memory_mib"] <= large["peak_memory_mib"] - 60
@@ -83,14 +83,14 @@ def take_and_map(file):
     print(held_mib() - before)
 
 
-def test_held_memory_is_what_was_taken_and_not_what_is_mapped_from_files(tmp_path):
+def test_held_mib_excludes_mapped_files(tmp_path):
     taken, mapped, held = map(float, said_by(take_and_map, tmp_path / "mapped.npy").split())
     assert 60 < taken < 80
     assert mapped > 60
     assert held < 20
 
 
-def test_a_process_that_is_gone_holds_nothing():
+def test_held_bytes_of_ended_process_is_0():
     gone = subprocess.Popen(["true"])
     gone.wait()
     assert held_bytes(gone.pid) == 0
@@ -110,7 +110,7 @@ def take_again():
     print(json.dumps([anew, again, held - held_mib()]))
 
 
-def test_what_is_kept_is_there_for_what_comes_next_and_is_released():
+def test_keep_freed_reuses_memory_until_release():
     anew, again, released = json.loads(said_by(take_again))
     assert anew > 1000  # pages; a large one may count for several
     assert again < 100
@@ -143,16 +143,14 @@ def worker():
 
 
 @pytest.mark.parametrize(("limit", "counts"), [(1_000_000, True), (1 << 60, False)])
-def test_of_a_control_group_its_limit_counts(monkeypatch, limit, counts):
+def test_free_and_all_respects_control_group_limit(limit, counts):
     limited = quotas.Limit(limit, Path("memory.max")), limit - 500_000
-    monkeypatch.setattr(quotas, "memory_limit", lambda: limited)
-    assert (memory.free_and_all() == (500_000, 1_000_000)) is counts
-    assert memory.free_and_all()[1] <= psutil.virtual_memory().total
+    measured = memory.free_and_all(lambda: limited)
+    assert (measured == (500_000, 1_000_000)) is counts
+    assert measured[1] <= psutil.virtual_memory().total
 
 
-def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
-    worker, tmp_path, monkeypatch
-):
+def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, monkeypatch):
     idle, large = worker("ray::IDLE", 300), worker("ray::LearnerTrial.step", 200)
     agent = worker("ray::RuntimeEnvAgent", 300)
     other, small = worker("python", 400), worker("ray::LearnerTrial.step", 20)
@@ -178,11 +176,11 @@ def test_the_worker_that_holds_the_most_is_ended_and_its_death_is_told(
 @pytest.mark.parametrize(
     ("free", "total", "short"), [(3, 80, True), (5, 80, False), (1023, 1 << 20, True)]
 )
-def test_what_is_short_goes_by_the_size_of_the_machine(free, total, short):
+def test_is_short_depends_on_total_memory(free, total, short):
     assert memory.is_short(free << 20, total << 20) is short
 
 
-def test_what_a_worker_has_started_counts_as_its_own(tmp_path):
+def test_watched_counts_children_of_a_worker(tmp_path):
     held = "held = b'x' * (300 << 20); print(flush=True); import time; time.sleep(60)"
     command = [sys.executable, "-S", "-c", held]
     parent = f"import subprocess; subprocess.run({command!r})"

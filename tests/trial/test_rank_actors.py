@@ -15,7 +15,7 @@ from tuner.trial.rank_actors import RankGroup, sendable_errors
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_a_rank_that_does_not_end_is_told_of(monkeypatch, tmp_path, capsys, ended):
+def test_close_warns_of_a_rank_that_does_not_end(monkeypatch, tmp_path, capsys, ended):
     group, killed = RankGroup(context(tmp_path, ranks=2)), []
     group._ranks = ["first", "second"]
     monkeypatch.setattr(ray, "kill", killed.append)
@@ -32,7 +32,7 @@ def test_a_rank_that_does_not_end_is_told_of(monkeypatch, tmp_path, capsys, ende
         (GeneratorExit("x"), "GeneratorExit: x"),
     ],
 )
-def test_what_would_end_a_rank_is_sent_as_an_error(error, message):
+def test_sendable_errors_converts_exits(error, message):
     with (
         pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"),
         sendable_errors(),
@@ -40,13 +40,13 @@ def test_what_would_end_a_rank_is_sent_as_an_error(error, message):
         raise error
 
 
-def test_an_error_that_can_be_sent_is_sent_as_it_is():
+def test_sendable_errors_keeps_exceptions():
     with pytest.raises(KeyError, match="lr"), sendable_errors():
         raise KeyError("lr")
 
 
 @pytest.mark.parametrize("error", [KeyError("lr"), SystemExit(3)])
-def test_a_rank_tells_the_trial_where_its_error_arose(error):
+def test_sendable_errors_keeps_the_origin(error):
     """What is pickled has no traceback."""
     with pytest.raises((KeyError, RuntimeError)) as raised, sendable_errors():
         raise error
@@ -85,23 +85,23 @@ def raised(*causes):
         raised(RuntimeError("Timed out after 6 seconds waiting for clients. 1/2 clients joined.")),
     ],
 )
-def test_a_rank_that_waits_too_long_for_another_is_a_timeout(capsys, errors):
+def test_cause_of_long_wait_is_a_timeout(capsys, errors):
     cause = cause_of(errors)
     assert isinstance(cause, rank_actors.RankTimeoutError)
     assert str(cause) == "a rank waited for another longer than timeouts.ranks_s, 5 s"
     assert re.search(r"Timed out (waiting|after)", capsys.readouterr().out)
 
 
-def test_an_error_that_lets_others_wait_is_the_cause():
-    own = ValueError("wrong shape")
-    assert cause_of(raised(own, RuntimeError(TIMED_OUT))) is own
+def test_cause_of_prefers_the_original_error():
+    original = ValueError("wrong shape")
+    assert cause_of(raised(original, RuntimeError(TIMED_OUT))) is original
     broken = RuntimeError(CLOSED)
     assert cause_of(raised(broken)) is broken
     died = RayActorError()
     assert cause_of([*raised(broken), died]) is died
 
 
-def test_rank_that_nccl_ended_says_in_its_log_that_it_waited(tmp_path):
+def test_has_waited_reads_the_log_of_nccl(tmp_path):
     group = RankGroup(context(tmp_path, ranks=2))
     group._trial_id = "00007"
     assert not group._has_waited()  # its log is on another node

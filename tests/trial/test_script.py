@@ -14,7 +14,6 @@ from ray import tune
 
 import tuner
 from tuner.places import TRIAL_DIR
-from tuner.trial import script
 from tuner.trial.script import REPORTS, Script
 
 
@@ -23,12 +22,13 @@ def start(tmp_path, monkeypatch):
     """Starts a Python script whose objective is `steps`."""
     started = []
     monkeypatch.chdir(tmp_path)
-    path = str(Path(script.__file__).parents[2])
+    path = str(Path(tuner.__file__).parents[1])
 
-    def begin(source):
+    def begin(source, **limits):
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-c", source]
-        started.append(Script(command, environment, metric="steps", on_report=lambda: None))
+        script = Script(command, environment, metric="steps", on_report=lambda: None, **limits)
+        started.append(script)
         return started[-1]
 
     yield begin
@@ -37,25 +37,25 @@ def start(tmp_path, monkeypatch):
 
 
 def reports(running):
-    found = []
+    values = []
     while report := running.next_report():
-        found.append(report[0])
-    return found
+        values.append(report[0])
+    return values
 
 
-def test_reports_come_in_order_and_then_the_end(start):
+def test_next_report_returns_reports_in_order(start):
     running = start("import tuner\nfor n in range(3): tuner.report(steps=n, text='a', x=[1])")
     assert reports(running) == [{"steps": n, "text": "a", "x": [1]} for n in range(3)]
     assert running.exit_code == 0
 
 
-def test_json_lines_count_until_the_first_call_of_report(start):
+def test_json_lines_are_reports_until_report_is_called(start):
     line = "print('{\"steps\": 1}')"
     running = start(f"import tuner\n{line}\ntuner.report(steps=2)\n{line}\n{line}")
     assert reports(running) == [{"steps": 1}, {"steps": 2}]
 
 
-def test_script_that_has_printed_a_report_is_paused_until_the_next_is_wanted(start):
+def test_script_is_paused_after_a_printed_report(start):
     line = "print('{\"steps\": %d}' % n); time.sleep(2); open(str(n), 'w')"
     running = start(f"import time\nfor n in range(2): {line}")
     assert running.next_report() == ({"steps": 0}, None)
@@ -67,15 +67,14 @@ def test_script_that_has_printed_a_report_is_paused_until_the_next_is_wanted(sta
     assert Path("0").exists()
 
 
-def test_what_a_process_of_its_own_leaves_open_does_not_keep_it(start, monkeypatch):
-    monkeypatch.setattr(script, "_LEFT_S", 0.3)
+def test_pipe_left_open_by_a_child_does_not_block(start):
     source = "import subprocess; print(subprocess.Popen(['sleep', '3']).pid)"
-    running = start(f"{source}; print('{{\"steps\": 1}}')")
+    running = start(f"{source}; print('{{\"steps\": 1}}')", rest_s=0.3)
     assert reports(running) == [{"steps": 1}]
     running.end()  # of a group whose leader has gone
 
 
-def test_a_script_that_waits_in_a_report_is_ended_by_sigterm(start):
+def test_end_terminates_a_script_that_waits_in_report(start):
     running = start("import tuner\ntuner.report(steps=1)\nopen('after', 'w')")
     running.next_report()
     folder = Path(running._folder)
@@ -85,10 +84,10 @@ def test_a_script_that_waits_in_a_report_is_ended_by_sigterm(start):
     assert not folder.exists()
 
 
-def test_a_script_that_ignores_sigterm_is_killed(start, monkeypatch, capfd):
-    monkeypatch.setattr(script, "_GRACE_S", 0.5)
+def test_end_kills_a_script_that_ignores_sigterm(start, capfd):
     handler = "signal.signal(signal.SIGTERM, lambda *_: print('not yet'))"
-    running = start(f"import signal, time, tuner\n{handler}\ntuner.report(steps=1)\ntime.sleep(60)")
+    source = f"import signal, time, tuner\n{handler}\ntuner.report(steps=1)\ntime.sleep(60)"
+    running = start(source, grace_s=0.5)
     running.next_report()
     running.end()
     assert running.exit_code == -signal.SIGKILL
@@ -110,7 +109,7 @@ def test_report_on_a_rank_other_than_0_does_nothing(monkeypatch):
         tuner.report(loss=1)
 
 
-def test_report_in_a_function_that_a_search_trains_is_rays(monkeypatch, tmp_path):
+def test_report_in_a_plain_function_is_rays(monkeypatch, tmp_path):
     reported = []
     monkeypatch.delenv(REPORTS, raising=False)
     monkeypatch.setenv(TRIAL_DIR, str(tmp_path))

@@ -17,7 +17,7 @@ STATE = {
 }
 
 
-def test_nothing_is_shared_with_the_original():
+def test_host_copy_shares_nothing():
     weight = torch.nn.Parameter(torch.ones(2))
     state = {"a": [weight, (1, "x")], "b": {"c": None}}
     copy = host_copy(state)
@@ -31,8 +31,8 @@ def test_nothing_is_shared_with_the_original():
 class Tied(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.one, self.other = torch.nn.Linear(99, 99), torch.nn.Linear(99, 99)
-        self.other.weight = self.one.weight
+        self.first, self.second = torch.nn.Linear(99, 99), torch.nn.Linear(99, 99)
+        self.second.weight = self.first.weight
 
 
 def file_of(state):
@@ -41,35 +41,35 @@ def file_of(state):
     return file.getvalue()
 
 
-def test_host_copy_is_saved_as_the_state_would_have_been():
+def test_host_copy_saves_like_the_state():
     model = Tied()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    model.one(torch.ones(2, 99)).sum().backward()
+    model.first(torch.ones(2, 99)).sum().backward()
     optimizer.step()
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
     before = file_of(state)
     copy = host_copy(state)
     with torch.no_grad():
-        model.one.weight += 1
+        model.first.weight += 1
     optimizer.step()
     state["optimizer"]["param_groups"][0]["lr"] = 5.0
     assert isinstance(copy["model"], OrderedDict)
     assert len(file_of(copy)) == pytest.approx(len(before), abs=999)  # a weight has 39,204 bytes
     now, then = (torch.load(BytesIO(file)) for file in (file_of(copy), before))
-    assert torch.equal(now["model"]["one.weight"], then["model"]["one.weight"])
+    assert torch.equal(now["model"]["first.weight"], then["model"]["first.weight"])
     assert now["optimizer"]["param_groups"] == then["optimizer"]["param_groups"]
     moments = [s["optimizer"]["state"][0]["momentum_buffer"] for s in (now, then)]
     assert torch.equal(*moments)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-def test_where_no_memory_can_be_pinned_other_memory_is_taken():
+def test_pinned_without_cuda_is_none():
     assert states._pinned(torch.ones(2)) is None
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-def test_what_trains_on_the_gpu_does_not_change_its_copies():
+def test_host_copy_of_gpu_state_does_not_change():
     weight = torch.ones(1 << 22, device="cuda")
     state = {"model": {"a": weight, "tied": weight.view(2, -1).T}, "rest": [weight[:2]]}
     copy = host_copy(state)
@@ -81,12 +81,12 @@ def test_what_trains_on_the_gpu_does_not_change_its_copies():
     assert copy["model"]["tied"].shape == (1 << 21, 2)
 
 
-def test_every_tensor_has_its_dotted_name():
+def test_weights_of_have_dotted_names():
     names = [name for name, _ in weights_of(STATE)]
     assert names == ["net.w", "moments.0", "moments.1.v", "pair.0"]
 
 
-def test_of_a_state_with_a_model_only_that_counts():
+def test_weights_of_state_with_model_are_the_models():
     state = {"model": {"a.b": torch.ones(1)}, "optimizer": {"m": torch.zeros(1)}}
     assert [name for name, _ in weights_of(state)] == ["a.b"]
     put = with_weights(state, {"a.b": torch.full((1,), 5.0)})
@@ -95,7 +95,7 @@ def test_of_a_state_with_a_model_only_that_counts():
     assert state["model"]["a.b"] == 1
 
 
-def test_weights_go_back_where_they_came_from():
+def test_with_weights_replaces_every_tensor():
     weights = {name: torch.full_like(tensor, 7) for name, tensor in weights_of(STATE)}
     put = with_weights(STATE, weights)
     assert dict(weights_of(put)) == weights
@@ -112,7 +112,7 @@ def nested(levels):
     return value
 
 
-def test_what_never_ends_is_refused():
+def test_fault_of_state_rejects_endless_nesting():
     within = []
     within.append(within)
     shared = [0] * 10

@@ -20,17 +20,17 @@ from tuner.trial.torch_compat import (
 
 def attributes_of_methods():
     """Whatever is attached to the methods of optimizers, and to the functions they wrap."""
-    found = {}
+    attributes = {}
     for kind in (Optimizer, SGD, AdamW):
         for name, method in vars(kind).items():
             plain = getattr(method, "__wrapped__", None)
             attached = dict(getattr(plain, "__dict__", {}))
-            found[kind.__name__, name] = (method, plain, attached)
-    return found
+            attributes[kind.__name__, name] = (method, plain, attached)
+    return attributes
 
 
 @pytest.mark.parametrize("kind", [SGD, AdamW])
-def test_optimizers_are_what_they_were_afterwards(kind):
+def test_without_compiler_restores_optimizers(kind):
     SGD([torch.nn.Parameter(torch.ones(1))])  # torch itself wraps `step` at the first
     AdamW([torch.nn.Parameter(torch.ones(1))])
     before = attributes_of_methods()
@@ -50,7 +50,7 @@ def test_optimizers_are_what_they_were_afterwards(kind):
     assert attributes_of_methods() == before
 
 
-def test_a_trial_and_its_end_leave_the_compiler_out_and_a_later_one_may_compile():
+def test_trial_does_not_import_the_compiler():
     code = """
 import sys
 import torch
@@ -73,7 +73,7 @@ print("torch._dynamo" in sys.modules)
     assert done.stdout.split() == ["False", "True"]  # torch's own way, as if nothing had been
 
 
-def test_numerics_come_back_by_either_name():
+def test_remember_numerics_restores_both_names():
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
 
     def present():
@@ -94,7 +94,7 @@ def test_numerics_come_back_by_either_name():
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_tf32_is_put_back(allowed):
+def test_tf32_is_restored(allowed):
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     with tf32(allowed):
         assert torch.backends.cuda.matmul.allow_tf32 is allowed
@@ -104,7 +104,7 @@ def test_tf32_is_put_back(allowed):
 
 @pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="torch before 2.9")
 @pytest.mark.parametrize("allowed", [True, False])
-def test_tf32_is_set_where_a_trial_has_used_its_newer_name(allowed):
+def test_tf32_after_use_of_newer_name(allowed):
     matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv
     put_back = remember_numerics()
     matmul.fp32_precision, conv.fp32_precision = "tf32", "ieee"
@@ -118,7 +118,7 @@ def test_tf32_is_set_where_a_trial_has_used_its_newer_name(allowed):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_cudnn_may_try_its_algorithms_unless_determinism_is_asked_for(deterministic):
+def test_fastest_convolutions_respects_determinism(deterministic):
     put_back = remember_numerics()
     torch.use_deterministic_algorithms(deterministic)
     with fastest_convolutions():
@@ -127,7 +127,7 @@ def test_cudnn_may_try_its_algorithms_unless_determinism_is_asked_for(determinis
     put_back()
 
 
-def test_what_the_disk_refuses_is_an_os_error():
+def test_save_on_full_disk_raises_os_error():
     with pytest.raises(OSError, match="No space left"), open("/dev/full", "wb") as file:
         save({"w": torch.ones(100_000)}, file)
     with pytest.raises(RuntimeError):

@@ -10,20 +10,21 @@ import pytest
 from test_worker import Counter, context
 
 from tuner.trial.checkpoint_store import load_state
-from tuner.trial.checkpoint_writer import SavePolicy, SaveRules
+from tuner.trial.checkpoint_writer import SaveRules
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.trial_process import Leftovers, WorkerReplacedError, is_recycled
 from tuner.trial.worker_death import death_of
 
-CONTEXT = None  # of the trial that is made next
 
+def begun(kind, context, config):
+    """A trial of `kind` with its context, as `tune.with_parameters` brings it in Ray."""
 
-class Here(LearnerTrial):
-    """A trial whose context comes from this module, as `tune.with_parameters` brings it in Ray."""
+    class Here(kind):
+        def setup(self, config):
+            super().setup(config, context)
 
-    def setup(self, config):
-        super().setup(config, CONTEXT)
+    return Here(config)
 
 
 class Stop(BaseException):
@@ -37,7 +38,7 @@ class Unspeakable(Exception):
     __repr__ = __str__
 
 
-OWN_WAYS = {
+RAISED = {
     "stops": Stop("enough"),
     "cannot say": Unspeakable(),
 }
@@ -46,8 +47,8 @@ OWN_WAYS = {
 class Moody(Counter):
     """Misbehaves as its config says, in its second epoch."""
 
-    def __init__(self, config, constants, **place):
-        super().__init__(config, constants, **place)
+    def __init__(self, config, constants, **rank):
+        super().__init__(config, constants, **rank)
         if config.get("does") == "refuses":
             raise ValueError("no such layer")
 
@@ -59,8 +60,8 @@ class Moody(Counter):
             return report
         if does == "exits":
             sys.exit(3)
-        if does in OWN_WAYS:
-            raise OWN_WAYS[does]
+        if does in RAISED:
+            raise RAISED[does]
         if does == "raises":
             raise RuntimeError("diverged")
         if does == "poisons":
@@ -78,8 +79,7 @@ def make(tmp_path, monkeypatch):
 
     def begin(config=None, *, trial_id="00000", **changes):
         made = replace(context(tmp_path, trainable="test_trainable:Moody", cpus=1), **changes)
-        monkeypatch.setitem(globals(), "CONTEXT", made)
-        trials.append(Here(assignment(config, trial_id)))
+        trials.append(begun(LearnerTrial, made, assignment(config, trial_id)))
         return trials[-1]
 
     before = sys.stdout, sys.stderr
@@ -97,7 +97,7 @@ def log(folder, trial_id="00000"):
     return (folder / "trials" / trial_id / "log.txt").read_text()
 
 
-def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
+def test_train_is_a_step_and_a_checkpoint(make, tmp_path):
     trial = make(saves=SaveRules(rungs=frozenset({1, 2, 3})))
     results = [trial.train() for _ in range(3)]
     assert [r["training_iteration"] for r in results] == [1, 2, 3]
@@ -114,22 +114,16 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
     assert log(tmp_path) == "step 1\nstep 2\nstep 3\n"
 
 
-HOLD_ALL = SaveRules(every_s=1000, mode="max")  # the best is the last
-SAVE_ALL = SaveRules(every_s=0, mode="max")
-
-
-@pytest.fixture
-def slow_disk(monkeypatch):
-    """Nothing is written in less than 2 % of an epoch."""
-    monkeypatch.setattr(SavePolicy, "waited", lambda self, seconds: setattr(self, "_write_s", 1e9))
+# The best is the last, and no write is short enough to wait for
+HOLD_ALL = SaveRules(every_s=1000, mode="max", short_share=0)
+SAVE_ALL = SaveRules(every_s=0, mode="max", short_share=0)
 
 
 def checkpoints(result):
     return [saved["epoch"] for saved in result[REPORT]["checkpoints"]]
 
 
-@pytest.mark.usefixtures("slow_disk")
-def test_a_checkpoint_that_is_written_beside_training_comes_with_a_later_report(make, tmp_path):
+def test_checkpoint_written_beside_training_comes_with_a_later_report(make, tmp_path):
     trial = make(epochs=4, saves=SAVE_ALL)
     first, second = trial.train(), trial.train()
     assert (checkpoints(first), first[REPORT]["is_saved"]) == ([1], True)
@@ -143,8 +137,7 @@ def test_a_checkpoint_that_is_written_beside_training_comes_with_a_later_report(
         assert state == {"steps": saved["epoch"]}
 
 
-@pytest.mark.usefixtures("slow_disk")
-def test_the_driver_can_have_everything_saved_that_was_reported(make, tmp_path):
+def test_save_now_writes_the_best_and_the_last(make, tmp_path):
     trial = make(epochs=9, saves=HOLD_ALL)
     results = [trial.train() for _ in range(3)]
     assert [checkpoints(result) for result in results] == [[1], [], []]
@@ -152,12 +145,13 @@ def test_the_driver_can_have_everything_saved_that_was_reported(make, tmp_path):
     trial._policy.is_best(99)  # so that the third is held, and a fourth is no better
     trial.train()
     saved = trial.save_now()["checkpoints"]
-    assert [one["epoch"] for one in saved] == [3, 4]
-    assert [load_state(tmp_path / one["path"], one["sha256"])["steps"] for one in saved] == [3, 4]
+    assert [record["epoch"] for record in saved] == [3, 4]
+    for record in saved:
+        state = load_state(tmp_path / record["path"], record["sha256"])
+        assert state["steps"] == record["epoch"]
 
 
-@pytest.mark.usefixtures("slow_disk")
-def test_what_was_written_beside_an_epoch_that_fails_is_told_with_the_failure(make):
+def test_failure_comes_with_the_checkpoint_written_beside_it(make):
     trial = make({"does": "nan later"}, saves=SAVE_ALL)
     trial.train()
     trial.train()
@@ -166,8 +160,7 @@ def test_what_was_written_beside_an_epoch_that_fails_is_told_with_the_failure(ma
     assert checkpoints(failed) == [2]
 
 
-@pytest.mark.usefixtures("slow_disk")
-def test_epochs_that_are_run_again_are_saved_each(make):
+def test_repeated_epochs_are_saved_each(make):
     trial = make(epochs=9, saves=HOLD_ALL)
     trial.reset(assignment(reported=3))
     assert [checkpoints(trial.train()) for _ in range(4)] == [[1], [2], [3], []]
@@ -184,7 +177,7 @@ def test_epochs_that_are_run_again_are_saved_each(make):
         ),
     ],
 )
-def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
+def test_bad_report_is_the_last_result(make, tmp_path, does, kind, message):
     trial = make({"does": does})
     assert not trial.train()["done"]
     result = trial.train()
@@ -206,9 +199,7 @@ def test_a_failure_is_the_last_result(make, tmp_path, does, kind, message):
         ("refuses", 0, "ValueError: no such layer", False),
     ],
 )
-def test_a_failure_that_may_have_left_something_behind_ends_the_process(
-    make, tmp_path, does, good, message, poisoned
-):
+def test_exception_ends_the_process(make, tmp_path, does, good, message, poisoned):
     trial = make({"does": does})
     for _ in range(good):
         trial.train()
@@ -221,7 +212,7 @@ def test_a_failure_that_may_have_left_something_behind_ends_the_process(
     assert "Traceback" in log(tmp_path)
 
 
-def test_process_that_must_not_be_used_again_begins_no_other_trial(make, tmp_path, monkeypatch):
+def test_spent_process_begins_no_other_trial(make, tmp_path, monkeypatch):
     trial = make()
     trial.train()
     reason = "it has kept 513 MiB of earlier trials"
@@ -233,7 +224,7 @@ def test_process_that_must_not_be_used_again_begins_no_other_trial(make, tmp_pat
     assert not (tmp_path / "trials" / "00001").exists()
 
 
-def test_a_process_that_cannot_be_cleared_does_not_begin_another_trial(make, tmp_path, monkeypatch):
+def test_process_that_cannot_be_cleared_begins_no_other_trial(make, tmp_path, monkeypatch):
     trial = make()
     trial.train()
 
@@ -247,7 +238,7 @@ def test_a_process_that_cannot_be_cleared_does_not_begin_another_trial(make, tmp
     assert not (tmp_path / "trials" / "00001").exists()
 
 
-def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make, tmp_path):
+def test_unwritable_checkpoint_is_a_storage_failure(make, tmp_path):
     trial = make()
     (tmp_path / "trials/00000/checkpoints").write_text("in the way")
     failure = trial.train()[REPORT]["failure"]
@@ -255,13 +246,13 @@ def test_a_checkpoint_that_the_disk_does_not_take_is_no_fault_of_the_trial(make,
     assert failure["message"].startswith(f"cannot write {tmp_path}/trials/00000/checkpoints/1/")
 
 
-def test_a_log_that_cannot_be_written_is_no_fault_of_the_trial(make, tmp_path):
+def test_unwritable_log_is_a_storage_failure(make, tmp_path):
     (tmp_path / "trials").write_text("in the way")
     failure = make().train()[REPORT]["failure"]
     assert (failure["kind"], "log.txt: File exists" in failure["message"]) == (STORAGE, True)
 
 
-def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make, tmp_path):
+def test_reset_begins_a_new_trial(make, tmp_path):
     trial = make({"does": "nan"})
     trial.train()
     trial.train()
@@ -270,7 +261,7 @@ def test_the_next_trial_in_the_same_process_knows_nothing_of_the_one_before(make
     assert log(tmp_path, "00001") == "step 1\n"
 
 
-def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
+def test_trial_continues_from_a_checkpoint(make):
     trial = make(saves=SaveRules(rungs=frozenset({2})))
     trial.train()
     [checkpoint] = trial.train()[REPORT]["checkpoints"]
@@ -279,7 +270,7 @@ def test_it_goes_on_from_a_checkpoint_at_the_next_epoch(make):
     assert (result["training_iteration"], result["steps"], result["done"]) == (3, 3, True)
 
 
-def test_a_learner_ends_its_trial_with_a_report_that_says_so(make, tmp_path):
+def test_report_of_done_ends_the_trial(make, tmp_path):
     trial = make({"does": "has enough"})
     first, last = trial.train(), trial.train()
     assert [first["done"], last["done"]] == [False, True]

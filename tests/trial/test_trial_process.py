@@ -81,11 +81,11 @@ def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, mo
         (Failure("exception", "", poisoned=True), 0, "its device cannot be used any more"),
     ],
 )
-def test_when_a_process_is_not_used_again(failure, grown_mib, reason):
+def test_why_not_again_names_the_reason(failure, grown_mib, reason):
     assert why_not_again(failure=failure, grown_mib=grown_mib) == reason
 
 
-def test_what_is_kept_counts_from_the_end_of_the_first_trial():
+def test_leftovers_measure_growth_since_the_first_trial():
     held = iter([300.0, 290.0, 350.0, 900.0])
     leftovers = Leftovers(lambda: next(held))
     cleared = [(leftovers.clear(), leftovers.grown_mib) for _ in range(4)]
@@ -93,7 +93,7 @@ def test_what_is_kept_counts_from_the_end_of_the_first_trial():
     assert cleared == [(None, 0), (None, 0), (None, 50), (spent, 600)]
 
 
-def test_the_environment_is_put_back(monkeypatch):
+def test_clear_restores_the_environment(monkeypatch):
     monkeypatch.setenv("OF_ANOTHER", "before")
     before = dict(os.environ)
     leftovers = Leftovers()
@@ -105,7 +105,7 @@ def test_the_environment_is_put_back(monkeypatch):
     assert dict(os.environ) == before
 
 
-def test_a_device_that_cannot_be_used_any_more_keeps_nothing_from_being_cleared(monkeypatch):
+def test_clear_with_broken_device_still_ends_children(monkeypatch):
     def fail():
         raise RuntimeError("CUDA error: device-side assert triggered")
 
@@ -117,7 +117,7 @@ def test_a_device_that_cannot_be_used_any_more_keeps_nothing_from_being_cleared(
     assert child.wait() == -signal.SIGKILL
 
 
-def test_every_network_is_compiled_once_and_counts_for_one_trial():
+def test_networks_compile_once_per_trial():
     compiled, counts, config = [], [], importlib.import_module("torch._dynamo.config")
 
     def backend(graph, inputs):
@@ -138,7 +138,7 @@ def test_every_network_is_compiled_once_and_counts_for_one_trial():
     assert counts == [(3, 2), (4, 2)]
 
 
-def test_a_process_that_a_trial_left_running_ends_and_so_does_its_worker():
+def test_clear_ends_a_child_left_running():
     leftovers = Leftovers()
     leftovers.begin()
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
@@ -146,7 +146,7 @@ def test_a_process_that_a_trial_left_running_ends_and_so_does_its_worker():
     assert child.wait() == -signal.SIGKILL
 
 
-def test_after_the_first_trial_only_what_is_new_is_searched_for_garbage():
+def test_clear_freezes_the_garbage_of_the_first_trial():
     gc.unfreeze()
     leftovers = Leftovers()
     leftovers.clear()
@@ -177,7 +177,7 @@ class Hoarder:
         return {}
 
 
-def test_what_a_worker_keeps_between_trials_is_measured(tmp_path):
+def test_worker_measures_memory_kept_between_trials(tmp_path):
     used = Worker(context(tmp_path, trainable="test_trial_process:Hoarder"))
     hoarder = load_trainable("test_trial_process:Hoarder")  # of the module as the worker imports it
     grown = []

@@ -6,26 +6,19 @@ from pathlib import Path
 
 import pytest
 from ray import tune
-from test_trainable import assignment, log
+from test_trainable import assignment, begun, log
 from test_worker import context
 
 from tuner.trial.failures import WorkerSpentError
 from tuner.trial.trainable import REPORT
 from tuner.trial.tune_trials import ClassTrial
 
-CONTEXT = None  # of the trial that is made next
 
-
-class Here(ClassTrial):
-    def setup(self, config):
-        super().setup(config, CONTEXT)
-
-
-class OwnError(Exception):
+class UncopiableError(Exception):
     """One that cannot be copied, as Ray would."""
 
-    def __init__(self, one, two):
-        super().__init__(one)
+    def __init__(self, first, second):
+        super().__init__(first)
 
 
 class Counting(tune.Trainable):
@@ -38,7 +31,7 @@ class Counting(tune.Trainable):
     def step(self):
         self.counted += 1
         if self.counted == self.config.get("raises_at"):
-            raise OwnError("enough", 2)
+            raise UncopiableError("enough", 2)
         return {
             "steps": self.counted,
             "own": self.iteration,
@@ -65,7 +58,7 @@ class Counting(tune.Trainable):
     def cleanup(self):
         print("cleaned up at", self.counted)
         if self.config.get("fails_at_the_end"):
-            raise OwnError("the end", 2)
+            raise UncopiableError("the end", 2)
 
 
 @pytest.fixture
@@ -75,8 +68,8 @@ def make(tmp_path, monkeypatch):
 
     def begin(config=None, name="Counting", **fields):
         made = context(tmp_path, trainable=f"test_tune_trials:{name}", cpus=1)
-        monkeypatch.setitem(globals(), "CONTEXT", made)
-        trials.append(Here(assignment(config, **{"seed": None, **fields})))
+        fields = {"seed": None, **fields}
+        trials.append(begun(ClassTrial, made, assignment(config, **fields)))
         return trials[-1]
 
     yield begin
@@ -84,7 +77,7 @@ def make(tmp_path, monkeypatch):
         trial.stop()
 
 
-def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
+def test_train_is_a_step_and_a_checkpoint(make, tmp_path):
     trial = make()
     results = [trial.train() for _ in range(3)]
     assert [r["done"] for r in results] == [False, False, True]
@@ -98,7 +91,7 @@ def test_an_epoch_is_a_step_and_a_checkpoint(make, tmp_path):
 
 
 @pytest.mark.parametrize("keeps", ["files", "dict"])
-def test_it_goes_on_from_its_checkpoint(make, keeps):
+def test_class_continues_from_its_checkpoint(make, keeps):
     trial = make({"keeps": keeps})
     trial.train()
     [checkpoint] = trial.train()[REPORT]["checkpoints"]
@@ -110,30 +103,32 @@ def test_it_goes_on_from_its_checkpoint(make, keeps):
     assert result["done"]
 
 
-def test_the_next_trial_in_the_process_begins_anew_whatever_reset_config_keeps(make):
+def test_reset_makes_a_new_object(make):
     trial = make()
     trial.train()
     assert trial.reset(assignment(trial_id="00001", seed=None))
     assert trial.train()["steps"] == 1
 
 
-def test_what_step_raises_is_the_failure_as_it_was_raised(make, tmp_path):
+def test_error_of_step_is_the_failure(make, tmp_path):
     trial = make({"raises_at": 1})
     with pytest.raises(WorkerSpentError) as spent:
         trial.train()
-    assert spent.value.failure.message.startswith("OwnError: enough, at test_tune_trials.py:")
-    assert "raise OwnError" in log(tmp_path)
+    assert spent.value.failure.message.startswith(
+        "UncopiableError: enough, at test_tune_trials.py:"
+    )
+    assert "raise UncopiableError" in log(tmp_path)
 
 
-def test_a_process_whose_trial_cannot_clear_away_is_not_used_again(make, tmp_path):
+def test_failed_cleanup_ends_the_process(make, tmp_path):
     trial = make({"fails_at_the_end": True})
     trial.train()
     trial.stop()
-    reason = "this process is not used again: cleanup() failed: OwnError: the end"
+    reason = "this process is not used again: cleanup() failed: UncopiableError: the end"
     assert log(tmp_path).splitlines()[-1] == reason
 
 
-def test_a_trials_own_seed_is_in_its_config(make):
+def test_seed_of_the_trial_is_in_its_config(make):
     trial = make({"start": 5}, seed=7)
     report = trial.train()[REPORT]["metrics"]
     assert (report["seed"], report["steps"]) == (7, 6)

@@ -29,7 +29,7 @@ class Counter:
         self.steps = state["steps"]
 
 
-class Telling(Counter):
+class Echo(Counter):
     """Reports what it was built with."""
 
     def step(self):
@@ -57,7 +57,7 @@ def context(folder, **changes):
 
 @pytest.mark.parametrize(("cpus", "threads"), [(2, 2), (0.5, 1)])
 def test_worker_steps_the_learner_on_as_many_threads_as_cpus(tmp_path, cpus, threads):
-    worker = Worker(context(tmp_path, trainable="test_worker:Telling", cpus=cpus))
+    worker = Worker(context(tmp_path, trainable="test_worker:Echo", cpus=cpus))
     worker.begin(Assignment("00000", {"lr": 0.1}))
     report, memory = worker.step()
     assert (report["steps"], report["threads"]) == (1, threads)
@@ -65,8 +65,8 @@ def test_worker_steps_the_learner_on_as_many_threads_as_cpus(tmp_path, cpus, thr
     assert memory["peak_memory_mib"] >= memory["memory_mib"] > 10
 
 
-def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
-    worker = Worker(context(tmp_path, trainable="test_worker:Telling"))
+def test_worker_builds_with_the_seed_of_the_trial(tmp_path):
+    worker = Worker(context(tmp_path, trainable="test_worker:Echo"))
     worker.begin(Assignment("00000", {"lr": 0.1}, seed=7))
     assert worker.step()[0]["built_with"][:2] == ({"lr": 0.1}, {"seed": 7, "epochs": 3})
 
@@ -74,9 +74,9 @@ def test_a_seed_of_the_trials_own_takes_the_place_of_the_experiments(tmp_path):
 class Careless(Counter):
     """Sets how the whole process computes, as a tutorial may say."""
 
-    def __init__(self, config, constants, **place):
-        super().__init__(config, constants, **place)
-        self.found = numerics()
+    def __init__(self, config, constants, **rank_arguments):
+        super().__init__(config, constants, **rank_arguments)
+        self.before = numerics()
         torch.set_default_dtype(torch.float64)
         torch.set_float32_matmul_precision("medium")
         torch.backends.cudnn.allow_tf32 = False
@@ -84,7 +84,7 @@ class Careless(Counter):
         torch.use_deterministic_algorithms(True)
 
     def step(self):
-        return {"found": self.found}
+        return {"found": self.before}
 
 
 def numerics():
@@ -96,7 +96,7 @@ def numerics():
     )
 
 
-def test_how_one_trial_computes_is_not_how_the_next_does(tmp_path):
+def test_worker_restores_numerics_between_trials(tmp_path):
     before = numerics()
     worker = Worker(context(tmp_path, trainable="test_worker:Careless"))
     for trial_id in ("00000", "00001"):
@@ -107,7 +107,7 @@ def test_how_one_trial_computes_is_not_how_the_next_does(tmp_path):
         assert numerics() == before
 
 
-def test_ranks_with_gpus_say_which_is_theirs(tmp_path, monkeypatch):
+def test_join_names_the_gpu_of_the_rank(tmp_path, monkeypatch):
     """NCCL would guess it by the rank, and every rank sees its own GPU as the first."""
     groups = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -118,7 +118,7 @@ def test_ranks_with_gpus_say_which_is_theirs(tmp_path, monkeypatch):
     assert groups[0]["device_id"] == torch.device("cuda", 0)
 
 
-def test_what_is_compiled_uses_the_cpus_that_the_trial_has(tmp_path, monkeypatch):
+def test_worker_compiles_on_its_cpus(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "")
     monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS")
     Worker(context(tmp_path, cpus=3))
@@ -127,7 +127,7 @@ def test_what_is_compiled_uses_the_cpus_that_the_trial_has(tmp_path, monkeypatch
     assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "3"  # what is set stays
 
 
-def test_another_worker_goes_on_from_what_it_saved(tmp_path):
+def test_worker_continues_from_a_checkpoint(tmp_path):
     first = Worker(context(tmp_path))
     first.begin(Assignment("00000", {}))
     first.step()

@@ -39,7 +39,7 @@ def died(text):
         (RuntimeError("could not\n  unpickle"), "crash", "could not unpickle"),
     ],
 )
-def test_deaths_have_a_kind_and_one_line(monkeypatch, error, kind, message):
+def test_death_of_has_kind_and_one_line(monkeypatch, error, kind, message):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     death = death_of(error)
     assert (death.kind, "\n" in death.message) == (kind, False)
@@ -76,15 +76,15 @@ def test_death_of_actor_asks_for_its_node(monkeypatch, error, node, reason, here
         assert death_of(error).kind == kind
 
 
-def test_a_node_that_was_taken_back_is_lost(monkeypatch):
+def test_death_of_preempted_actor_is_node_lost(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     assert death_of(RayActorError("f00", "x", preempted=True)).kind == "node_lost"
 
 
-OURS = f"its worker process has died. pid: {os.getpid()} namespace: x"
+DIED_HERE = f"its worker process has died. pid: {os.getpid()} namespace: x"
 
 
-def told(death):
+def death_after(death):
     return death_of(RuntimeError(death))
 
 
@@ -94,18 +94,18 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_what_is_noted_of_a_process_is_why_it_ended(folder):
+def test_death_of_reads_the_note(folder):
     write_note(folder, os.getpid(), Failure("oom", "the most of all"))
-    assert told(OURS) == Failure("oom", "the most of all")
-    assert told("pid: 1 has died").kind == "crash"
-    assert told("nobody").kind == "crash"
+    assert death_after(DIED_HERE) == Failure("oom", "the most of all")
+    assert death_after("pid: 1 has died").kind == "crash"
+    assert death_after("nobody").kind == "crash"
 
 
 @pytest.mark.parametrize("damage", ["", "x", "{}", "[]"])
 def test_damaged_or_missing_note_is_none(folder, monkeypatch, damage):
     (folder / f"{os.getpid()}-oom").write_text(damage)
-    assert told(OURS).kind == "crash"
+    assert death_after(DIED_HERE).kind == "crash"
     monkeypatch.setenv(NOTES, str(folder / "gone"))
-    assert told(OURS).kind == "crash"
+    assert death_after(DIED_HERE).kind == "crash"
     monkeypatch.delenv(NOTES)
-    assert told(OURS).kind == "crash"
+    assert death_after(DIED_HERE).kind == "crash"

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tuner.settings import parse
+from tuner.spec.settings import parse
 from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.catalog import MODELS
 from tuner.vision.settings import ClassifierSettings

@@ -6,8 +6,8 @@ import photos
 import pytest
 from fresh import ran
 
-from tuner.settings import FaultsError
 from tuner.spec.experiment import build_spec
+from tuner.spec.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.catalog import (
     DATASETS,

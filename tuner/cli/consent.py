@@ -93,7 +93,7 @@ def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
 
 
 def _code_of(experiment: Described) -> list[NamedCode]:
-    """What the spec of an experiment names, and the configs of its trials."""
+    """The code that the spec of an experiment and the configs of its trials name."""
     sections = {"trainable", "training", "search", "scheduler", "notify"}
     spec = experiment.spec.model_dump(mode="json", include=sections)
     if experiment.spec.ships:  # else `model` in a config may mean anything
@@ -121,10 +121,9 @@ def _models_of(experiment: Described) -> list[dict[str, Any]]:
 
 
 def ask(question: str, *, yes: bool, unattended: str) -> None:
-    """Ask before what costs much or cannot be taken back; a no ends the command.
+    """Ask before an expensive or irreversible step; a no ends the command.
 
-    yes: the user has said so already. Raises UsageError, with `unattended`, where there is no
-    terminal to ask on.
+    yes: skip the question. Raises UsageError, with the text `unattended`, without a terminal.
     """
     if yes:
         return

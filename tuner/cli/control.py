@@ -96,7 +96,7 @@ def _control(
     from pydantic import ValidationError
 
     from tuner.experiment.control import CONTROLS, control_of
-    from tuner.settings import faults_of
+    from tuner.spec.settings import faults_of
 
     field, written = VERBS[verb].field, VERBS[verb].written
     if verb != "try" and like is not None:
@@ -124,7 +124,7 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
 
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:
-    """What the driver has journaled of the request; None: nothing within `wait_s`."""
+    """The driver's answer to the request in the journal, or None after `wait_s`."""
     from tuner.experiment.reading import Tail
     from tuner.experiment.steered import answers_of
 

@@ -140,14 +140,12 @@ def logs(job_id: str, follow: bool, address: str) -> int:
     return 0
 
 
-def _print(text: str) -> None:
-    click.echo(click.unstyle(text), nl=False, err=True)
-
-
 def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
     """Print the job's log to stderr until it ends; the search's exit code, 130 after Ctrl-C."""
     try:
-        job = cluster.follow(job_id, _print)
+        job = cluster.follow(
+            job_id, lambda text: click.echo(click.unstyle(text), nl=False, err=True)
+        )
     except KeyboardInterrupt:
         follow, end = f"{program()} logs --follow", f"{program()} stop"
         which = f"{shlex.quote(job_id)} --address {shlex.quote(address)}"

@@ -81,7 +81,7 @@ def main() -> NoReturn:
 
 
 def _exit_code() -> int:
-    """What the command ends with; only here errors become codes."""
+    """Run the command; returns its exit code. Only here errors become codes."""
     code: int | None
     try:
         code = cli.main(standalone_mode=False)

@@ -119,7 +119,10 @@ def evaluate(
     elif trial_id is not None:
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
-        measured = _evaluate_export(export, data_dir, trust)
+        from tuner.vision.export.evaluate import evaluate_export
+
+        admit_export(export, trust=trust)
+        measured = evaluate_export(export, data_dir=data_dir)
     if labels_file:
         _write_labels(measured, labels_file)
     click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
@@ -193,10 +196,3 @@ def _evaluate_best(
     pick = best_model(tuner.load_results(name, storage), trial_id)
     admit_experiment(pick.results, trust=trust, trains_only=True)
     return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
-
-
-def _evaluate_export(export: Export, data_dir: str | None, trust: bool) -> dict[str, Any]:
-    from tuner.vision.export.evaluate import evaluate_export
-
-    admit_export(export, trust=trust)
-    return evaluate_export(export, data_dir=data_dir)

@@ -1,4 +1,4 @@
-"""What several commands print: JSON, and what came of a search."""
+"""Output of several commands: JSON, and the outcome of a search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def json_text(document: object, *, indent: int | None = 2) -> str:
 
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
-    """Print what came of a search; its exit code."""
+    """Print the outcome of a search; returns the exit code."""
     from tuner.experiment.results.baseline import with_interval
     from tuner.experiment.results.confirmation import confirmation_of
     from tuner.reporting.experiment_text import summary
@@ -45,7 +45,7 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
 
 
 def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
-    """Print what retraining the leaders has shown; the exit code."""
+    """Print the result of a confirmation; returns the exit code."""
     from tuner.experiment.results.baseline import with_interval
     from tuner.reporting.comparison_text import confirmation_text
 

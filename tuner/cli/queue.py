@@ -134,7 +134,7 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
 
     terms = Terms(at_once, dict(map(_weight, share)), address)
     runner = Runner(
-        _queue(storage), terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), tell=_warn
+        _queue(storage), terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), notify=_warn
     )
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)

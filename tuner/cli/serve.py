@@ -52,7 +52,7 @@ def serve(storage: str | None, **settings: Any) -> int:
     """
     from tuner.service.server import serve as run
 
-    run(storage, tell=lambda url, port: click.echo(url), **settings)
+    run(storage, notify=lambda url, port: click.echo(url), **settings)
     return 0
 
 
@@ -81,7 +81,7 @@ def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
     def find() -> list[ExperimentFolder]:
         return [ExperimentFolder(folder) for folder in sorted(experiment_folders(storage))]
 
-    found = [Described(find_experiment(name, storage)).files for name in names] or find()
-    if not found:
+    experiments = [Described(find_experiment(name, storage)).files for name in names] or find()
+    if not experiments:
         raise UsageError(f"no experiments in {shown(storage_folder(storage))} yet")
-    return serve(found, port=port, find=None if names else find)
+    return serve(experiments, port=port, find=None if names else find)

@@ -1,8 +1,7 @@
-"""Who may talk to Ray: what is set in the environment of the Ray that we start, or join.
+"""Access to Ray: the environment variables of a local Ray, and of a cluster that is joined.
 
-The Ray that we start listens on the loopback address alone, and takes requests only from those who
-know its token: a file that only this user can read, in a folder that is removed with it. Ray's
-processes and workers inherit the path of that file.
+A local Ray listens on the loopback address alone, and needs a token. The token is in a file that
+only this user can read, in a folder that is removed at the end. Ray's processes inherit its path.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ Changes = Mapping[str, str | None]  # to environment variables; None: not to be 
 
 
 def new_folder() -> str:
-    """A new temporary folder for a Ray of ours, that only this user can enter.
+    """A new temporary folder for a local Ray, which only this user can enter.
 
-    Raises ExperimentError where none can be made.
+    Raises ExperimentError if none can be made.
     """
     with translate_error(ExperimentError, f"Ray needs a folder in {TEMPORARY}", of=OSError):
         return tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY)
@@ -55,10 +54,10 @@ def loopback_problem() -> str | None:
     return None
 
 
-def for_own_ray(folder: Path) -> Changes:
-    """The environment of a Ray of our own, with a new token in `folder`.
+def for_local_ray(folder: Path) -> Changes:
+    """The environment of a local Ray, with a new token in `folder`.
 
-    A RAY_AUTH_MODE that the user has set stays. Raises FileExistsError where a token lies there.
+    A RAY_AUTH_MODE that the user has set stays. Raises FileExistsError if there is a token.
     """
     token = folder / _TOKEN_FILE
     with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -78,37 +77,32 @@ def _loopback() -> str:
 
 
 def for_joining() -> Changes:
-    """The environment to join a running cluster: a token that this user has is shown to it."""
-    return {AUTH_MODE: "token"} if _token_source() and AUTH_MODE not in os.environ else {}
+    """The environment to join a running cluster: with the token of this user, if there is one."""
+    has_token = os.environ.get(TOKEN) or os.environ.get(TOKEN_PATH) or _token_file().is_file()
+    return {AUTH_MODE: "token"} if has_token and AUTH_MODE not in os.environ else {}
 
 
 def token_problem() -> str | None:
-    """Why the token that the user has set cannot be shown, and what to do; None if it can."""
+    """Why the user's token cannot be used, and what to do, or None."""
     if os.environ.get(AUTH_MODE) != "token" or os.environ.get(TOKEN):
         return None
-    path = Path(os.environ.get(TOKEN_PATH) or _users_file())
     with suppress(OSError):
-        if path.read_bytes().strip():
+        if _token_file().read_bytes().strip():
             return None
-    return f"{AUTH_MODE}=token, but there is no token in {path}: {_SET_IT}"
+    return f"{AUTH_MODE}=token, but there is no token in {_token_file()}: {_SET_IT}"
 
 
 def refusal() -> str:
-    """What it means that a cluster has not let us in, and what to do, to be put behind its name."""
+    """Why a cluster refuses this user, and what to do: a clause that follows the cluster's name."""
     if os.environ.get(AUTH_MODE) == "token":
-        return f"has another token than that of {_token_source() or _users_file()}: {_SET_IT}"
+        source = TOKEN if os.environ.get(TOKEN) else _token_file()
+        return f"has another token than that of {source}: {_SET_IT}"
     return f"asks for a token, and none was shown: {_SET_IT}, and do not set {AUTH_MODE}"
 
 
-def _token_source() -> str | None:
-    """The variable with which the user has set a token, or Ray's file for it; None: no token."""
-    names = (name for name in (TOKEN, TOKEN_PATH) if os.environ.get(name))
-    return next(names, str(_users_file()) if _users_file().is_file() else None)
-
-
-def _users_file() -> Path:
-    """Where Ray looks for a token that no variable sets."""
-    return Path.home() / ".ray" / "auth_token"
+def _token_file() -> Path:
+    """The file that Ray reads a token from, if no variable has one."""
+    return Path(os.environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 
 @contextmanager

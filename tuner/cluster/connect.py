@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 import time
@@ -26,7 +27,6 @@ from tuner.cluster.joined.nodes import (
     run_on_each,
     too_large,
 )
-from tuner.cluster.joined.runtime_env import runtime_env
 from tuner.cluster.local_ray import local_ray
 from tuner.errors import UsageError, translate_error
 from tuner.places import LOCAL, local
@@ -35,7 +35,7 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
 from tuner.wording import duration
 
-_OWN_NODE_S = 20.0
+_LOCAL_NODE_S = 20.0
 
 
 class Cluster:
@@ -66,9 +66,9 @@ class Cluster:
     def slots(self, resources: Resources) -> int:
         """How many trials of these resources it can run at once.
 
-        Raises UsageError where it cannot hold a single one: that would wait for ever.
+        Raises UsageError if not a single one fits: it would wait for ever.
         """
-        deadline = time.monotonic() + _OWN_NODE_S
+        deadline = time.monotonic() + _LOCAL_NODE_S
         while True:
             nodes = self.nodes()
             if self.is_joined() or any(n.cpus for n in nodes) or time.monotonic() > deadline:
@@ -80,10 +80,10 @@ class Cluster:
         return fits
 
     def admit(self, spec: ExperimentSpec) -> None:
-        """Make sure that it can run the trials of `spec`, before there is a folder.
+        """Check that it can run the trials of `spec`, before a folder is created.
 
         Each node of a joined cluster must share the storage and find the trainable, and gets the
-        data set. Raises UsageError, and DataError where the data set cannot be had.
+        data set. Raises UsageError, and DataError if the data set is unavailable.
         """
         self.slots(spec.resources)
         nodes = self.nodes()
@@ -106,10 +106,10 @@ class Cluster:
         *,
         poll_s: float = autoscaling.POLL_S,
     ) -> None:
-        """Return when a trial of `resources` fits on the cluster, at once where it is our own.
+        """Wait until a trial of `resources` fits on the cluster; a local Ray returns at once.
 
-        If none fits, the cluster is asked to grow and waited for `patience_s`. None: PATIENCE_S if
-        it autoscales, otherwise no wait. Raises UsageError if no trial fits by then.
+        If none fits, this requests nodes and waits for `patience_s`. None: PATIENCE_S if the
+        cluster autoscales, otherwise no wait. Raises UsageError if no trial fits by then.
         """
         if not self.is_joined() or capacity(resources, now := self.nodes()).trials:
             return
@@ -140,7 +140,7 @@ class Cluster:
 
         def on_join(new: list[Node], others: list[Node]) -> None:
             for data in needed:
-                datasets.send_to_new(new, others, data)
+                datasets.send_to_new(new, others, data, start=self.start)
 
         return autoscaling.Room(
             spec.resources,
@@ -150,9 +150,9 @@ class Cluster:
         )
 
     def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
-        """What `nodes.plan_on` says of the joined cluster, on which `spec` is known to work.
+        """The result of `nodes.plan_on` for the joined cluster, after a check of its nodes.
 
-        Raises UsageError as `admit` does; where the cluster autoscales, no trial need fit yet.
+        Raises UsageError as `admit` does. If the cluster autoscales, no trial needs to fit yet.
         """
         nodes = self.nodes()
         if not capacity(spec.resources, nodes).trials and not self.autoscales(nodes):
@@ -185,7 +185,7 @@ driver = _connected.driver
 
 
 def is_connected() -> bool:
-    """Whether this process is connected to Ray; false without an import where it cannot be."""
+    """Whether this process is connected to Ray; does not import it."""
     if "ray" not in sys.modules:
         return False
     import ray
@@ -194,7 +194,7 @@ def is_connected() -> bool:
 
 
 def scratch_folder() -> str:
-    """Where to put what only this run needs: it is removed even if this process is killed."""
+    """The folder for temporary files, which is removed even if this process is killed."""
     return _connected.scratch or tempfile.gettempdir()
 
 
@@ -204,13 +204,12 @@ def _notify(text: str) -> None:
 
 @contextmanager
 def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iterator[None]:
-    """Ray at `address` for as long as the context lasts: `local`, `auto` or HOST:PORT.
+    """A connection to Ray at `address` (`local`, `auto` or HOST:PORT) within the context.
 
-    Where this process is connected already, that connection is used and left as it is. A local
-    Ray gets the CPUs that this process may use, and none of it is left afterwards; for a `spec`
-    it gets its workers ready while the driver still prepares. To a running cluster the code of a
-    `spec` is sent. Raises UsageError where a cluster cannot be joined, with what to do, and
-    InterruptedSearchError after a signal that no search has taken.
+    An existing connection of this process is used and left open. A local Ray gets the CPUs that
+    this process may use, and leaves nothing behind; it starts the workers of a `spec` early. The
+    code of a `spec` is sent to a running cluster. Raises UsageError, with what to do, if a cluster
+    cannot be joined, and InterruptedSearchError after a signal that no search has handled.
     """
     ray_compat.prepare_environment()
     import ray
@@ -266,3 +265,37 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
                 yield
         finally:
             ray.shutdown()
+
+
+def runtime_env(directory: Path, storage: Path, *, code: bool) -> dict[str, Any]:
+    """The runtime environment of a search's processes on a cluster.
+
+    With `code` the files of `directory` are in it: without what .gitignore and .rayignore there
+    name, and without the results in `storage`. Modules are found in the same folders below it as
+    here. Ray itself refuses files of more than 512 MiB.
+    """
+    settings = {name: os.environ[name] for name in ray_compat.FOR_WORKERS if name in os.environ}
+    if not code or ray_compat.IN_A_JOB in os.environ:
+        return {"env_vars": settings}
+    directory, storage = directory.resolve(), storage.expanduser().resolve()
+    excludes = []
+    if storage != directory and storage.is_relative_to(directory):
+        excludes = [f"/{storage.relative_to(directory).as_posix()}/"]
+    if folders := _module_folders(directory):
+        settings["PYTHONPATH"] = os.pathsep.join(folders)
+    return {"working_dir": str(directory), "excludes": excludes, "env_vars": settings}
+
+
+def _module_folders(directory: Path) -> list[str]:
+    """The folders below `directory` in which Python looks for modules here, as relative paths.
+
+    A worker starts in its copy of `directory`, from which Python reads them.
+    """
+    installed = Path(sys.prefix).resolve()
+    paths = (Path(entry).resolve() for entry in sys.path if entry)
+    return [
+        path.relative_to(directory).as_posix()
+        for path in paths
+        if path != directory and path.is_relative_to(directory) and path.is_dir()
+        if not path.is_relative_to(installed)
+    ]

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from tuner import ray_compat
 from tuner.cluster import access
-from tuner.cluster.joined.runtime_env import runtime_env
+from tuner.cluster.connect import runtime_env
 from tuner.errors import ExperimentError, UsageError, did_you_mean
 from tuner.places import is_url
 from tuner.wording import install, program
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def exit_code(self) -> int:
-        """What the command that follows it exits with."""
+        """The exit code of the command that follows the job."""
         if self.status == "STOPPED":
             return STOPPED_CODE
         if self.code is not None:
@@ -79,7 +79,7 @@ class Jobs:
         self._poll_s = poll_s
 
     def submit(self, arguments: Sequence[str], *, directory: Path, storage: Path) -> str:
-        """Start `tuner ARGUMENTS` there with the files of `directory`; the job's id."""
+        """Start `tuner ARGUMENTS` there with the files of `directory`; returns the job's id."""
         command = shlex.join(["-m", "tuner", *arguments, "--address", "auto"])
         deadline = time.monotonic() + _START_S
         with answering(self._address):
@@ -105,7 +105,7 @@ class Jobs:
         return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
 
     def get(self, job_id: str) -> Job:
-        """The job of that id. Raises UsageError where there is none."""
+        """The job of that id; raises UsageError for an unknown one."""
         known = {job.job_id: job for job in self.all()}
         if job_id not in known:
             hint = did_you_mean(job_id, known)
@@ -121,13 +121,13 @@ class Jobs:
         return self.ended(job_id)
 
     def log(self, job_id: str) -> str:
-        """What the job has printed so far."""
+        """The job's output so far."""
         self.get(job_id)
         with answering(self._address):
             return str(self._client.get_job_logs(job_id))
 
     def follow(self, job_id: str, write: Callable[[str], object]) -> Job:
-        """Pass on what the job prints, as it does, until its end; the job as it then is."""
+        """Pass the job's output to `write` until it ends; returns the ended job."""
 
         async def tail() -> None:
             async for text in self._client.tail_job_logs(job_id):
@@ -138,7 +138,7 @@ class Jobs:
         return self.ended(job_id)
 
     def ended(self, job_id: str) -> Job:
-        """The job once it has ended; it is waited for a little."""
+        """Wait for a while until the job has ended, and return it."""
         deadline = time.monotonic() + _FINISH_S
         while (job := self.get(job_id)).ended is None and time.monotonic() < deadline:
             time.sleep(self._poll_s)
@@ -161,8 +161,8 @@ def _job_of(details: Any) -> Job:
 def connected(address: str) -> Iterator[Jobs]:
     """The jobs of the cluster whose dashboard is at `address`.
 
-    Raises UsageError, with what to do, where that is no URL, the extra is not installed, nobody
-    answers, or the token is missing or another one.
+    Raises UsageError, with what to do, for an invalid URL, a missing extra, a dashboard that does
+    not answer, and a missing or wrong token.
     """
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -174,22 +174,18 @@ def connected(address: str) -> Iterator[Jobs]:
         with answering(address):
             from ray.job_submission import JobSubmissionClient
 
-            _reach(parts.hostname, parts.port or _PORTS[parts.scheme])
+            # At once if nothing answers: Ray's client itself would wait for minutes
+            address_parts = parts.hostname, parts.port or _PORTS[parts.scheme]
+            socket.create_connection(address_parts, _ANSWER_S).close()
             for name in ray_compat.JOB_LOGGERS:
                 logging.getLogger(name).setLevel(logging.WARNING)
             client = JobSubmissionClient(address)
         yield Jobs(address, client)
 
 
-def _reach(host: str, port: int) -> None:
-    """Raise OSError at once if nothing answers; Ray's client itself would wait for minutes."""
-    socket.create_connection((host, port), _ANSWER_S).close()
-
-
 @contextmanager
 def answering(address: str) -> Iterator[None]:
-    """Turn what Ray's client raises into what to do about the dashboard at `address`."""
-
+    """Turn errors of Ray's client into UsageErrors that say what to do."""
     try:
         yield
     except ImportError as error:

@@ -43,7 +43,7 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     notes = Path(folder) / "notes"
     with translate_error(ExperimentError, _NOT_STARTED, of=OSError):
         notes.mkdir()
-        token = access.for_own_ray(Path(folder))
+        token = access.for_local_ray(Path(folder))
     environment = {
         **token,
         guard.MARK: mark,

@@ -32,10 +32,10 @@ from tuner.experiment.history import fold
 from tuner.experiment.reading import last_event
 from tuner.experiment.steered import answers_of, present
 from tuner.experiment.verbs import VERBS, Verb
-from tuner.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plain_values import fault_of_values
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
 from tuner.wording import program, seconds
 
 FOLDER = "control"

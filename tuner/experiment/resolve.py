@@ -26,12 +26,12 @@ from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
-from tuner.settings import FaultsError, faults_of, parse
 from tuner.spec.code import NamedCode, code_named
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schema import with_hints
+from tuner.spec.settings import FaultsError, faults_of, parse
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
 from tuner.wording import program

@@ -90,7 +90,7 @@ def quiet(name: str, level: int) -> Iterator[None]:
 
 
 def without_widgets() -> None:
-    """Let Ray not ask for ipywidgets, which nothing here uses; to be called before it starts."""
+    """Silence Ray's request for ipywidgets, which nothing here uses; call it before Ray starts."""
     warnings.filterwarnings("ignore", message="IProgress not found")
     logging.getLogger(WIDGETS_LOGGER).setLevel(logging.WARNING)
 

@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 
 
 class Report(NamedTuple):
-    """What a plain function has reported; checkpoint: a `tune.Checkpoint`, or None."""
+    """A report of a plain function; checkpoint: a `tune.Checkpoint`, or None."""
 
     metrics: dict[str, Any]
     checkpoint: Any
@@ -151,7 +151,7 @@ def train_class(trained: Any) -> dict[str, Any]:
 
 # Without it: a class cannot be resumed: it would start anew
 def restore_class(trained: Any, checkpoint: Path, *, iteration: int) -> None:
-    """Let `trained` go on from the files of the folder `checkpoint`, as after `iteration` steps."""
+    """Restore `trained` from the folder `checkpoint`, as after `iteration` steps."""
     trained.restore(str(checkpoint))
     trained._iteration = iteration
 

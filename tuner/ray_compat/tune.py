@@ -1,4 +1,4 @@
-"""What Ray Tune does at the driver of a search, and has no settings for."""
+"""Changes to Ray Tune at the driver for which it has no settings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ from tuner.ray_compat.names import Names, replacing
 _OVERDUE_S = 10.0  # after which a free worker goes to a trial whose own worker is late
 
 
-def _all_of_them() -> None:
-    return None
-
-
 # Without it: Ray Tune ends a worker that has no trial at the moment
 @replacing
-def keep_workers(*, here: bool, spare: Callable[[], int | None] = _all_of_them) -> Names:
+def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) -> Names:
     """Have `tune.run` keep its worker processes for later trials; `here`: all are on this machine.
 
     spare: how many may wait for a trial at the moment; None: all. A worker takes seconds of a CPU
@@ -124,14 +120,3 @@ def worker_of(trial: Any) -> Any:
     Until: a callback may call a method of the trainable.
     """
     return trial.temporary_state.ray_actor
-
-
-# Without it: MLflow shows a resumed trial as two runs, an interrupted one as ended
-def mlflow_runs(callback: Any) -> dict[Any, str]:
-    """Return the run ids of Ray's MLflow callback by trial, to read and to extend.
-
-    The callback can neither go on with a run nor tell how one ended but by success and failure.
-    Until: its methods return the id, and take one.
-    """
-    runs: dict[Any, str] = callback._trial_runs
-    return runs

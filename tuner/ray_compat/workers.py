@@ -1,4 +1,4 @@
-"""What Ray knows of an actor that is gone, and the end of workers that do not answer."""
+"""Actors that have died, and workers that do not answer."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def watched_workers(watch: WorkerWatch) -> Names:
     from ray.tune.execution import tune_controller
 
     class Watched(RayActorManager):
-        """Tune's manager of actors, which looks at each of them as often as it is called."""
+        """Tune's manager of actors, which also checks the workers whenever it is called."""
 
         _looked = time.monotonic()
 

@@ -37,7 +37,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """What is compared, and by which objective."""
+    """The strategies, the objective, and the number of experiments."""
     strategies = [side.label for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"
@@ -98,8 +98,6 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     yield f"After {_budget(comparison, RANKED_BY)} {first.label} is ahead."
     for side in others:
         yield _beside(comparison, first, side)
-    if len(others) > 1:
-        yield f"The intervals count in that it is the best of {len(others) + 1} strategies."
 
 
 def _budget(comparison: Comparison, axis: str) -> str:
@@ -193,22 +191,13 @@ def leaders_verdict(confirmation: Confirmation) -> Iterator[str]:
         )
     elif others:
         yield f"Trial {first.trial_id} is better than the others, {level}."
-    if len(confirmation.seeds) > 1 and len(others) > 1:
-        yield f"The intervals count in that it is the best of {len(others) + 1}."
-    values = [leader.values.values() for leader in confirmation.leaders]
-    if len(confirmation.seeds) > 1 and all(len(set(of_seeds)) <= 1 for of_seeds in values):
-        yield "No result depends on the seed: the trainable does not use it."
-    yield _optimism(confirmation)
-
-
-def _optimism(confirmation: Confirmation) -> str:
-    """How much better the best trial was in the search than on average."""
     best, metric = confirmation.first_searched, printable(confirmation.results.metric)
     if best.mean is None or best.optimism is None:
-        return f"The search's best, trial {best.trial_id}, failed with every fresh seed."
+        yield f"The search's best, trial {best.trial_id}, failed with every fresh seed."
+        return
     flattered = confirmation.results.objective.key(best.optimism) < 0
     by = f"flattered it by {number(abs(best.optimism))}" if flattered else "did not flatter it"
-    return (
+    yield (
         f"The search's best, trial {best.trial_id}, showed {metric} {number(best.searched)} and "
         f"gives {number(best.mean.mean)} on average: the search {by}."
     )

@@ -28,6 +28,7 @@ from tuner.experiment.storage import check_store, marker_in, storage_folder, why
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
+from tuner.wording import size
 
 GIB = 1 << 30
 
@@ -75,7 +76,7 @@ def check_machine() -> Iterator[Finding]:
     yield from _check_gpus()
     free, total = memory.free_and_all()
     broken = ("broken", "end other programs, or raise its limit") if free < _LEAST_MEMORY else ()
-    yield Finding("machine", "memory", f"{_size(free)} of {_size(total)} are free", *broken)
+    yield Finding("machine", "memory", f"{size(free)} of {size(total)} are free", *broken)
     temporary = Path(access.TEMPORARY)
     try:
         with TemporaryDirectory(dir=temporary):
@@ -136,18 +137,14 @@ def check_storage(storage: str) -> Finding:
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     free = psutil.disk_usage(str(folder)).free
     broken = ("broken", advice) if free < _LEAST_DISK else ()
-    return Finding(topic, name, f"{_size(free)} are free in {folder}", *broken)
-
-
-def _size(count: float) -> str:
-    return f"{count / GIB:.1f} GiB"
+    return Finding(topic, name, f"{size(free)} are free in {folder}", *broken)
 
 
 def _check_token() -> Finding:
-    """Whether the Ray that a search starts here requires a token."""
+    """Whether a local Ray requires a token."""
     if os.environ.get(access.AUTH_MODE, "token") == "token":
         return Finding("security", "local Ray", "with a token")
-    advice = f"unset {access.AUTH_MODE}, so that each local Ray has a token of its own"
+    advice = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
     return Finding("security", "local Ray", "without a token", "warning", advice)
 
 
@@ -169,9 +166,7 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
         yield Finding("cluster", "joined", found, "broken", advice)
         return
     if _admits_without_token(head):
-        advice = (
-            f"everyone who reaches it can run code in it: start it with {access.AUTH_MODE}=token"
-        )
+        advice = f"anyone who reaches it can run code: start it with {access.AUTH_MODE}=token"
         yield Finding("cluster", "authentication", "without a token", "warning", advice)
     else:
         yield Finding("cluster", "authentication", "with a token")

@@ -14,8 +14,7 @@ from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import change_lines, control_lines, failure_lines
 from tuner.reporting.plan_text import reserves
-from tuner.reporting.terminal import Progress, Status, live_view
-from tuner.reporting.time_left import TimeLeft
+from tuner.reporting.terminal import Progress, Status, TimeLeft, live_view
 
 _EVERY_S = 0.5
 _WIDTH = 80

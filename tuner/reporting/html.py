@@ -182,22 +182,22 @@ def _confirmed(report: Report) -> tuple[list[tuple[str, ...]], list[str]]:
 
 def _provenance(report: Report) -> dict[str, str]:
     """The origin of results and report, by name."""
-    known, document = report.provenance, report.results.document
+    provenance, document = report.provenance, report.results.document
+
+    def versions(by_name: Any) -> str:
+        pairs = by_name.items() if isinstance(by_name, dict) else ()
+        return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown"
+
     return {
         "experiment": report.results.name,
         "trainable": report.spec.trainable,
         "seed": str(report.spec.seed),
-        "started": known["started"] or "not yet",
-        "ended": known["ended"] or "not yet",
-        "resumed": f"{known['resumed']} times",
+        "started": provenance["started"] or "not yet",
+        "ended": provenance["ended"] or "not yet",
+        "resumed": f"{provenance['resumed']} times",
         "git revision": str(document.get("git_revision") or "none: in no repository"),
-        "versions of the search": _versions(document.get("versions")),
-        "journal's SHA-256": known["journal_sha256"],
-        "report made": known["report_made"],
-        "versions of the report": _versions(known["report_made_by"]),
+        "versions of the search": versions(document.get("versions")),
+        "journal's SHA-256": provenance["journal_sha256"],
+        "report made": provenance["report_made"],
+        "versions of the report": versions(provenance["report_made_by"]),
     }
-
-
-def _versions(versions: Any) -> str:
-    known = versions if isinstance(versions, dict) else {}
-    return ", ".join(f"{name} {number}" for name, number in known.items()) or "unknown"

@@ -100,7 +100,7 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:
-    """What `Declaration.summaries` returns, in lines."""
+    """A network of `Declaration.summaries`, in lines."""
     optional: dict[str, Any] = {"settings": {}, "stages": (), "unused": ()}
     network = {**optional, "trainable": network["parameters"], **network}
     settings = config_line(flat(network["settings"], "."), 60)
@@ -130,7 +130,7 @@ def _network(network: Mapping[str, Any]) -> list[str]:
 
 
 def reserves(resources: Resources) -> str:
-    """What one trial reserves, in words."""
+    """The resources of one trial, in words."""
     each = amount_of(resources.cpus, "CPU")
     if resources.gpus:
         each += f" and {amount_of(resources.gpus, 'GPU')}"

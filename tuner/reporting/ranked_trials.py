@@ -105,11 +105,12 @@ def ranked_trials(results: Results, frozen: Mapping[str, FrozenTrial]) -> Ranked
     return RankedTrials(tuple(trials), objective, fence, outside)
 
 
-def selection_note(things: str, total: int, shown: int, first: str = "the best ones") -> list[str]:
+def selection_note(things: str, total: int, shown: int) -> list[str]:
     """The sentence on a selection; none if all are shown."""
     if shown == total:
         return []
-    return [f"Of {total} {things} {shown} are drawn: {first}, and an even selection of the others."]
+    selection = "the best ones, and an even selection of the others"
+    return [f"Of {total} {things} {shown} are drawn: {selection}."]
 
 
 def fence_of(values: Sequence[float], objective: Objective) -> float | None:

@@ -14,11 +14,11 @@ from textwrap import fill
 from typing import Any
 
 from tuner.errors import UsageError, did_you_mean
-from tuner.settings import MAX_COUNT, Settings
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.schema import SECTIONS, schedulers, schema_of, strategies
+from tuner.spec.settings import MAX_COUNT, Settings
 from tuner.spec.space.parsing import CALLS
 from tuner.spec.strategies import SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory
@@ -125,13 +125,13 @@ def _default(value: object) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """What a value may be, in words."""
+    """The possible values, in words."""
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:
-        options = [one for one in schema["anyOf"] if one.get("type") != "null"]
+        options = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(map(_values, options)))
     kind = _KINDS.get(str(schema.get("type", "")), "any plain value")
     return " ".join(filter(None, [kind, _bounds(schema)]))

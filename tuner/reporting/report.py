@@ -22,10 +22,6 @@ from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.spec.experiment import ExperimentSpec
 
-NO_SCHEDULER = "Nothing to show: the search had no scheduler, so every trial ran its full length."
-NO_RUNGS = "Nothing to show: the search had no scheduler; stop.patience_epochs ended trials."
-NO_STOP = "Nothing to show: the scheduler stopped no trial."
-
 _TOP = 10  # trials in the table of the best
 
 
@@ -71,13 +67,6 @@ class Report:
     def names_by_importance(self) -> list[str]:
         """The varying hyperparameters, the most important first if that is known."""
         return [item.name for item in self.importances] or self.ranked.varying
-
-    @property
-    def why_no_stop(self) -> str:
-        """Why no trial was stopped early."""
-        if self.spec.scheduler is not None and self.spec.epochs is not None:
-            return NO_STOP
-        return NO_RUNGS if self.spec.stop.patience_epochs else NO_SCHEDULER
 
     @property
     def stopped(self) -> list[TrialRecord]:

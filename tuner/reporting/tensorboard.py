@@ -6,7 +6,7 @@ and best/METRIC, the trial's best value so far.
 
 Scalars are appended to one file for each start of the search. The trial's row in the HPARAMS tab is
 a small file that is replaced whenever the status changes: TensorBoard keeps the first of two equal
-tags in a file.
+tags in a file. TensorBoard finds the columns itself, from the rows of all trials.
 
 TensorBoard's EventFileWriter has a file, a queue and a thread for each trial. Here a report is one
 record, appended at once, so that thousands of paused trials need no descriptor, and a kill tears no
@@ -15,36 +15,53 @@ other record.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import socket
-import struct
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorboard.compat.proto.event_pb2 import Event as EventMessage
 from tensorboard.compat.proto.event_pb2 import SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.plugins.hparams.metadata import NULL_TENSOR
+from tensorboard.plugins.hparams import metadata
+from tensorboard.plugins.hparams.plugin_data_pb2 import (
+    HParamsPluginData,
+    SessionEndInfo,
+    SessionStartInfo,
+)
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
+from tuner.experiment.events import (
+    COMPLETED,
+    EXPERIMENT_STARTED,
+    FAILED,
+    INTERRUPTED,
+    RESULT,
+    RUNNING,
+    STOPPED,
+    TRIAL_ENDED,
+    TRIAL_STARTED,
+    Event,
+)
 from tuner.experiment.files import make_folder
 from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.hparams import PLUGIN, Summaries, columns_of
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.space.domains import Choice
-from tuner.spec.strategies import GridSettings
+from tuner.spec.plain_values import flat, is_number
+from tuner.spec.space.domains import Choice, Space
+from tuner.spec.space.spaces import walk
+from tuner.wording import printable
 
 _log = logging.getLogger(__name__)
 PREFIX = "events.out.tfevents."
 HPARAMS = f"{PREFIX}0000000000.hparams"  # read before all others
-_SHIPPED_METRICS = ("val_accuracy", "val_loss")
+# In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
+_SESSION = {RUNNING: 3, COMPLETED: 1, STOPPED: 1, FAILED: 2, INTERRUPTED: 0}
 _VERSION = "brain.Event:2"
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
@@ -62,8 +79,7 @@ class TensorBoardWriter:
         self._history = history
         self._files: dict[str, Path] = {}
         self._seed = spec.constants["seed"]
-        columns = columns_of(_space_with_seed(spec))
-        self._summaries = Summaries(spec.name, columns, metric_columns(spec))
+        self._texts = text_columns(spec.search.space)
         self._failed = False
 
     def __call__(self, event: Event) -> None:
@@ -86,11 +102,16 @@ class TensorBoardWriter:
     def _show(self, trial: TrialRecord) -> None:
         """Write the current row of a trial in the HPARAMS tab."""
         config = {"seed": self._seed if trial.seed is None else trial.seed, **trial.config}
-        contents = self._summaries.of_trial(
-            config, trial.status, started=trial.started, ended=trial.ended
-        )
-        data = version_record(time=trial.started)
-        data += plugin_record(PLUGIN, contents, time=trial.started)
+        start = SessionStartInfo(start_time_secs=trial.started)
+        for name, value in hparams_row(config, trial.status, self._texts).items():
+            field = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
+            setattr(start.hparams[name], field, value)
+        end = SessionEndInfo(status=_SESSION[trial.status], end_time_secs=trial.ended or 0)
+        contents = {
+            metadata.SESSION_START_INFO_TAG: {"session_start_info": start},
+            metadata.SESSION_END_INFO_TAG: {"session_end_info": end},
+        }
+        data = version_record(time=trial.started) + hparams_record(contents, time=trial.started)
         replace(self._run(trial.trial_id) / HPARAMS, data)
 
     def _report(self, event: Event) -> None:
@@ -102,18 +123,22 @@ class TensorBoardWriter:
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
-        data += scalars_record(scalars, step=epoch, time=event["time"])
+        # A float beyond 32 bits becomes infinite, as in every event file
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        data += _record(wall_time=event["time"], step=epoch, summary=Summary(value=values))
         append(self._files[trial_id], data)
 
     def _begin(self, trial_id: str, epoch: int, time: float) -> bytes:
         """Choose the trial's file; the records before the first report of this process."""
         run = self._run(trial_id)
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
-        file = run / file_name(time)
+        # Readers take a run's files in order of their names
+        file = run / f"{PREFIX}{int(time):010}.{socket.gethostname()}"
         data = b"" if file.exists() else version_record(time=time)
         if files - {HPARAMS}:
             # Removes points from this step on: an earlier run may have got further than its journal
-            data += restart_record(step=epoch, time=time)
+            start = SessionLog(status=SessionLog.START)
+            data += _record(wall_time=time, step=epoch, session_log=start)
         self._files[trial_id] = file
         return data
 
@@ -148,27 +173,37 @@ def best_tag(metric: str) -> str:
     return _clean(f"best/{metric}")
 
 
-def metric_columns(spec: ExperimentSpec) -> list[str]:
-    """The tags that the HPARAMS tab shows: the best and the last objective, and related metrics."""
-    objective = spec.objective.metric
-    others = [metric for metric in _SHIPPED_METRICS if spec.ships and metric != objective]
-    return [best_tag(objective), *(tag_of(metric, objective) for metric in (objective, *others))]
+def text_columns(space: Space) -> frozenset[str]:
+    """The hyperparameters, by dotted name, that HPARAMS shows as text.
+
+    TensorBoard filters a column by values of one type. So a column that may have values of several
+    types has text alone, as has one of a choice between lists.
+    """
+    types: dict[str, set[type]] = {}
+    for position, value in walk(space):
+        for option in value.values if isinstance(value, Choice) else ():
+            if not isinstance(option, Mapping):  # a branch has columns of its own
+                kind = bool if isinstance(option, bool) else float if is_number(option) else str
+                types.setdefault(position.path, set()).add(kind)
+    return frozenset(name for name, kinds in types.items() if len(kinds) > 1 or str in kinds)
 
 
-def _space_with_seed(spec: ExperimentSpec) -> dict[str, Any]:
-    """The search space, and before it the seeds, unless the space has them."""
-    seeds = spec.search.seeds if isinstance(spec.search, GridSettings) else ()
-    seed = Choice(seeds) if seeds else spec.constants["seed"]
-    return {"seed": seed, **spec.search.space}
+def hparams_row(
+    config: Mapping[str, Any], status: str, texts: frozenset[str]
+) -> dict[str, str | bool | float]:
+    """A trial's cells in the HPARAMS tab, by column. texts: the columns that have text alone."""
+    row: dict[str, str | bool | float] = {}
+    for name, value in flat(config, ".").items():
+        if isinstance(value, bool | int | float) and name not in texts:
+            row[name] = value
+        else:
+            text = json.dumps(value) if isinstance(value, list | tuple) else str(value)
+            row[name] = printable(text)
+    return {**row, "trial_status" if "status" in row else "status": status}
 
 
 def _clean(tag: str) -> str:
     return _NOT_IN_A_TAG.sub("_", tag)
-
-
-def file_name(time: float) -> str:
-    """The name of a file begun at `time`: readers take a run's files in order of their names."""
-    return f"{PREFIX}{int(time):010}.{socket.gethostname()}"
 
 
 def append(path: Path, data: bytes) -> None:
@@ -187,50 +222,20 @@ def replace(path: Path, data: bytes) -> None:
     partial.replace(path)
 
 
-def plugin_data(data: bytes, plugin: str) -> dict[str, bytes]:
-    """The content, by tag, that an event file has for a plugin of TensorBoard.
-
-    Raises ValueError for other data.
-    """
-    contents = {}
-    at = 0
-    try:
-        while at < len(data):  # 8 bytes of size, 4 of checksum, the message, 4 of checksum
-            (size,) = struct.unpack_from("<Q", data, at)
-            for value in EventMessage.FromString(data[at + 12 : at + 12 + size]).summary.value:
-                if value.metadata.plugin_data.plugin_name == plugin:
-                    contents[value.tag] = value.metadata.plugin_data.content
-            at += 16 + size
-    except (struct.error, DecodeError) as error:
-        raise ValueError(f"no event file: {error}") from error
-    return contents
-
-
 def version_record(*, time: float) -> bytes:
-    """What a file begins with."""
+    """The first record of a file."""
     return _record(wall_time=time, file_version=_VERSION)
 
 
-def restart_record(*, step: int, time: float) -> bytes:
-    """Makes readers drop what was written of `step` and later steps."""
-    return _record(wall_time=time, step=step, session_log=SessionLog(status=SessionLog.START))
-
-
-def scalars_record(scalars: Mapping[str, float], *, step: int, time: float) -> bytes:
-    """One report; a float beyond 32 bits becomes infinite, as in every event file."""
-    values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
-    return _record(wall_time=time, step=step, summary=Summary(value=values))
-
-
-def plugin_record(plugin: str, contents: Mapping[str, bytes], *, time: float) -> bytes:
-    """What a plugin of TensorBoard reads of a run, by its tags."""
+def hparams_record(contents: Mapping[str, Mapping[str, Any]], *, time: float) -> bytes:
+    """The record that the HPARAMS tab reads: fields of HParamsPluginData, by tag."""
     values = [
         Summary.Value(
             tag=tag,
-            tensor=NULL_TENSOR,  # what a value has that only carries metadata
-            metadata={"plugin_data": {"plugin_name": plugin, "content": content}},
+            tensor=metadata.NULL_TENSOR,  # what a value has that only carries metadata
+            metadata=metadata.create_summary_metadata(HParamsPluginData(**fields)),
         )
-        for tag, content in contents.items()
+        for tag, fields in contents.items()
     ]
     return _record(wall_time=time, summary=Summary(value=values))
 

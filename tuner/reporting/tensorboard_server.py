@@ -18,17 +18,18 @@ from threading import Event
 from typing import Any
 
 from tensorboard import default, program
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.data.provider import TensorTimeSeries
 from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
+from tensorboard.plugins.hparams.metadata import PLUGIN_NAME
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
 from tuner import process
 from tuner.errors import UsageError
-from tuner.experiment.files import check_folder, read_plain
+from tuner.experiment.files import check_folder
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting.hparams import PLUGIN
-from tuner.reporting.tensorboard import HPARAMS, logdir, plugin_data
+from tuner.reporting.tensorboard import HPARAMS, logdir
 from tuner.wording import joined
 
 _log = logging.getLogger(__name__)
@@ -146,32 +147,26 @@ class FollowingProvider:
             plugin_name=plugin_name,
             run_tag_filter=run_tag_filter,
         )
-        if plugin_name != PLUGIN:
+        if plugin_name != PLUGIN_NAME:
             return tensors
         return {
-            run: {tag: _with(series, self._now(run).get(tag)) for tag, series in by_tag.items()}
+            run: {tag: self._current(run, tag, series) for tag, series in by_tag.items()}
             for run, by_tag in tensors.items()
         }
 
-    def _now(self, run: str) -> dict[str, bytes]:
+    def _current(self, run: str, tag: str, series: TensorTimeSeries) -> TensorTimeSeries:
+        """`series` with the content that the run's file has now."""
         path = self._runs / run / HPARAMS
-        try:
+        with suppress(OSError, KeyError):  # it has gone, or has no row
             changed = os.stat(path).st_mtime_ns
             if run not in self._contents or self._contents[run][0] != changed:
-                content = plugin_data(read_plain(path), PLUGIN)
+                content = EventAccumulator(str(path)).Reload().PluginTagToContent(PLUGIN_NAME)
                 self._contents[run] = changed, content
-        except (OSError, ValueError):
-            return {}
-        return self._contents[run][1]
-
-
-def _with(series: TensorTimeSeries, content: bytes | None) -> TensorTimeSeries:
-    if content is None:
+            return TensorTimeSeries(
+                max_step=series.max_step,
+                max_wall_time=series.max_wall_time,
+                plugin_content=self._contents[run][1][tag],
+                description=series.description,
+                display_name=series.display_name,
+            )
         return series
-    return TensorTimeSeries(
-        max_step=series.max_step,
-        max_wall_time=series.max_wall_time,
-        plugin_content=content,
-        description=series.description,
-        display_name=series.display_name,
-    )

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -25,9 +25,9 @@ from tuner.experiment.events import (
     Event,
 )
 from tuner.experiment.history import History
-from tuner.experiment.trials import Best
+from tuner.experiment.trials import Best, TrialRecord
 from tuner.reporting.experiment_text import answer_text
-from tuner.reporting.time_left import TimeLeft, done, elapsed_s
+from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import config_line, duration, number, printable, shorten
 
 if TYPE_CHECKING:
@@ -39,6 +39,65 @@ _RUNNING_LINES, _FAILED_LINES = 8, 2  # at most, so that the view fits a small t
 _MOST_MESSAGES = 3  # of failures, that are printed
 _WIDTH = 80
 _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """Estimates how long a search still takes.
+
+    total: trials to run, or None if unknown. max_t: upper bound of a trial in epochs, or None.
+    budget_s: seconds after which the search ends, or None.
+    """
+
+    total: int | None
+    max_t: int | None
+    budget_s: float | None = None
+
+    @classmethod
+    def of(cls, spec: ExperimentSpec, history: History) -> TimeLeft:
+        """The estimate for a spec and the controls up to now."""
+        return cls(history.total(spec.trials), spec.epochs, spec.time_budget_s)
+
+    def seconds(self, history: History, now: float) -> float | None:
+        """The seconds left, or None if there is nothing to estimate from."""
+        if history.status != RUNNING or history.steered.paused:
+            return None
+        epochs, pace = self._epochs(list(history.trials.values())), history.pace
+        estimates = []
+        if epochs is not None and pace.first_trial is not None and pace.epochs:
+            spent = max(0.0, _latest(history, now) - pace.first_trial)
+            estimates.append(epochs * spent / pace.epochs)
+        if self.budget_s is not None and history.runs:
+            spent = _latest(history, now) - history.runs[-1].started
+            estimates.append(max(0.0, self.budget_s - spent))
+        return min(estimates, default=None)
+
+    def _epochs(self, trials: Sequence[TrialRecord]) -> float | None:
+        """The epochs left, if each trial takes as many as those that have ended on average."""
+        ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
+        length = sum(ended) / len(ended) if ended else self.max_t
+        if self.total is None or length is None:
+            return None
+        unfinished = [t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)]
+        waiting = max(0, self.total - len(trials))
+        return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
+
+
+def elapsed_s(history: History, now: float) -> float:
+    """Seconds of searching, over all drivers."""
+    if not history.runs:
+        return 0.0
+    return history.duration_s + _latest(history, now) - history.runs[-1].ended
+
+
+def done(history: History) -> int:
+    """How many trials are completed, stopped or failed."""
+    return sum(history.counts[status] for status in (COMPLETED, STOPPED, FAILED))
+
+
+def _latest(history: History, now: float) -> float:
+    """`now`, or the time of the last event if a clock is behind it."""
+    return max(now, history.runs[-1].ended) if history.runs else now
 
 
 @dataclass(slots=True)

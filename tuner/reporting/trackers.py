@@ -1,8 +1,7 @@
-"""Experiment trackers, `--log wandb` and `--log mlflow`, through Ray Tune's own callbacks.
+"""Experiment trackers: `--log wandb` and `--log mlflow`, a run for each trial.
 
-They get the journal's events, trial by trial: a run is named by its trial's id and goes on after
-a resume. To add one: its name in `tuner.spec`, its extra in pyproject.toml, and
-one line in _BUILDERS.
+A resumed search continues its runs. To add a tracker: its name in `tuner.spec`, its extra in
+pyproject.toml, and a class with the methods of `Client` in TRACKERS.
 """
 
 from __future__ import annotations
@@ -10,96 +9,163 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from tuner import ray_compat
-from tuner.errors import UsageError
+from tuner.errors import UsageError, reason_of, translate_error
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
 from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import flat
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrialView:
-    """The attributes of a trial that Ray's callbacks read.
+class Client(Protocol):
+    """A connection to a tracker. run_id: unique in the tracker, the same after a resume."""
 
-    trial_id: the tracker's unique id of the run, the same after a resume.
-    """
+    def start(self, run_id: str, name: str, config: Mapping[str, Any]) -> None:
+        """Begin a run, or go on with it."""
 
-    name: str
-    trial_id: str
-    config: Mapping[str, Any]
-    experiment_dir_name: str
-    local_path: str
+    def report(self, run_id: str, event: Event) -> None:
+        """Log the metrics of a RESULT."""
 
-    def __str__(self) -> str:
-        return self.name
+    def end(self, run_id: str, status: str) -> None:
+        """End a run with the status of its trial."""
+
+    def close(self) -> None:
+        """Send what waits, and end what runs beside this process."""
 
 
 class Tracker:
-    """An observer that passes events to Ray's callback of the tracker `name`.
+    """An observer that passes events to a tracker, in a thread, so that none delays the search.
 
     After a failure, such as that of a network, it warns and stops logging. Raises UsageError if the
-    tracker cannot be set up.
+    tracker cannot be set up. client: by default that of TRACKERS.
     """
 
-    def __init__(self, name: str, spec: ExperimentSpec, history: History) -> None:
-        self._name = name
-        self._spec = spec
-        self._history = history
-        self._views: dict[str, TrialView] = {}
+    def __init__(
+        self, name: str, spec: ExperimentSpec, history: History, client: Client | None = None
+    ) -> None:
+        self._name, self._experiment, self._history = name, spec.name, history
         self._failed = False
-        try:
-            self._callback, self._before_start, self._after_end = _BUILDERS[name](spec)
-            self._callback.setup()
-        except Exception as error:  # libraries raise many kinds
-            raise UsageError(f"cannot log to {name}: {error}") from error
+        with translate_error(UsageError, f"cannot log to {name}"):  # libraries raise many kinds
+            self._client = client or TRACKERS[name](spec)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def __call__(self, event: Event) -> None:
         """Take one event and pass it on."""
-        self._guarded(partial(self._take, event))
+        kind, trial_id = event["event"], event.get("trial_id")
+        run_id = f"{self._experiment}-{round(self._history.started or 0)}-{trial_id}"
+        if kind == TRIAL_STARTED:
+            name = f"{self._experiment} {trial_id}"
+            self._submit(partial(self._client.start, run_id, name, event["config"]))
+        elif kind == RESULT:
+            self._submit(partial(self._client.report, run_id, event))
+        elif kind == TRIAL_ENDED:
+            self._submit(partial(self._client.end, run_id, event["status"]))
 
     def close(self) -> None:
         """Wait until the tracker has received everything."""
-        self._guarded(partial(self._callback.on_experiment_end, trials=list(self._views.values())))
+        self._thread.submit(self._guarded, self._client.close)
+        self._thread.shutdown()
+
+    def _submit(self, call: Callable[[], None]) -> None:
+        self._thread.submit(lambda: None if self._failed else self._guarded(call))
 
     def _guarded(self, call: Callable[[], None]) -> None:
-        if self._failed:
-            return
         try:
             call()
         except Exception as error:  # libraries raise many kinds
+            if not self._failed:
+                _log.warning("no longer logged to %s: %s", self._name, reason_of(error))
             self._failed = True
-            _log.warning("no longer logged to %s: %s", self._name, error)
 
-    def _take(self, event: Event) -> None:
-        kind = event["event"]
-        if kind == TRIAL_STARTED:
-            view = self._views[event["trial_id"]] = self._view(event["trial_id"], event["config"])
-            self._before_start(view)
-            self._callback.log_trial_start(view)
-        elif kind == RESULT:
-            result = {**event["metrics"], "training_iteration": event["epoch"]}
-            self._callback.log_trial_result(event["epoch"], self._views[event["trial_id"]], result)
-        elif kind == TRIAL_ENDED and event["trial_id"] in self._views:
-            view = self._views.pop(event["trial_id"])
-            self._callback.log_trial_end(view, failed=event["status"] == FAILED)
-            self._after_end(view, event["status"])
 
-    def _view(self, trial_id: str, config: Mapping[str, Any]) -> TrialView:
-        name = self._spec.name
-        return TrialView(
-            name=f"{name} {trial_id}",
-            trial_id=f"{name}-{round(self._history.started or 0)}-{trial_id}",
-            config=dict(config),
-            experiment_dir_name=name,
-            local_path=str(_folder(self._spec)),
+class Wandb:
+    """Weights & Biases; WANDB_MODE=offline keeps the runs in STORAGE/wandb."""
+
+    def __init__(self, spec: ExperimentSpec) -> None:
+        import wandb
+
+        names = (os.environ.get(name) for name in ("WANDB_PROJECT_NAME", "WANDB_PROJECT"))
+        self._runs: dict[str, wandb.Run] = {}
+        self._init = partial(
+            wandb.init,
+            project=next(filter(None, names), "tuner"),
+            group=spec.name,
+            dir=str(_folder(spec)),
+            resume="allow",
+            reinit="create_new",  # trials run side by side
+            settings=wandb.Settings(console="off", silent=True),
         )
+
+    def start(self, run_id: str, name: str, config: Mapping[str, Any]) -> None:
+        if run_id not in self._runs:
+            self._runs[run_id] = self._init(id=run_id, name=name, config=dict(config))
+
+    def report(self, run_id: str, event: Event) -> None:
+        self._runs[run_id].log(event["metrics"], step=event["epoch"])
+
+    def end(self, run_id: str, status: str) -> None:
+        if run := self._runs.pop(run_id, None):
+            run.summary["status"] = status
+            run.finish(exit_code=int(status in (FAILED, INTERRUPTED)))
+
+    def close(self) -> None:
+        import wandb
+
+        for run in self._runs.values():
+            run.finish()
+        if wandb.run is None:  # else the user's own
+            wandb.teardown()
+
+
+class Mlflow:
+    """MLflow, at MLFLOW_TRACKING_URI, by default files in STORAGE/mlruns."""
+
+    def __init__(self, spec: ExperimentSpec) -> None:
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        if uri is None:
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+            uri = (_folder(spec) / "mlruns").as_uri()
+        from mlflow.tracking import MlflowClient
+
+        self._client = MlflowClient(tracking_uri=uri)
+        experiment = self._client.get_experiment_by_name(spec.name)
+        self._experiment_id = (
+            experiment.experiment_id if experiment else self._client.create_experiment(spec.name)
+        )
+        self._runs: dict[str, str] = {}  # MLflow's ids by ours
+
+    def start(self, run_id: str, name: str, config: Mapping[str, Any]) -> None:
+        client = self._client
+        if runs := client.search_runs([self._experiment_id], f"tags.tuner_run = '{run_id}'"):
+            self._runs[run_id] = runs[0].info.run_id
+            client.update_run(self._runs[run_id], status="RUNNING")
+            return
+        run = client.create_run(self._experiment_id, tags={"tuner_run": run_id}, run_name=name)
+        self._runs[run_id] = run.info.run_id
+        for key, value in flat(config, "/").items():
+            client.log_param(run.info.run_id, key, value)
+
+    def report(self, run_id: str, event: Event) -> None:
+        from mlflow.entities import Metric
+
+        moment_ms = round(event["time"] * 1000)
+        metrics = [Metric(k, v, moment_ms, event["epoch"]) for k, v in event["metrics"].items()]
+        self._client.log_batch(self._runs[run_id], metrics)
+
+    def end(self, run_id: str, status: str) -> None:
+        if run := self._runs.pop(run_id, None):
+            self._client.set_tag(run, "status", status)
+            ends = {FAILED: "FAILED", INTERRUPTED: "KILLED"}
+            self._client.set_terminated(run, status=ends.get(status, "FINISHED"))
+
+    def close(self) -> None:
+        pass  # every call has been answered
 
 
 def _folder(spec: ExperimentSpec) -> Path:
@@ -107,55 +173,4 @@ def _folder(spec: ExperimentSpec) -> Path:
     return spec.folder.parent.resolve()
 
 
-_Parts = tuple[Any, Callable[[TrialView], None], Callable[[TrialView, str], None]]
-
-
-def _wandb(spec: ExperimentSpec) -> _Parts:
-    """Weights & Biases; WANDB_MODE=offline keeps the runs in STORAGE/wandb."""
-    from ray.air.integrations.wandb import WandbLoggerCallback
-
-    names = (os.environ.get(name) for name in ("WANDB_PROJECT_NAME", "WANDB_PROJECT"))
-    callback = WandbLoggerCallback(
-        project=next(filter(None, names), "tuner"),
-        group=spec.name,
-        dir=str(_folder(spec)),
-        mode=os.environ.get("WANDB_MODE"),
-        resume="allow",
-    )
-    return callback, lambda view: None, lambda view, status: None
-
-
-def _mlflow(spec: ExperimentSpec) -> _Parts:
-    """MLflow, at MLFLOW_TRACKING_URI, by default files in STORAGE/mlruns."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
-    if uri is None:
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-        uri = (_folder(spec) / "mlruns").as_uri()
-    from mlflow.tracking import MlflowClient
-    from ray.air.integrations.mlflow import MLflowLoggerCallback
-
-    callback = MLflowLoggerCallback(tracking_uri=uri, experiment_name=spec.name)
-    client = MlflowClient(tracking_uri=uri)
-
-    def go_on(view: TrialView) -> None:
-        """Let Ray's callback find the run of an earlier part of the search, or make one."""
-        experiment: Any = callback.mlflow_util.experiment_id  # known once it is set up
-        runs = client.search_runs([experiment], f"tags.tuner_run = '{view.trial_id}'")
-        callback.tags = {"tuner_run": view.trial_id}
-        if runs:
-            run_id = ray_compat.mlflow_runs(callback)[view] = runs[0].info.run_id
-            client.update_run(run_id, status="RUNNING")
-
-    def tell_status(view: TrialView, status: str) -> None:
-        """Ray's callback knows success and failure only."""
-        run_id = ray_compat.mlflow_runs(callback).get(view)
-        if run_id is None:
-            return
-        client.set_tag(run_id, "status", status)
-        if status == INTERRUPTED:
-            client.set_terminated(run_id, status="KILLED")
-
-    return callback, go_on, tell_status
-
-
-_BUILDERS: Mapping[str, Callable[[ExperimentSpec], _Parts]] = {"wandb": _wandb, "mlflow": _mlflow}
+TRACKERS: Mapping[str, Callable[[ExperimentSpec], Client]] = {"wandb": Wandb, "mlflow": Mlflow}

@@ -34,8 +34,7 @@ from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.tensorboard import TensorBoardWriter
-from tuner.reporting.terminal import Progress
-from tuner.reporting.time_left import TimeLeft
+from tuner.reporting.terminal import Progress, TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.resuming import assignment_of

@@ -22,9 +22,9 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialRecord
-from tuner.settings import FaultsError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Domain, Value
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import config_key, walk

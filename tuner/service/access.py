@@ -94,7 +94,7 @@ class Access:
         """The name of its cookie. Browsers send cookies to all ports of a host."""
         return f"tuner_{self.port}"
 
-    def is_own(self, host: str) -> bool:
+    def names_this_server(self, host: str) -> bool:
         """Whether the header Host names this server.
 
         Any IP address does. A page of another site that resolves to this machine sends its own name
@@ -136,9 +136,9 @@ class Access:
         # Browsers send the cookie with every request, also with those of pages of other origins
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return refusal(403, "requested by a page of another origin")
-        own = f"{'https' if self.is_tls else 'http'}://{headers.get('host', '')}"
-        is_own = headers.get("origin", "").lower() == own.lower()
-        if request.scope["method"] not in _READING and not is_own:
+        origin = f"{'https' if self.is_tls else 'http'}://{headers.get('host', '')}"
+        is_same_origin = headers.get("origin", "").lower() == origin.lower()
+        if request.scope["method"] not in _READING and not is_same_origin:
             return refusal(403, "only this server's own page may request a change")
         return None
 
@@ -170,7 +170,7 @@ class Guard:
     def _refusal(self, request: HTTPConnection) -> Response | None:
         """The answer to a request that does not reach the application."""
         path = request.scope["path"]
-        if not self._access.is_own(request.headers.get("host", "")):
+        if not self._access.names_this_server(request.headers.get("host", "")):
             return refusal(400, "this server has another name")
         if path == "/" and (entered := self._access.entered(request)):
             return entered

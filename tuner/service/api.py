@@ -48,7 +48,7 @@ Opened = Annotated[Followed, Depends(_opened)]
 Where = Annotated[str | None, Query(description="an expression that chooses rows")]
 Sort = Annotated[str | None, Query(description="a column to sort by")]
 Reverse = Annotated[bool, Query(description="the other way round")]
-Wanted = Annotated[control.AnyControl, Body(discriminator="verb")]
+RequestedControl = Annotated[control.AnyControl, Body(discriminator="verb")]
 
 
 @router.get("")
@@ -143,7 +143,9 @@ def report(request: Request, known: All, name: str) -> Response:
 @router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
-    known = {one.id: one.model_dump(mode="json") for one in control.requested(results.files)}
+    known = {
+        request.id: request.model_dump(mode="json") for request in control.requested(results.files)
+    }
     with results.lock:
         known |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
     requests = [known[request_id] for request_id in sorted(known)]
@@ -151,9 +153,9 @@ def controls(results: Opened) -> Response:
 
 
 @router.post("/{name}/control", status_code=202)
-def ask(results: Opened, wanted: Wanted) -> Response:
+def ask(results: Opened, requested: RequestedControl) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
-    request_id = control.request(results.files, wanted, by=_BY)
+    request_id = control.request(results.files, requested, by=_BY)
     return Json({"id": request_id}, status_code=202)
 
 
@@ -185,7 +187,7 @@ def _error_answer(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """What is wrong with parameters or a body, all in a line."""
+    """The faults of parameters and body, in one line."""
     assert isinstance(error, RequestValidationError)
     faults = (
         f"{'.'.join(map(str, fault['loc'][1:])) or 'the body'}: "

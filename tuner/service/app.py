@@ -79,12 +79,12 @@ async def _plotly(request: Request) -> Response:
 
 
 class Live:
-    """Looks at `experiments` for as long as someone listens, and wakes whoever does."""
+    """Updates `experiments` while there are listeners, and sends them the changes."""
 
     def __init__(self, experiments: Experiments) -> None:
         self.experiments = experiments
         self._listeners = 0
-        self._wanted = asyncio.Event()
+        self._has_listeners = asyncio.Event()
         self._changed = asyncio.Condition()
         self._is_over = False
 
@@ -97,7 +97,7 @@ class Live:
                 await self._wake()
             if not is_more:
                 await asyncio.sleep(self.experiments.every_s)
-                await self._wanted.wait()
+                await self._has_listeners.wait()
 
     async def close(self) -> None:
         """End every stream."""
@@ -116,7 +116,7 @@ class Live:
 
     async def _events(self, name: str | None) -> AsyncIterator[str]:
         self._listeners += 1
-        self._wanted.set()
+        self._has_listeners.set()
         seen, opened = 0, -1
         try:
             while not self._is_over:
@@ -134,7 +134,7 @@ class Live:
         finally:
             self._listeners -= 1
             if not self._listeners:
-                self._wanted.clear()
+                self._has_listeners.clear()
 
     def _shown(self, name: str, known: int) -> tuple[int, dict[str, Any]]:
         """An experiment's version, and unless it is `known`, how it stands."""

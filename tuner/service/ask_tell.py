@@ -20,8 +20,8 @@ from tuner.errors import FAILURE_KINDS, NameTakenError, TunerError, UsageError
 from tuner.experiment.storage import find_experiment, storage_folder
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
-from tuner.settings import Settings
 from tuner.spec.plain_values import fault_of_values
+from tuner.spec.settings import Settings
 
 if TYPE_CHECKING:
     from tuner.search.ask_tell import AskTell
@@ -84,10 +84,10 @@ class Searches:
         with self._opening:
             if (search := self._open.get(name)) is None or search.error:
                 try:
-                    found = find_experiment(name, self._storage)
+                    existing = find_experiment(name, self._storage)
                 except UsageError as error:
                     raise UnknownNameError(str(error)) from error
-                if found != folder:  # one of that name in the working directory
+                if existing != folder:  # one of that name in the working directory
                     raise UnknownNameError(f"no experiment {name!r}")
                 search = self._open[name] = AskTell(folder).__enter__()
             return search

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ _MAX_REPORTS = 4  # pages of five megabytes
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
-def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
+def curves_json(
+    results: Followed, metric: str | None = None, *, each: int = _CURVES_EACH
+) -> dict[str, Any]:
     """The metric and mode; a dot for each trial, the best so far, and curves of chosen trials.
 
     metric: that of the curves, by default the objective's. A dot is [number, value, status]; of
@@ -38,24 +40,19 @@ def curves_json(results: Followed, metric: str | None = None) -> dict[str, Any]:
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
     metric = metric or results.metric
+    dots = [(int(t.trial_id), t.best.value, t.status) for t in results.trials.values() if t.best]
     return {
         "metric": results.metric,
         "mode": results.mode,
         "metrics": metrics,
-        "dots": _dots(results),
+        "dots": dots[:: max(1, -(-len(dots) // _MAX_DOTS))],
         "best_so_far": _best_so_far(results),
         "of": metric,
         "curves": [
             {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)}
-            for t in _chosen(results)
+            for t in _chosen(results, each)
         ],
     }
-
-
-def _dots(results: Followed) -> list[tuple[int, float, str]]:
-    dots = [(int(t.trial_id), t.best.value, t.status) for t in results.trials.values() if t.best]
-    step = max(1, -(-len(dots) // _MAX_DOTS))
-    return dots[::step]
 
 
 def _best_so_far(results: Followed) -> list[tuple[int, float]]:
@@ -68,16 +65,16 @@ def _best_so_far(results: Followed) -> list[tuple[int, float]]:
     return steps
 
 
-def _chosen(results: Followed) -> Sequence[TrialRecord]:
+def _chosen(results: Followed, each: int) -> Sequence[TrialRecord]:
     """The best trials, the running ones, and the latest; each once."""
     running = results.history.of_status(RUNNING)
-    latest = list(results.trials.values())[: -_CURVES_EACH - 1 : -1]
-    best = results.top(_CURVES_EACH)
-    by_id = {trial.trial_id: trial for trial in [*best, *running[-_CURVES_EACH:], *latest]}
+    latest = list(results.trials.values())[: -each - 1 : -1]
+    best = results.top(each)
+    by_id = {trial.trial_id: trial for trial in [*best, *running[-each:], *latest]}
     return list(by_id.values())
 
 
-def log_of(results: Results, trial: TrialRecord) -> str:
+def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:
     """The last lines of a trial's output, or "".
 
     Colours are removed, and progress bars show their last state. Only a plain file in the
@@ -87,9 +84,9 @@ def log_of(results: Results, trial: TrialRecord) -> str:
     try:
         path = inside(results.folder, path.relative_to(results.folder).as_posix())
         with os.fdopen(open_plain(path), "rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - _MAX_LOG_BYTES)
+            start = max(0, os.fstat(file.fileno()).st_size - most)
             file.seek(start)
-            data = file.read(_MAX_LOG_BYTES)
+            data = file.read(most)
     except (OSError, CheckpointError):
         return ""
     if start:
@@ -99,23 +96,31 @@ def log_of(results: Results, trial: TrialRecord) -> str:
     return printable_lines("\n".join(lines))
 
 
-class Reports:
-    """The last reports. One is made at a time, since that takes seconds, and memory."""
+def _report_of(results: Results) -> str:
+    from tuner.reporting.html import report_page
+    from tuner.reporting.report import Report
 
-    def __init__(self) -> None:
+    return report_page(Report(results), images=False)
+
+
+class Reports:
+    """The last reports. One is made at a time, since that takes seconds, and memory.
+
+    make: makes the page of an experiment.
+    """
+
+    def __init__(self, make: Callable[[Results], str] = _report_of) -> None:
+        self._make = make
         self._made: dict[Path, tuple[object, str]] = {}
         self._making = threading.Lock()
 
     def page(self, folder: Path) -> str:
         """The report of the experiment in `folder`, as `tuner report` writes it."""
-        from tuner.reporting.html import report_page
-        from tuner.reporting.report import Report
-
         with self._making:
             mark = ExperimentFolder(folder).mark()
             known, page = self._made.pop(folder, (None, ""))
             if known != mark:
-                page = report_page(Report(Results(folder)), images=False)
+                page = self._make(Results(folder))
             self._made[folder] = mark, page
             for oldest in list(self._made)[:-_MAX_REPORTS]:
                 del self._made[oldest]

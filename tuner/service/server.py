@@ -58,12 +58,12 @@ def serve(
     cert: Path | None,
     key: Path | None,
     is_insecure: bool,
-    tell: Callable[[str, int], object],
+    notify: Callable[[str, int], object],
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
 
-    tell: called with the URL and the port once the server can be reached. Raises UsageError for an
-    unusable host, port, certificate or token.
+    notify: called with the URL and the port once the server can be reached. Raises UsageError for
+    an unusable host, port, certificate or token.
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
@@ -86,15 +86,17 @@ def serve(
         timeout_graceful_shutdown=_GRACE_S,
     )
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
-        tell(f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port)
+        notify(
+            f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port
+        )
         _Server(config, app.state.live).run(sockets=[listening])
 
 
 def _room_for_connections() -> int:
-    """How many there may be at a time: a quarter of the files that may be open, at most _MOST.
+    """The limit of connections: a quarter of the limit of open files, at most _MOST.
 
-    Raises this process's limit of open files as far as it may: a handshake of TLS that is not
-    completed holds a file for a minute, and counts as no connection yet.
+    Raises this process's limit of open files as far as allowed: an incomplete TLS handshake holds a
+    file for a minute, and is no connection yet.
     """
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = max(files, min(most, _FILES))

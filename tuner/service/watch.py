@@ -159,14 +159,20 @@ class Experiments:
     """The experiments of a storage. Thread-safe; one thread looks at a time."""
 
     def __init__(
-        self, storage: str | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        storage: str | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        batch: int = _BATCH,
+        pace: Pace | None = None,
     ) -> None:
+        self._batch = batch
         self.version = 0  # increases with each change, and with the first look
         self._storage, self._clock = storage, clock
         root = storage_folder(storage)
         self.place = shown(root)
         self._is_remote = url_of(root) is not None
-        self._pace = STORE if self._is_remote else HERE
+        self._pace = pace or (STORE if self._is_remote else HERE)
         self._problem = ""
         self._entries: dict[str, _Entry] = {}
         self._gone: dict[str, int] = {}
@@ -251,8 +257,8 @@ class Experiments:
         self._names_due = now + self._pace.new
 
     def _read_new(self, now: float) -> None:
-        batch = self._to_read[-_BATCH:]
-        del self._to_read[-_BATCH:]
+        batch = self._to_read[-self._batch :]
+        del self._to_read[-self._batch :]
         if self._is_remote:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 entries = list(pool.map(lambda folder: self._read(folder, now), batch))

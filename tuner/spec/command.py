@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import Fault, unknown
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
 _PROMPT = "$ "  # a command as text begins with it, and no dotted path does

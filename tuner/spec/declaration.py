@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tuner.errors import Fault, UsageError
-from tuner.settings import FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue
 from tuner.spec.code import DECLARATION, ELSEWHERE, IMAGE_CLASSIFIER, declaration_module, file_of
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
+from tuner.spec.settings import FaultsError, Settings, parse
 from tuner.spec.space.spaces import extreme_configs, merged, walk
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
-from tuner.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
 from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
 from tuner.spec.command import Command
@@ -42,6 +41,7 @@ from tuner.spec.sections import (
     Timeouts,
     read_logs,
 )
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.space.parsing import CALLS, called
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError
 from tuner.spec.by_value import ByValue, given_again, is_by_value
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.command import Command
+from tuner.spec.settings import FaultsError
 
 _METHODS = ("step", "state_dict", "load_state_dict")
 _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"

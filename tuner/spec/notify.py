@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from tuner.errors import Fault, UsageError
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 
 COMMAND = "exec:"
 _HIDDEN = "***"

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from tuner.errors import Fault, unknown
-from tuner.settings import FaultsError, Settings, parse
 from tuner.spec.code import NOT_STANDARD, is_standard
+from tuner.spec.settings import FaultsError, Settings, parse
 
 IMPORTING = "importing"  # the validation context in which modules of the user's are imported
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
 
 from tuner.errors import Fault
-from tuner.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.registry import Registry
 from tuner.spec.sections import Objective
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
 
 NONE = "none"  # the name that stands for no scheduler
 DEFAULT = "asha"  # for a strategy that names none

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.errors import Fault, hint
-from tuner.settings import Settings
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
+from tuner.spec.settings import Settings
 from tuner.spec.strategies import SEARCHERS
 
 SECTIONS: dict[str, type[Settings]] = {

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings import MAX_COUNT, FaultsError, Settings, known_names
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names
 
 Mode = Literal["min", "max"]
 _LOWER = re.compile(

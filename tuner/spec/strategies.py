@@ -20,11 +20,11 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, unknown
-from tuner.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.plain_values import is_number
 from tuner.spec.registry import Registry
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
 from tuner.spec.space.parsing import parse_space

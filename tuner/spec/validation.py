@@ -17,7 +17,6 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from tuner.errors import Fault, SpecError, unknown
-from tuner.settings import FaultsError, parse
 from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.command import Command
@@ -36,6 +35,7 @@ from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
 from tuner.spec.schema import with_hints
 from tuner.spec.sections import Objective, Resources
+from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.spaces import levels, space_text
 from tuner.wording import install
 

@@ -1,4 +1,4 @@
-"""What every data set must do: its test inherits this and names it.
+"""The contract of data sets: a test inherits it and names its data set.
 
 class TestDigits(DatasetContract):
     info = DATASET

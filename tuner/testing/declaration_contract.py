@@ -1,4 +1,4 @@
-"""What a search relies on in a Learner's Declaration: a test inherits this and names the Learner.
+"""The contract of Declarations: a test inherits it and names the Learner.
 
 class TestLineDeclaration(DeclarationContract):
     learner = Line

@@ -1,4 +1,4 @@
-"""What a search relies on in a Learner: a Learner's test inherits it and says how one is made.
+"""The contract of Learners: a test inherits it and says how to make the Learner.
 
     class TestMyLearner(LearnerContract):
         def make(self, *, seed=0):
@@ -44,7 +44,7 @@ class LearnerContract:
         raise NotImplementedError
 
     def results(self, learner: Learner, steps: int) -> list[dict[str, float]]:
-        """What `steps` steps report, without the timings."""
+        """The reports of `steps` steps, without the timings."""
         reports = [learner.step() for _ in range(steps)]
         return [{k: v for k, v in r.items() if k not in self.timings} for r in reports]
 

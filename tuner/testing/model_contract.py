@@ -1,4 +1,4 @@
-"""What every network for the image classifier must do: its test inherits this and names it.
+"""The contract of networks for the classifier: a test inherits it and names its network.
 
 class TestMyNet(ModelContract):
     network = MyNet

@@ -1,4 +1,4 @@
-"""What every searcher must do: a searcher's test inherits it and says how one is made.
+"""The contract of searchers: a test inherits it and says how to make the searcher.
 
 class TestMySearch(LearningSearcherContract):
     def make(self, space=SPACE, **settings):
@@ -118,9 +118,9 @@ class SearcherContract:
         other = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-        mine = play(self.make(seed=7), 0, self.trials)
-        assert json.loads(other.stdout.splitlines()[-1]) == mine
-        assert play(self.make(seed=8), 0, self.trials) != mine
+        configs = play(self.make(seed=7), 0, self.trials)
+        assert json.loads(other.stdout.splitlines()[-1]) == configs
+        assert play(self.make(seed=8), 0, self.trials) != configs
 
     def test_survives_what_trials_report(self) -> None:
         search = self.make(seed=4)
@@ -162,16 +162,15 @@ class SearcherContract:
             assert not (config["lr"] > 0.01 and config["batch_size"] < 64)
             assert config["branch"].get("beta", 0) <= 0.9
         search = self.make(FINITE, seed=9, forbid=["a == 2", "b == 'x'"])
-        given_out = [search.suggest(str(i)) for i in range(5)]
-        assert given_out[4] == Searcher.FINISHED
-        assert all(config["a"] != 2 and config["b"] != "x" for config in given_out[:4])
+        suggested = [search.suggest(str(i)) for i in range(5)]
+        assert suggested[4] == Searcher.FINISHED
+        assert all(config["a"] != 2 and config["b"] != "x" for config in suggested[:4])
 
 
 class LearningSearcherContract(SearcherContract):
-    """What a searcher that learns from results does beside.
+    """The further contract of searchers that learn from results.
 
-    Its `make` is given `metric`, `mode` and `points_to_evaluate`, too, and makes a searcher of
-    "loss" and "min" unless they differ.
+    `make` also takes `metric`, `mode` and `points_to_evaluate`; by default "loss" and "min".
     """
 
     def test_learns(self) -> None:

@@ -27,9 +27,9 @@ _FOREIGN = re.compile(r"Unsupported global: GLOBAL (\S+)")  # of torch, which na
 class CheckpointStore:
     """The folder trials/TRIAL_ID/checkpoints of an experiment.
 
-    A Learner's state is one file, EPOCH/state.pt; what a plain function saved is the directory
-    EPOCH. The driver forces them to the disk: one that a power cut tears before does not match its
-    sha256. Those of an experiment in an object store are uploaded at once, and then removed here.
+    A Learner's state is one file, EPOCH/state.pt. The files of other trainables are the directory
+    EPOCH. The driver forces them to the disk; a checkpoint that a power cut tears before that does
+    not match its sha256. In an object store they are uploaded at once, and then removed here.
     """
 
     def __init__(self, experiment: Path, trial_id: str) -> None:
@@ -39,11 +39,10 @@ class CheckpointStore:
         self._has_loaded = False  # a state that this process has saved
 
     def save(self, epoch: int, state: dict[str, Any]) -> CheckpointRecord:
-        """Write a Learner's `state`; it appears under its name only when it is whole.
+        """Write a Learner's `state`. The file gets its name once it is complete.
 
-        The first one is loaded again at once, since a kill would be too late to learn that it
-        cannot be. Raises CheckpointError where it cannot, and StorageError where the disk does not
-        take it.
+        The first state is loaded again at once: after a kill it would be too late to learn that it
+        cannot be loaded. Raises CheckpointError if it cannot, and StorageError if the disk fails.
         """
         from tuner.trial.torch_compat import save
 
@@ -63,7 +62,7 @@ class CheckpointStore:
         return self.fill(epoch, lambda folder: shutil.copytree(directory, folder))
 
     def fill(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
-        """Let `write` make a folder with the files of a checkpoint; raises as `save` does."""
+        """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
         for stale in (partial, path):
@@ -74,9 +73,9 @@ class CheckpointStore:
             return self._publish(epoch, partial, path, sha256_of(partial))
 
     def fetch(self, path: str) -> Path:
-        """Where a checkpoint's `path` of the journal is here, until `release`; it may be missing.
+        """The local path of the checkpoint at the journal's `path`, until `release`.
 
-        Raises CheckpointError where it lies in an object store that fails.
+        It may be missing. Raises CheckpointError if an object store fails.
         """
         self._fetched.append(self._experiment.path / path)
         try:
@@ -86,7 +85,7 @@ class CheckpointStore:
             raise CheckpointError(f"cannot fetch {location}: {error.strerror}") from error
 
     def release(self) -> None:
-        """The fetched checkpoints are not needed any more."""
+        """Drop the local copies of fetched checkpoints."""
         while self._fetched:
             self._experiment.drop_copy(self._fetched.pop())
 
@@ -102,10 +101,11 @@ def _storing(path: Path) -> AbstractContextManager[None]:
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
-    """The state in the file `path`, on the CPU, loaded without running any code of its own.
+    """Load the state in the file `path` on the CPU, without running code from the file.
 
-    what: the user's word for the file. Raises CheckpointError where it is missing, does not match
-    `sha256` (None: not compared), cannot be loaded, or would take far more memory than its size.
+    what: the user's word for the file. Raises CheckpointError if the file is missing, does not
+    match `sha256` (None: not compared), cannot be loaded, or would take far more memory than its
+    size.
     """
     import torch
 

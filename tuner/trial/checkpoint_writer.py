@@ -20,11 +20,9 @@ from tuner.spec.sections import Objective
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.state import host_copy
 
-_LEAST_SHARE = 0.02  # of an epoch, which is not worth a thread
-
 
 class Save(StrEnum):
-    """What becomes of the state after an epoch."""
+    """How the state after an epoch is saved."""
 
     NOW = "now"  # written before the epoch is reported
     BESIDE = "beside"  # copied, and written while the trial trains on
@@ -33,15 +31,17 @@ class Save(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SaveRules:
-    """What all trials of a search share.
+    """The rules for all trials of a search.
 
     every_s: seconds between two checkpoints that are written beside training. rungs: epochs after
-    which a trial may be stopped. mode: the objective's.
+    which a trial may be stopped. mode: the objective's. short_share: of an epoch; a write that is
+    shorter is not worth a thread.
     """
 
     every_s: float = 5.0
     rungs: frozenset[int] = frozenset()
     mode: Literal["min", "max"] = "min"
+    short_share: float = 0.02
 
 
 class SavePolicy:
@@ -60,7 +60,7 @@ class SavePolicy:
         self._began = -math.inf  # when the last one was begun
 
     def is_best(self, value: float) -> bool:
-        """Take in the epoch's value of the objective; whether it is the trial's best so far."""
+        """Record the epoch's value of the objective; returns whether it is the best so far."""
         if not self._objective.is_better(value, self._best):
             return False
         self._best = value
@@ -76,12 +76,12 @@ class SavePolicy:
         is_writing: bool,
         now: float,
     ) -> Save | None:
-        """What becomes of the state after `epoch`; None: nothing.
+        """How to save the state after `epoch`, or None for not at all.
 
-        is_last: whether the trial ends with it. epoch_s: how long it trained. is_writing: whether
-        an earlier one is still being written. now: seconds of a clock that is not set.
+        is_last: whether the trial ends with this epoch. epoch_s: seconds of training. is_writing:
+        whether an earlier state is still being written. now: seconds of a monotonic clock.
         """
-        is_cheap = self._write_s <= _LEAST_SHARE * epoch_s
+        is_cheap = self._write_s <= self._rules.short_share * epoch_s
         is_decided = is_last or epoch in self._rules.rungs or epoch <= self._reported
         if is_cheap or is_decided or self._write_s == math.inf:
             self._began = now
@@ -92,7 +92,7 @@ class SavePolicy:
         return Save.HOLD if is_best else None
 
     def waited(self, seconds: float) -> None:
-        """Take in how long the trial waited for a checkpoint to be written."""
+        """Record the seconds that the trial waited for a checkpoint."""
         self._write_s = seconds
 
 
@@ -115,10 +115,11 @@ class CheckpointWriter:
         self._writing: Future[list[CheckpointRecord]] | None = None
 
     def save(self, epoch: int, state: State, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
-        """Do with `state` as `how` says; the checkpoints written since the last call, oldest first.
+        """Save `state` as `how` says; returns the checkpoints written since the last call.
 
-        is_best: whether it is the trial's best, so that the held state is dropped. A state that
-        cannot be copied is written at once. Raises as `CheckpointStore.save` does.
+        The oldest checkpoint comes first. is_best: whether this is the trial's best epoch, so that
+        the held state is dropped. A state that cannot be copied is written at once. Raises as
+        `CheckpointStore.save` does.
         """
         if is_best:
             self._held = None
@@ -143,21 +144,20 @@ class CheckpointWriter:
         return writing.result()
 
     def close(self) -> None:
-        """Return when its thread has ended; what it holds is dropped, and so is what it raised."""
+        """Wait for the thread to end. The held state and an error of the thread are dropped."""
         self._held = self._writing = None
         self._threads.shutdown()
 
     def _taken(self, epoch: int) -> list[tuple[int, State]]:
-        """What was held, unless it is of the `epoch` that is written anyway; it no longer is."""
+        """Take the held state, unless it is that of `epoch`, which is written anyway."""
         held, self._held = self._held, None
         return [held] if held and held[0] != epoch else []
 
     def _begin(self, states: list[tuple[int, State]]) -> None:
         if states:
-            self._writing = self._threads.submit(self._write, states)
-
-    def _write(self, states: list[tuple[int, State]]) -> list[CheckpointRecord]:
-        return [self._store.save(epoch, state) for epoch, state in states]
+            self._writing = self._threads.submit(
+                lambda: [self._store.save(epoch, state) for epoch, state in states]
+            )
 
     def _copy_of(self, state: State) -> State | None:
         try:

@@ -1,4 +1,4 @@
-"""What the driver sends to the workers, and the environment that a worker prepares from it."""
+"""The context and the assignments that the driver sends to workers, and a worker's environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # which gloo and NCCL
 
 @dataclass(frozen=True, slots=True)
 class TrialContext:
-    """What all trials of an experiment share, sent to each worker once.
+    """The settings that all trials of an experiment share, sent to each worker once.
 
     place: the experiment's folder, or its URL. trainable: its dotted path. constants: what every
     Learner is built with, `seed` and `epochs` among them. epochs: the length of a whole trial, None
@@ -53,7 +53,7 @@ class TrialContext:
         return self.folder / "trials" / trial_id / "files"
 
     def prepare_process(self) -> None:
-        """Let this process find the user's modules, and go to where the search was started."""
+        """Extend sys.path by the user's folders, and go to where the search was started."""
         sys.path += [entry for entry in self.sys_path if entry not in sys.path]
         if os.path.isdir(self.directory):  # another node may not have it
             os.chdir(self.directory)
@@ -79,12 +79,12 @@ class Assignment:
 
 
 def with_trial_seed(values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
-    """`values` with the trial's own seed as `seed`; as they are where it has none."""
+    """`values` with the trial's `seed`, or unchanged for None."""
     return dict(values) if seed is None else {**values, "seed": seed}
 
 
 def use_interface_of(address: str) -> None:
-    """Let this process's ranks meet over the network interface of `address`, its node's address.
+    """Make gloo and NCCL use the network interface that has `address`, that of this node.
 
     By default gloo and NCCL use the host's name or the first interface, over which ranks on other
     nodes may not be reachable. Variables that the user has set stay; nothing is set if no interface

@@ -1,4 +1,4 @@
-"""What one trial's failure is called, and the check of what a trainable reports.
+"""The names of trials' failures, and the check of a trainable's reports.
 
 Pure: it reads types and messages, and imports no torch.
 """
@@ -17,7 +17,7 @@ from functools import cache
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from traceback import FrameSummary, extract_tb
+from traceback import extract_tb
 from typing import Any
 
 from tuner.errors import StorageError
@@ -93,9 +93,9 @@ class WorkerSpentError(RuntimeError):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure that an exception raised by a trainable means, of whichever class it is.
+    """The failure for an exception of any class that a trainable has raised.
 
-    The message ends with the last line of the user's own code, where the error arose in such.
+    The message ends with the last line of the user's code that was running, if there is one.
 
     >>> failure_of(RuntimeError("CUDA error: out of memory"))
     Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
@@ -111,20 +111,22 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
-    """The failure that a script's exit code means; below 0 it is the signal that ended it.
+    """The failure for a script's exit code; below 0 it is the signal that ended it.
 
     >>> failure_of_exit(1, ["ValueError: no such layer"]).message
     'exit code 1: ValueError: no such layer'
     >>> failure_of_exit(-9, []).message
     'killed by SIGKILL, as the system does when memory runs out'
     """
-    said = "; ".join(last_lines[-_LINES_OF_EXIT:])
+    last_output = "; ".join(last_lines[-_LINES_OF_EXIT:])
     if code < 0:
         name = signal.Signals(-code).name
         cause = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-        return Failure("crash", cut(f"killed by {name}{cause}" + (said and f": {said}")))
-    is_oom = _OUT_OF_MEMORY.search(said) or (last_lines and "MemoryError" in last_lines[-1])
-    message = f"exit code {code}: {said or 'stderr is empty'}"
+        return Failure(
+            "crash", cut(f"killed by {name}{cause}" + (last_output and f": {last_output}"))
+        )
+    is_oom = _OUT_OF_MEMORY.search(last_output) or (last_lines and "MemoryError" in last_lines[-1])
+    message = f"exit code {code}: {last_output or 'stderr is empty'}"
     return Failure("oom" if is_oom else "exception", cut(message))
 
 
@@ -188,12 +190,12 @@ def _text(error: BaseException) -> str:
 
 
 def check_report(report: object, metric: str) -> tuple[dict[str, float], list[str], Failure | None]:
-    """What can be recorded of `report`: (metrics, names left out, failure).
+    """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
-    The objective's `metric` must be among them as a finite number. Other values that are not finite
-    numbers are left out. What a mapping within holds is called "OUTER/INNER", as in Tune. Scalars
-    of numpy and torch count as numbers. There is a limit to how many there are and how long their
-    names, so that each report fits into a line of the journal.
+    The objective's `metric` must be a finite number. Other values that are not finite numbers are
+    left out. Values of nested mappings are named "OUTER/INNER", as in Tune. Scalars of numpy and
+    torch are numbers. The number of metrics and the length of their names are limited, so that
+    each report fits into a line of the journal.
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
@@ -262,23 +264,28 @@ def _number(value: Any) -> float | None:
 
 
 def origin_of(error: BaseException) -> str | None:
-    """As `train.py:12 in step: x = y`; None where no line of the user's was being run.
+    """The last line of the user's code, as `train.py:12 in step: x = y`, or None.
 
-    Of an error that was raised from another, in no line of the user's, it is the other's.
+    If the traceback has no such line, that of the error's cause is used.
     """
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
         return kept
-    own = [frame for frame in extract_tb(error.__traceback__) if _is_own(frame.filename)]
-    if own:
-        return _in_words(own[-1])
+    user_frames = [
+        frame for frame in extract_tb(error.__traceback__) if _is_user_file(frame.filename)
+    ]
+    if user_frames:
+        frame = user_frames[-1]
+        line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
+        where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+        return f"{where}: {line}" if line else where
     return None if error.__cause__ is None else origin_of(error.__cause__)
 
 
 def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
-    """Let the origin of `error` (or that of another one) survive its way to another process.
+    """Store the origin of `error` in it, so that it survives pickling. of: an error to copy from.
 
-    Not where its class takes no attribute: then it could not be unpickled there, either.
+    A class that takes no attributes is left alone: it could not be unpickled, either.
     """
     origin = origin_of(of or error)
     if origin is not None:
@@ -286,21 +293,15 @@ def keep_origin(error: BaseException, of: BaseException | None = None) -> None:
             setattr(error, _ATTRIBUTE, origin)
 
 
-def _in_words(frame: FrameSummary) -> str:
-    line = " ".join((frame.line or "").split())[:_LONGEST_LINE]
-    where = f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-    return f"{where}: {line}" if line else where
-
-
-def _is_own(filename: str) -> bool:
+def _is_user_file(filename: str) -> bool:
     if filename.startswith("<"):  # a prompt, or code that others' code has made
         return filename.startswith(("<stdin", "<ipython-input"))
     path = Path(filename)
-    return not any(path.is_relative_to(folder) for folder in _others())
+    return not any(path.is_relative_to(folder) for folder in _library_folders())
 
 
 @cache
-def _others() -> frozenset[Path]:
+def _library_folders() -> frozenset[Path]:
     """The folders of Python, of what is installed, and of tuner."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     folders = [Path(sysconfig.get_path(name)) for name in names]

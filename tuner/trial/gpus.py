@@ -41,10 +41,10 @@ def is_shared() -> bool:
 
 
 def take(amount: float) -> None:
-    """Show this process as much of the GPUs that are shared, if any are, and keep it to its end.
+    """Reserve shared GPUs for this process until it ends, and make only these visible to it.
 
-    To be called before CUDA begins; a second call changes nothing. amount: a share below 1, which
-    lies on one GPU, or whole ones. Waits for what another search has yet to give back.
+    Call it before CUDA starts; a second call changes nothing, as does a machine without shared
+    GPUs. amount: a share below 1 of one GPU, or whole GPUs. Waits until other searches free them.
     """
     folder, _, names = os.environ.get(_SHARED, "").rpartition(":")
     if not amount or not folder or _held:
@@ -60,9 +60,9 @@ def take(amount: float) -> None:
 
 
 def room(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
-    """What is free of each GPU.
+    """The free share of each GPU.
 
-    Not for a process that has taken a part: it would lose that.
+    A process that has taken a share must not call this: it would lose its locks.
     """
     with ExitStack() as stack:
         files = {name: stack.enter_context(file) for name, file in _opened(folder, gpus).items()}
@@ -83,10 +83,10 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _taken(folder: Path, files: Files, amount: float) -> list[str]:
-    """Lock `amount` of the GPUs; their names, or none where too few have room.
+    """Lock `amount` of the GPUs; returns their names, or none if too few have room.
 
-    Those come first that have the least room, so that whole ones stay free. No process keeps some
-    of what it needs while it waits, so that no two wait for each other.
+    The fullest GPUs come first, so that whole ones stay free. A process that waits holds no locks,
+    so no two processes wait for each other.
     """
     count = max(1, int(amount))
     # Rounded up, so that no GPU is used twice
@@ -103,7 +103,7 @@ def _taken(folder: Path, files: Files, amount: float) -> list[str]:
 
 
 def _lock_free(files: Files) -> dict[str, list[int]]:
-    """Lock what no other process has: the parts of each GPU, by its name."""
+    """Lock every free part of the GPUs; returns the parts by the GPU's name."""
     return {
         name: [part for part in range(_PARTS) if _lock(file, part)] for name, file in files.items()
     }
@@ -127,12 +127,11 @@ class NoGpuError(RuntimeError):
 
 
 def claim(gpus: float, *, through_torch: bool) -> None:
-    """Limit this process to its share of the GPU that it reserved, before anything is on it.
+    """Limit this process to the share of the GPU that it has reserved.
 
-    gpus: a share below 1, or whole GPUs, which need no limit. through_torch: whether torch alone
-    may be what uses them. Otherwise a torch that is built for CPUs says nothing about them. Raises
-    NoGpuError where they cannot be used. A share that is smaller than what CUDA itself takes is
-    found out when torch begins to use the GPU.
+    gpus: a share below 1, or whole GPUs, which need no limit. through_torch: whether only torch
+    uses them; otherwise a torch that is built for CPUs says nothing about them. Raises NoGpuError
+    if they cannot be used. A share that is too small for CUDA raises it once torch uses the GPU.
     """
     if not gpus:
         return

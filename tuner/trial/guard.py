@@ -1,12 +1,12 @@
-"""Ends what a process has started, however that process ends; run as a process of its own.
+"""Ends the processes that another process has started, even if that process is killed.
 
-What is started carries a mark in its environment, by which it is found in Linux's /proc whatever
-its parent and its session are; elsewhere nothing is found. The guard's stdin closes when the
-process that started it ends, by an orderly end or by SIGKILL.
+The guard is a process of its own. It finds the others in Linux's /proc by a mark in their
+environment, whatever their parent and session are; on other systems it finds none. Its stdin closes
+when the process that started it ends, even by SIGKILL.
 
 A driver's guard ends Ray's daemons and workers, and removes the driver's temporary folder. A
-trial's guard ends what the trial's script has started. What was forked without a program of its
-own, as DataLoader's workers are, has no trial's mark, and ends with what it belongs to.
+trial's guard ends the processes of the trial's script. Forked processes, such as DataLoader's
+workers, have no trial's mark, and end with their parent.
 
 This file is run by its path and uses the standard library alone, so that it starts in milliseconds.
 """
@@ -68,9 +68,9 @@ def marked(mark: str, temporary: str) -> list[int]:
     Ray's daemons give themselves a title that can overwrite it: what has a file of the folder
     `temporary` open, and an environment that begins with nothing, is one of them.
     """
-    wanted, within, pids = f"{MARK}={mark}".encode(), f"{temporary}/", []
+    entry_of_mark, within, pids = f"{MARK}={mark}".encode(), f"{temporary}/", []
     for entry, environment in _others():
-        is_marked = wanted in environment.split(b"\0")
+        is_marked = entry_of_mark in environment.split(b"\0")
         if not is_marked and environment.startswith(b"\0"):
             with suppress(OSError):
                 is_marked = any(
@@ -108,22 +108,22 @@ class Children:
         os.environ[_TRIAL_MARK] = self._mark
 
     def guard(self) -> None:
-        """Have them ended if this process dies, too: by a process that waits for its death."""
+        """Start a process that ends them if this process dies."""
         if self._guard is None:
             self._guard = _start(self._mark)
             self._guard.wait()  # it leaves the process behind, which is nobody's child
 
     def end(self) -> int:
-        """End those that still run; how many there were."""
+        """End those that still run; returns their number."""
         return _end_children(self._mark)
 
 
 def _end_children(mark: str) -> int:
-    wanted, ended = f"{_TRIAL_MARK}={mark}".encode(), set[int]()
+    entry_of_mark, ended = f"{_TRIAL_MARK}={mark}".encode(), set[int]()
     for _ in range(_MOST_ROUNDS):
         running = []
         for entry, environment in _others():
-            if wanted in environment.split(b"\0") and int(entry.name) not in ended:
+            if entry_of_mark in environment.split(b"\0") and int(entry.name) not in ended:
                 with suppress(OSError):  # it has ended
                     command = (entry / "cmdline").read_bytes()
                     if not any(name in command for name in _OF_LIBRARIES):

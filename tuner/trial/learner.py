@@ -68,7 +68,7 @@ class Learner(Protocol):
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to `state`, in a new Learner or a used one, and leave `state` as it is.
+        """Restore `state`, in a new Learner or a used one, without changing `state`.
 
         The steps that follow must give what they would have given without the interruption.
         """

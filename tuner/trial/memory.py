@@ -62,12 +62,11 @@ def held_mib() -> float:
 
 
 def keep_freed() -> None:
-    """Let this process keep, until `release`, what it frees, for what it needs next.
+    """Keep freed memory in this process until `release`, and use it again.
 
-    glibc otherwise returns large blocks to the system at once, and each new one comes page by page:
-    a copy of a state takes four to seven times as long by that, and a training step on a CPU is
-    slower, too. Blocks of more than 32 MiB are returned nevertheless. Where the environment says
-    how glibc is to allocate, that stays.
+    By default glibc returns large blocks to the system at once, and gets new ones page by page. A
+    copy of a state then takes four to seven times as long, and a training step on a CPU is slower.
+    Blocks of more than 32 MiB are returned nevertheless. Settings of glibc in the environment stay.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt") and not any(name.startswith("MALLOC_") for name in os.environ):
@@ -76,7 +75,7 @@ def keep_freed() -> None:
 
 
 def release() -> None:
-    """Return to the device and to the system what nothing needs any more."""
+    """Return unused memory to the device and to the system."""
     gc.collect()  # first, so that the caches have something to release
     cuda = _cuda_in_use()
     if cuda:
@@ -147,11 +146,11 @@ def watched(
     return process.running(partial(_watch, notes, pids, memory or free_and_all))
 
 
-def free_and_all() -> tuple[int, int]:
+def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int, int]:
     """(bytes that are free, bytes in all), of the machine or of what this process may use of it."""
     machine = psutil.virtual_memory()
     free, total = machine.available, machine.total
-    if limited := quotas.memory_limit():
+    if limited := limit_of():
         limit, left = limited
         free, total = min(free, left), min(total, int(limit.amount))
     return free, total
@@ -186,7 +185,7 @@ def _end_largest(notes: Path, pids: Iterable[int]) -> None:
 
 
 def _held_by_family(pid: int) -> int:
-    """Bytes that a worker holds, and what it has started: the script of a trial."""
+    """Bytes that a worker and its child processes hold, such as the script of a trial."""
     try:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.Error:

@@ -86,11 +86,10 @@ class _Rank:
 
 
 class RankGroup:
-    """Does on all ranks what a Worker does on one; the ranks live on from trial to trial.
+    """Workers on all ranks of a trial, with the methods of a Worker; trials reuse the ranks.
 
-    Whatever goes wrong on one rank ends them all, since the others would wait for it; the next
-    trial gets new ones. To be used inside an actor that runs in the trial's placement group, which
-    has a bundle for each rank.
+    A failure on one rank ends them all, since the others would wait for it; the next trial gets new
+    ranks. Use it inside an actor in the trial's placement group, which has a bundle for each rank.
     """
 
     def __init__(self, context: TrialContext) -> None:
@@ -123,7 +122,7 @@ class RankGroup:
         return report
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
-        """Let rank 0 write or keep the state; what is in it may come from all of them."""
+        """Save the state, which all ranks may contribute to, on rank 0."""
         written: list[CheckpointRecord]
         written = self._all("call", "save", epoch, how, is_best=is_best)[0]
         return written
@@ -182,7 +181,7 @@ class RankGroup:
         timeout_s: float | None = None,
         **options: Any,
     ) -> list[Any]:
-        """What `method` returns on every rank (or on one), or the error of the first that fails."""
+        """The results of `method` on every rank, or on one; raises the first rank's error."""
         ranks = self._ranks if only is None else [self._ranks[only]]
         calls = [getattr(rank, method).remote(*arguments, **options) for rank in ranks]
         waiting = list(calls)
@@ -206,7 +205,7 @@ class RankGroup:
         return list(ray.get(calls))
 
     def _has_waited(self) -> bool:
-        """Whether a log says that a rank waited too long, for which NCCL ends its process."""
+        """Whether a log says that NCCL has ended a rank that waited too long."""
         logs = [log_name(self._trial_id or "", rank) for rank in range(self._context.ranks)]
         for log in logs:
             with suppress(OSError):  # on another node, perhaps
@@ -219,10 +218,10 @@ class RankGroup:
 def cause_of(
     errors: list[RayError], *, limit_s: float, has_waited: Callable[[], bool]
 ) -> BaseException:
-    """The error to raise: what began it, rather than its consequences on other ranks.
+    """The error to raise: the original one, not its consequences on other ranks.
 
-    limit_s: how long a rank may wait for another. has_waited: whether a rank that died says that it
-    has waited longer.
+    limit_s: how long a rank may wait for another. has_waited: whether the log of a dead rank says
+    that it has waited longer.
     """
     too_late = RankTimeoutError(
         f"a rank waited for another longer than timeouts.ranks_s, {limit_s:g} s"
@@ -230,7 +229,12 @@ def cause_of(
     died = next((error for error in errors if isinstance(error, RayActorError)), None)
     if died is not None:
         return too_late if has_waited() else died
-    causes = [_raised(error) for error in errors]
+    causes: list[BaseException] = [
+        error.cause
+        if isinstance(error, RayTaskError) and isinstance(error.cause, BaseException)
+        else error
+        for error in errors
+    ]
     first = causes[0]
     late = [cause for cause in causes if waited_too_long(str(cause))]
     if late and (first is late[0] or is_of_connection(first)):
@@ -249,13 +253,6 @@ def _errors(done: list[Any]) -> list[RayError]:
         except RayError as error:
             errors.append(error)
     return errors
-
-
-def _raised(error: RayError) -> BaseException:
-    """What a rank raised, or what Ray says instead."""
-    if isinstance(error, RayTaskError) and isinstance(error.cause, BaseException):
-        return error.cause
-    return error
 
 
 def log_name(trial_id: str, rank: int) -> str:

@@ -27,9 +27,7 @@ from tuner.places import TRIAL_DIR
 
 REPORTS = "TUNER_REPORTS"  # in the environment of a script: the socket
 
-_GRACE_S = 10.0  # between SIGTERM and SIGKILL
 _EVERY_S = 0.1  # how often its process is looked at
-_LEFT_S = 1.0  # to read what is left in the pipes, which a process of its own may hold open
 _ANSWER_S = 10.0  # for `tuner.report` to send its line
 _TAIL = 8192  # bytes of stderr that are kept
 _LONGEST_LINE = 1 << 20  # bytes of a JSON line
@@ -39,7 +37,9 @@ class Script:
     """The process of a script, which leads a group and a session of its own.
 
     metric: the objective's, by which a JSON line is a report. on_report: called for each report as
-    soon as it is read, while the script waits; what it returns comes with the report.
+    soon as it is read, while the script waits; what it returns comes with the report. grace_s:
+    between SIGTERM and SIGKILL. rest_s: to read what is left in the pipes, which a process of its
+    own may hold open.
     """
 
     def __init__(
@@ -49,7 +49,10 @@ class Script:
         *,
         metric: str,
         on_report: Callable[[], Path | None],
+        grace_s: float = 10.0,
+        rest_s: float = 1.0,
     ) -> None:
+        self._grace_s, self._rest_s = grace_s, rest_s
         self._metric, self._on_report = metric, on_report
         self._reports: deque[tuple[Any, Path | None]] = deque()
         self._waiting: socket.socket | None = None  # the `tuner.report` that waits for its answer
@@ -80,7 +83,7 @@ class Script:
             self._go_on()
         while not self._reports and self._process.poll() is None:
             self._read(_EVERY_S)
-        deadline = time.monotonic() + _LEFT_S
+        deadline = time.monotonic() + self._rest_s
         while not self._reports and time.monotonic() < deadline and self._read(0):
             pass
         return self._reports.popleft() if self._reports else None
@@ -101,7 +104,7 @@ class Script:
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
             self._go_on()
-            deadline = time.monotonic() + _GRACE_S
+            deadline = time.monotonic() + self._grace_s
             while self._process.poll() is None and time.monotonic() < deadline:
                 self._read(_EVERY_S)
             self._signal(signal.SIGKILL)

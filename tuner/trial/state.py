@@ -59,7 +59,7 @@ class _Transfer:
 
 
 def _pinned(like: Tensor) -> Tensor | None:
-    """A tensor on the host in memory that a GPU can write to; None where no more can be had."""
+    """A tensor like `like` in pinned memory on the host, or None if there is no more."""
     import torch
 
     try:
@@ -117,7 +117,7 @@ def _below(prefix: str, name: object) -> str:
 
 
 def fault_of_state(state: object, size: int) -> str | None:
-    """Why `state`, loaded from a file of `size` bytes, is not to be used; None where it may be.
+    """The fault of a `state` loaded from a file of `size` bytes, or None.
 
     A tensor can claim more elements than are stored for it, and every copy of it would have them.
     """

@@ -208,9 +208,9 @@ def data_parallel(
 
 
 class Compiled(nn.Module):
-    """`module`, compiled for the shape of the first input after `anew`, and as it is for others.
+    """`module`, compiled for the shape of the first input after `anew`; other shapes run eagerly.
 
-    So the last batch of an epoch, which mostly has another size, has nothing compiled once more.
+    So the last batch of an epoch, which mostly has another size, compiles nothing again.
     DistributedDataParallel goes around this, not into what is compiled: torch 2.13 compiles next to
     nothing of a Sequential within it.
 
@@ -230,7 +230,7 @@ class Compiled(nn.Module):
         self.anew()
 
     def anew(self) -> None:
-        """Let the next input be of the shape that is compiled."""
+        """Compile for the shape of the next input."""
         self._shape: torch.Size | None = None
 
     def forward(self, x: Tensor) -> Tensor:

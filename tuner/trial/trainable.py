@@ -1,8 +1,8 @@
-"""What Ray Tune runs for one trial: it drives a Learner, or another trainable, by its epochs.
+"""The Trainable that Ray Tune runs for a trial: it drives a Learner, or another trainable.
 
-It owns everything that is not training: the trial's log, its checkpoints, the check of what is
-reported, and the naming of a failure. A failure is reported as the trial's last result, so that
-the worker's process lives on for the next trial; only a process that dies is Ray's to notice.
+It does everything but the training: the trial's log, its checkpoints, the check of its reports, and
+the names of failures. It reports a failure as the trial's last result, so that the worker's process
+can run the next trial. Ray only notices processes that die.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SaveEpoch = Callable[[int, float, bool], Iterable[CheckpointRecord]]
 
 
 class Trial(Trainable):
-    """What all trials have in common: those of Learners, functions, and classes of Ray's."""
+    """The base of all trials: those of Learners, functions, Ray's classes, and commands."""
 
     _live = False  # whether a trial has begun here and not ended
     _is_saved = True  # whether what was reported last can be gone on from, and the best epoch, too
@@ -90,10 +90,10 @@ class Trial(Trainable):
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
-        """End this process if it does not get out of here in time, even from a hang in C.
+        """Within it, end this process after the limit of time, even if it hangs in C.
 
-        Ray then reports its death to the driver, and the log shows where every thread was. Where
-        there are ranks, their group notices earlier. Should this fail, the driver ends the process.
+        Ray then reports its death to the driver, and the log shows where every thread was. A group
+        of ranks notices earlier. If this fails, the driver ends the process.
         """
         faulthandler.dump_traceback_later(self._patience_s, exit=True, file=self._log.fileno())
         try:
@@ -110,7 +110,7 @@ class Trial(Trainable):
         raise NotImplementedError
 
     def _reserve(self) -> None:
-        """Wait for the GPUs, however long another search has them."""
+        """Wait for the GPUs that another search may use."""
         take(self._context.gpus)
 
     def _prepare(self, assignment: Assignment) -> None:
@@ -118,7 +118,7 @@ class Trial(Trainable):
         raise NotImplementedError
 
     def _release(self) -> str | None:
-        """Drop what trained; why this process should not train another trial."""
+        """Drop what trained; returns why this process should not run another trial, or None."""
         raise NotImplementedError
 
     def _begin(self, config: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ class Trial(Trainable):
             self._fail(error)
 
     def _end(self) -> str | None:
-        """End the trial, once; why this process should not train another."""
+        """End the trial, once; returns why this process should not run another, or None."""
         if not self._live:
             return None
         self._live = False
@@ -172,7 +172,7 @@ class Trial(Trainable):
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _why_spent(self) -> str | None:
-        """Why this process is not to be used again after the trial's failure, if it is not."""
+        """Why this process cannot run another trial after a failure, or None."""
         trains_here = self._context.ranks == 1
         return why_not_again(failure=self._failure) if trains_here else None
 

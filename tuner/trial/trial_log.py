@@ -6,7 +6,6 @@ import ctypes
 import faulthandler
 import io
 import os
-import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,8 +17,7 @@ from tuner.places import shown
 from tuner.process import Lossy
 
 LIMIT = 1 << 20  # bytes of a log
-_LINE = 4096  # bytes within which a cut looks for the end of a line
-_MARK = re.compile(rb"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n")
+GAP = b"\n[... the middle of the log is left out ...]\n"
 
 
 class TrialLog:
@@ -81,26 +79,16 @@ class TrialLog:
 def cut(path: Path, limit: int = LIMIT) -> None:
     """Cut the middle out of a file of more than `limit` bytes.
 
-    The first half and the last quarter of `limit` stay, with a line between them that says how many
-    bytes are missing. The end is copied before the file is truncated, so a kill loses none of it.
+    The first half and the last quarter of `limit` stay, with GAP between them. The end is copied
+    before the file is truncated, so a kill loses none of it.
     """
     if (size := path.stat().st_size) <= limit:
         return
+    first, last = limit // 2, limit // 4
     with path.open("r+b", buffering=0) as file:
-        first, last = limit // 2, limit // 4
-        head = os.pread(file.fileno(), first + 64, 0)
-        if cut_before := _MARK.search(head, max(0, first - _LINE - 1)):
-            start, resumes, missing = cut_before.start(), cut_before.end(), int(cut_before[1])
-        else:
-            line_end = head.rfind(b"\n", max(0, first - _LINE), first)
-            start = resumes = line_end if line_end > 0 else first
-            missing = 0
-        tail = os.pread(file.fileno(), last, size - last)
-        tail = tail[tail.find(b"\n", 0, _LINE) + 1 :]
-        missing += size - len(tail) - resumes
-        text = b"\n[... %d bytes left out ...]\n" % missing + tail
-        os.pwrite(file.fileno(), text, start)  # in place, which works on a full disk, too
-        os.ftruncate(file.fileno(), start + len(text))
+        text = GAP + os.pread(file.fileno(), last, size - last)
+        os.pwrite(file.fileno(), text, first)  # in place, which works on a full disk, too
+        os.ftruncate(file.fileno(), first + len(text))
 
 
 def _stream(fd: int) -> TextIO:

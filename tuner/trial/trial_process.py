@@ -1,7 +1,7 @@
-"""The process that a trial's own code runs in, and the folder of the trial that it works in.
+"""The process that runs a trial's code, and the folder that the trial works in.
 
-What one trial writes by a relative path another cannot overwrite. A file where the search was
-started has to be named from there.
+Trials cannot overwrite each other's files by relative paths. Files in the directory where the
+search was started need a path from there (`tuner.start_dir`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work
 
 
 class WorkerReplacedError(RuntimeError):
-    """Ends a worker's process that is not to begin the next trial, which goes elsewhere."""
+    """Ends a worker's process that cannot run the next trial, which then goes elsewhere."""
 
 
 def is_recycled(error: BaseException | None) -> bool:
@@ -42,10 +42,10 @@ def is_recycled(error: BaseException | None) -> bool:
 def why_not_again(
     *, failure: Failure | None = None, grown_mib: float = 0.0, ended_children: int = 0
 ) -> str | None:
-    """Why a process is not to be used again; None where it is.
+    """Why a process cannot run another trial, or None.
 
-    failure: of its last trial. grown_mib: what it keeps, as `Leftovers` counts it. ended_children:
-    how many processes were ended that the trial had left, on which its modules may still rely.
+    failure: of its last trial. grown_mib: memory kept, as `Leftovers` counts it. ended_children:
+    processes of the trial that had to be ended, on which its modules may still rely.
 
     >>> why_not_again(failure=Failure("nan", "'val_loss' is nan"), grown_mib=20) is None
     True
@@ -64,10 +64,10 @@ def why_not_again(
 
 
 class Leftovers:
-    """What a process keeps of its trials.
+    """What a process keeps from its trials.
 
-    grown_mib: the memory, 0 or more, beyond what it kept after the first one, to which belongs what
-    is made once (imports, the data, the allocator's reserves).
+    grown_mib: MiB, at least 0, beyond what it kept after the first trial. Imports, data and the
+    allocator's reserves are made once, in the first trial.
     """
 
     def __init__(self, held: Callable[[], float] = held_mib) -> None:
@@ -88,9 +88,9 @@ class Leftovers:
             self._put_back = remember_numerics()
 
     def clear(self) -> str | None:
-        """Put back what the trial that has ended has set, end its children, release its memory.
+        """Undo the settings of the ended trial, end its children, and release its memory.
 
-        Returns why the process should not train another.
+        Returns why the process should not run another trial, or None.
         """
         if self._put_back is not None:
             self._put_back()
@@ -114,10 +114,10 @@ class Leftovers:
 
 
 def _released() -> str | None:
-    """Release what nothing needs any more; why the process is not to be used again.
+    """Release unused memory; returns why the process cannot run another trial, or None.
 
-    After some errors every call to the device fails, these, too. That is the last trial's failure
-    and no other's, and what else is to be cleared away still is.
+    After some errors every call to the device fails, these too. That is the failure of the last
+    trial only, and the rest is still cleared.
     """
     try:
         if "torch" in sys.modules:
@@ -134,7 +134,7 @@ _COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class TrialProcess:
-    """This process, as one trial after the other trains in it, each in a folder of its own."""
+    """A process that runs one trial after another, each in a folder of its own."""
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
@@ -145,10 +145,10 @@ class TrialProcess:
         self._leftovers = Leftovers()
 
     def begin(self, assignment: Assignment) -> Any:
-        """Go to the trial's folder; the trainable. Raises what its module does, and StorageError.
+        """Go to the trial's folder, and return the trainable.
 
-        NoGpuError where what it reserved is not there.
-        The module is imported where the search was started. What it sets then stays for all trials.
+        Its module is imported in the start directory; its effects stay for all trials. Raises the
+        errors of the module, StorageError, and NoGpuError if a reserved GPU is missing.
         """
         trainable = load_trainable(self._context.trainable)
         claim(self._context.gpus, through_torch=is_learner(trainable))
@@ -162,13 +162,13 @@ class TrialProcess:
         return trainable
 
     def guard(self) -> None:
-        """Have what the trial starts ended with this process, however that dies."""
+        """End what the trial starts with this process, even if it is killed."""
         self._leftovers.children.guard()
 
     def end(self) -> str | None:
-        """Put back what the trial has changed; why this process should not train another trial.
+        """Undo what the trial has changed, and remove its folder if that is empty.
 
-        A folder that nothing was written to is removed.
+        Returns why this process should not run another trial, or None.
         """
         if self._folder is not None:
             with suppress(FileNotFoundError):  # removed meanwhile

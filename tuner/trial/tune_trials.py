@@ -119,7 +119,7 @@ class ClassTrial(ProcessTrial):
 
 
 def _stopped(trained: Trainable) -> str | None:
-    """Let the object clear away what it has; why that failed, if it did."""
+    """Call the object's `stop`; returns why it failed, or None."""
     try:
         trained.stop()
     except Exception as error:  # of a user's `cleanup`

@@ -40,9 +40,10 @@ class Worker:
         keep_freed()
 
     def begin(self, assignment: Assignment) -> None:
-        """Build the Learner and go to where the assignment starts. Raises what the Learner does.
+        """Build the Learner, and restore the checkpoint that the assignment starts from.
 
-        A seed of the trial's own replaces the experiment's among the constants.
+        The trial's seed, if any, replaces the experiment's among the constants. Raises the errors
+        of the Learner.
         """
         context = self._context
         build = self._process.begin(assignment)
@@ -71,9 +72,9 @@ class Worker:
         return report, self._watch.end()
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
-        """Do as `how` says with the Learner's state after `epoch`; see `CheckpointWriter.save`.
+        """Save the Learner's state after `epoch`; see `CheckpointWriter.save`.
 
-        What is in it may come from all ranks; rank 0 writes it.
+        All ranks may contribute to the state; rank 0 writes it.
         """
         assert self._learner is not None
         assert self._writer is not None
@@ -85,7 +86,7 @@ class Worker:
         return self._writer.written(wait=wait) if self._writer else []
 
     def end(self) -> str | None:
-        """Drop the Learner; why this process should not train another trial."""
+        """Drop the Learner; returns why this process should not run another trial, or None."""
         if self._writer is not None:
             self._writer.close()
         self._learner = self._writer = None
@@ -111,9 +112,9 @@ class Worker:
         return port
 
     def join(self, host: str, port: int) -> None:
-        """Meet the other ranks and form the process group: nccl for GPUs, gloo for the host.
+        """Join the other ranks in a process group: nccl for GPUs, gloo for the host.
 
-        Raises NoGpuError where a GPU was reserved and there is none.
+        Raises NoGpuError if a reserved GPU is missing.
         """
         import torch
         import torch.distributed as dist

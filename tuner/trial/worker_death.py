@@ -1,7 +1,7 @@
-"""What the death of a trial's process means: by Ray's error, and by notes left beforehand.
+"""The failure behind the death of a trial's process, from Ray's error and from notes.
 
-A process that is killed cannot say why. A note is a file in a folder of a local Ray, named by the
-process and the kind of failure. On a joined cluster there are no notes.
+A killed process cannot say why it ended. Who kills it leaves a note: a file in a folder of the
+local Ray, named by the process and the kind of failure. On a joined cluster there are no notes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _noted(pid: str) -> Failure | None:
 
 
 def death_of(error: BaseException | None) -> Failure:
-    """The failure behind what Ray says of a process's death (None: it said nothing)."""
+    """The failure for Ray's error about a dead process; None: without an error."""
     from ray.exceptions import NodeDiedError, OutOfMemoryError
 
     cause = getattr(error, "cause", error)

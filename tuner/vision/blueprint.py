@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault, SpecError
-from tuner.settings import FaultsError, Settings, parse
+from tuner.spec.settings import FaultsError, Settings, parse
 from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.catalog import dataset_info, is_own_network, model_info
 from tuner.vision.datasets._dataset import DatasetInfo

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import Fault, SpecError
-from tuner.settings import FaultsError
 from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Resources
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import extreme_configs, merged

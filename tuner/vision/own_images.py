@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import SpecError
-from tuner.settings import FaultsError
 from tuner.spec.plan import gpus_here
+from tuner.spec.settings import FaultsError
 from tuner.vision.catalog import (
     DataChoice,
     dataset_info,

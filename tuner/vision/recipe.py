@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError, Settings, known_names
+from tuner.spec.settings import FaultsError, Settings, known_names
 from tuner.vision.datasets._dataset import DatasetInfo
 
 # Each is reported, of both splits, where the setting `metrics` names it

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from tuner.errors import Fault, SpecError
-from tuner.settings import FaultsError, Settings, parse
+from tuner.spec.settings import FaultsError, Settings, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision import catalog
 from tuner.vision.catalog import MODELS, model_info

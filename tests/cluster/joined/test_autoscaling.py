@@ -10,7 +10,7 @@ from tuner.cluster.joined.nodes import Node
 from tuner.spec.sections import Resources
 
 SMALL, LARGE = Node("a", "a", 2.0, is_head=True), Node("b", "b", 8.0)
-ASKED = Resources(cpus=4)
+NEEDED = Resources(cpus=4)
 
 
 def played(*polls):
@@ -20,21 +20,21 @@ def played(*polls):
 
 
 @pytest.mark.parametrize(("grows", "limits"), [(False, [0, 2]), (True, [1, 4])])
-def test_as_many_may_be_live_as_fit_on_the_nodes_that_are_there(grows, limits):
+def test_room_is_the_capacity_of_the_nodes(grows, limits):
     nodes = played([SMALL], [SMALL, LARGE])
-    room = Room(ASKED, nodes=nodes, grows=grows, poll_s=0)
+    room = Room(NEEDED, nodes=nodes, grows=grows, poll_s=0)
     assert [room(), room()] == limits
 
 
-def test_nodes_that_join_are_announced_once_each():
+def test_room_announces_new_nodes_once():
     calls = []
     nodes = played([SMALL], [SMALL, LARGE], [LARGE], [SMALL, LARGE])
-    room = Room(ASKED, nodes=nodes, on_join=lambda *nodes: calls.append(nodes), poll_s=0)
+    room = Room(NEEDED, nodes=nodes, on_join=lambda *nodes: calls.append(nodes), poll_s=0)
     assert [room() for _ in range(4)] == [0, 2, 2, 2]
     assert calls == [([LARGE], [SMALL])]
 
 
-def test_an_autoscaler_is_known_by_its_process_or_by_kuberays_command(monkeypatch):
+def test_has_autoscaler_by_process_or_kuberay(monkeypatch):
     monkeypatch.delenv("KUBERAY_GEN_RAY_START_CMD", raising=False)
     for argument, known in (("--logs-dir=/x", False), ("--autoscaling-config=/x.yaml", True)):
         code = "import sys; print(flush=True); sys.stdin.read()"

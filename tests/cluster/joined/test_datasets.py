@@ -29,7 +29,7 @@ class World:
         ]
         self.has = {str(n): each for n, each in enumerate(has, 1)}
         self.offline, self.apart = offline, apart
-        self.said, self.fetched, self.copied = [], [], []
+        self.lines, self.fetched, self.copied = [], [], []
 
     def run(self, nodes, function, need, method, sender=None, limit_s=None):
         assert (function, need) == (datasets.call, NEED)
@@ -55,19 +55,19 @@ class World:
 
 
 def distributed(world, driver="1"):
-    play = {"driver": driver, "notify": world.said.append, "run": world.run, "start": world.start}
+    play = {"driver": driver, "notify": world.lines.append, "run": world.run, "start": world.start}
     datasets.distribute(world.nodes, NEED, **play)
     return world
 
 
-def test_who_lacks_it_gets_it_from_who_has_it():
+def test_distribute_copies_to_nodes_that_lack_it():
     world = distributed(World(LACKS, HAS, READY, LACKS))
     assert world.fetched == []
     assert world.copied == [("2", ["1", "4"])]
-    assert world.said == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
+    assert world.lines == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
 
 
-def test_the_drivers_machine_gives_it_too_and_gets_none():
+def test_distribute_uses_the_driver_only_as_sender():
     world = distributed(World(HAS, LACKS, cpus={1: 0.0}))
     assert world.copied == [("1", ["2"])]
     world = distributed(World(LACKS, HAS, cpus={1: 0.0}))
@@ -79,7 +79,7 @@ def test_distribute_downloads_once_and_broadcasts_to_all_others():
     assert world.fetched == ["1"]
     assert world.copied == [("1", [str(n) for n in range(2, 10)])]
     assert set(world.has.values()) == {HAS}
-    assert world.said == [
+    assert world.lines == [
         "Played is on no node: 10.0.0.1 downloads it",
         "Played is copied from 10.0.0.1 to 8 nodes that lack it",
     ]
@@ -100,31 +100,31 @@ def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
     assert (world.fetched, world.copied) == (["1"], [])
 
 
-def test_who_cannot_download_it_is_followed_by_others_and_last_the_driver():
+def test_distribute_tries_other_nodes_then_the_driver():
     world = distributed(World(LACKS, LACKS, offline=[1]))
     assert world.fetched == ["2"]
-    assert world.said[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
+    assert world.lines[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
     assert world.copied[0] == ("5", ["1", "2", "3", "4"])
 
 
-def test_what_nobody_can_download_is_told():
+def test_distribute_raises_if_nobody_can_download():
     with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
         distributed(World(LACKS, LACKS, offline=[1, 2]))
 
 
-def test_a_node_that_cannot_be_given_it_is_told_and_keeps_none_waiting():
+def test_distribute_reports_a_failed_copy():
     world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
     assert world.has["3"] == HAS
-    assert world.said[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]
+    assert world.lines[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]
 
 
 def test_send_to_new_copies_from_a_node_that_trains():
     calls = []
 
     def start(node, function):
-        return SimpleNamespace(remote=lambda *given: calls.append((node.node_id, *given)) or "sent")
+        return SimpleNamespace(remote=lambda *v: calls.append((node.node_id, *v)) or "sent")
 
     others = World(HAS, HAS, cpus={1: 0.0}).nodes
     new = [Node("7", "10.0.0.7", 4.0), Node("8", "10.0.0.8", 0.0)]
@@ -134,11 +134,11 @@ def test_send_to_new_copies_from_a_node_that_trains():
     assert len(calls) == 2
 
 
-def test_images_of_the_users_own_travel_as_they_were_decoded(tmp_path, monkeypatch):
+def test_decoded_user_images_can_be_sent(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "here"))
-    own = f"folder:{photos.write(tmp_path / 'photos')}"
+    dataset = f"folder:{photos.write(tmp_path / 'photos')}"
     search = {"space": {"batch_size": "choice([4, 8])"}}
-    pinned = validate({"training": {"dataset": own}, "search": search, "num_samples": 1})
+    pinned = validate({"training": {"dataset": dataset}, "search": search, "num_samples": 1})
     assert pinned.declaration.node_data(pinned) == []
     pinned.pin_data()
     [need] = pinned.declaration.node_data(pinned)

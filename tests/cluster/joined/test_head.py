@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,12 +36,12 @@ def server(answer):
 @pytest.mark.parametrize(
     "address", ["ray://head:10001", "http://head:8265", "head", "head:x", "head:70000", ":6379"]
 )
-def test_head_at_refuses_what_is_no_address_of_a_head(address):
+def test_head_at_rejects_other_addresses(address):
     with pytest.raises(UsageError, match=r"takes local, auto or HOST:PORT .*, got"):
         head.head_at(address)
 
 
-def test_head_at_returns_an_address_as_it_is():
+def test_head_at_returns_host_and_port():
     assert head.head_at("head:6379") == "head:6379"
 
 
@@ -53,28 +54,29 @@ def test_head_at_auto_without_a_cluster_raises(monkeypatch):
         head.head_at("auto")
 
 
-def test_auto_is_the_cluster_that_ray_knows(monkeypatch):
+def test_head_at_auto_is_rays_cluster(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     assert head.head_at("auto") == "10.0.0.1:6379"
 
 
-def test_another_servers_answer_is_told():
+def test_check_head_rejects_another_server():
     with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:  # noqa: SIM117
         with pytest.raises(UsageError, match=f"{address} is no Ray head: .*8265 is its dashboard"):
             head.check_head(address)
 
 
 @pytest.mark.parametrize("is_node", [True, False])
-def test_check_head_refuses_a_machine_that_is_no_node(monkeypatch, is_node):
-    monkeypatch.setattr(ray_compat, "cluster_metadata", lambda head, limit_s: b"")
-    monkeypatch.setattr(ray_compat, "has_node_here", lambda head, limit_s: is_node)
+def test_check_head_rejects_a_machine_that_is_no_node(is_node):
+    ray = SimpleNamespace(
+        cluster_metadata=lambda head, limit_s: b"", has_node_here=lambda head, limit_s: is_node
+    )
     refused = nullcontext() if is_node else pytest.raises(UsageError, match="ray start --address")
     with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address, refused:
-        head.check_head(address)
+        head.check_head(address, ray)
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), socket.gaierror()])
-def test_check_head_says_that_nothing_answers(monkeypatch, error):
+def test_check_head_names_an_unreachable_address(monkeypatch, error):
     def fail(*arguments):
         raise error
 
@@ -94,7 +96,7 @@ def test_version_problem_names_the_version_that_differs(theirs, message):
     assert re.search(message, head.version_problem("head:1", theirs, OURS))
 
 
-def test_equal_versions_and_untold_ones_are_no_fault(monkeypatch):
+def test_version_problem_of_equal_or_unknown_versions_is_none(monkeypatch):
     assert head.version_problem("head:1", OURS, OURS) is None
     assert head.version_problem("head:1", {}, OURS) is None
     monkeypatch.setenv("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
@@ -105,19 +107,19 @@ def test_equal_versions_and_untold_ones_are_no_fault(monkeypatch):
 REFUSED, SILENT = ConnectionRefusedError(), TimeoutError()
 
 
-def test_a_head_whose_machine_refuses_is_lost_soon():
+def test_heartbeat_gives_up_a_refusing_head_soon():
     heartbeat = Heartbeat()
     assert [heartbeat.is_lost(REFUSED, now) for now in (0, 9, 10)] == [False, False, True]
 
 
-def test_a_network_may_come_back():
+def test_heartbeat_waits_longer_for_a_silent_head():
     heartbeat = Heartbeat()
     assert [heartbeat.is_lost(SILENT, now) for now in (0, 20, 44)] == [False] * 3
     assert not heartbeat.is_lost(None, 44.5)
     assert [heartbeat.is_lost(SILENT, now) for now in (45, 89, 90)] == [False, False, True]
 
 
-def test_the_loss_is_told_once():
+def test_watch_reports_the_loss_once():
     lost = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tuner import ray_compat
-from tuner.cluster.joined import nodes
 from tuner.cluster.joined.nodes import (
     Capacity,
     Node,
@@ -12,6 +10,7 @@ from tuner.cluster.joined.nodes import (
     list_nodes,
     plan_on,
     problem_of,
+    shortage,
 )
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
@@ -33,11 +32,11 @@ TWO = [Node("a", "10.0.0.1", 4.0, 1.0), Node("b", "10.0.0.2", 4.0)]
         ({"cpus": 2, "split": 3}, Capacity((0, 0), 1)),
     ],
 )
-def test_trials_fit_on_one_node_before_they_lie_on_several(resources, fits):
+def test_capacity_fills_single_nodes_first(resources, fits):
     assert capacity(Resources(**resources), TWO) == fits
 
 
-def test_list_nodes_returns_the_living_ones_by_address(monkeypatch):
+def test_list_nodes_sorts_living_nodes_by_address(monkeypatch):
     import ray
 
     entries = [
@@ -49,14 +48,14 @@ def test_list_nodes_returns_the_living_ones_by_address(monkeypatch):
     assert list_nodes() == [Node("b", "b", 2.0), Node("c", "c", 2.0, is_head=True)]
 
 
-def test_what_there_is_is_told_with_alike_nodes_counted():
+def test_inventory_counts_equal_nodes():
     same = [Node(name, name, 2.0) for name in "abc"]
     driver = Node("d", "d", 0.0)
     assert inventory([*same, TWO[0], driver]) == "3 nodes of 2 CPUs, 1 node of 4 CPUs and 1 GPU"
     assert inventory([driver]) == "no node that offers CPUs"
 
 
-def test_a_plan_has_the_nodes_that_offer_something():
+def test_plan_on_lists_nodes_with_cpus():
     fields = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 9}
     there = [*TWO, Node("d", "d", 0.0)]
     plan = plan_on(build_spec({**fields, "resources": {"cpus": 3}}), there)
@@ -70,7 +69,7 @@ def test_a_plan_has_the_nodes_that_offer_something():
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("text", "problem"),
     [
         ("ModuleNotFoundError: No module named 'tuner'", "tuner is not installed there"),
         ("x\nModuleNotFoundError: No module named 'tuner.joined'\n", "another version of tuner"),
@@ -78,15 +77,13 @@ def test_a_plan_has_the_nodes_that_offer_something():
         ("", "RuntimeError('')"),
     ],
 )
-def test_the_reason_is_one_line(said, problem):
-    assert problem_of(RuntimeError(said)).startswith(problem)
+def test_problem_of_is_one_line(text, problem):
+    assert problem_of(RuntimeError(text)).startswith(problem)
 
 
 @pytest.mark.parametrize(("free", "is_short"), [({"CPU": 1.0}, True), ({"CPU": 2.0}, False)])
-def test_shortage_says_what_is_free_where_no_trial_fits(monkeypatch, free, is_short):
-    monkeypatch.setattr(nodes, "list_nodes", lambda: TWO)
-    monkeypatch.setattr(ray_compat, "free_resources", lambda: {"a": free})
-    reason = nodes.shortage(Resources(cpus=2))
+def test_shortage_names_free_resources(free, is_short):
+    reason = shortage(Resources(cpus=2), lambda: TWO, lambda: {"a": free})
     if is_short:
         assert reason.endswith("1 node of 4 CPUs, of which is free: 1 node of 1 CPU")
     else:

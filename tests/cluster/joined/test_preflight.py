@@ -29,33 +29,33 @@ def refusal(tmp_path, *answers):
     return str(refused.value)
 
 
-def test_what_was_given_by_value_is_looked_for_nowhere(tmp_path):
-    asked = []
+def test_refuse_unfit_ignores_module_of_code_by_value(tmp_path):
+    modules = []
 
     def run(nodes, function, marker, module):
-        asked.append(module)
+        modules.append(module)
         return answering(("", True), ("", True))()
 
     for trainable in ("__main__:train (by value)", "mine:Mine"):
         preflight.refuse_unfit(NODES, tmp_path, trainable, run=run)
-    assert asked == [None, "mine"]
+    assert modules == [None, "mine"]
 
 
-def test_every_fault_of_every_node_is_told(tmp_path):
+def test_refuse_unfit_lists_all_faults(tmp_path):
     storage, code = "is not shared by all nodes: 1 node, 10.0.0.1 (does not see", "mine:Mine is not"
-    told = refusal(tmp_path, (MISSING, False), "no tuner")
-    assert "1 node, 10.0.0.2 (no tuner) cannot run trials" in told
-    assert storage in told
-    assert f"{code} found on 1 node, 10.0.0.1" in told
+    message = refusal(tmp_path, (MISSING, False), "no tuner")
+    assert "1 node, 10.0.0.2 (no tuner) cannot run trials" in message
+    assert storage in message
+    assert f"{code} found on 1 node, 10.0.0.1" in message
 
 
-def test_bucket_that_nodes_cannot_reach_is_not_to_be_mounted():
+def test_refuse_unfit_of_bucket_asks_for_access():
     run = answering(*[(MISSING, True)] * 2)
     with pytest.raises(UsageError, match=r"2 nodes, 10\.0\.0\.1 .*what it needs to read and write"):
         preflight.refuse_unfit(NODES, f"memory://{uuid4().hex}", "mine:Mine", run=run)
 
 
-def test_a_node_that_sees_the_token_answers_in_the_storage(tmp_path):
+def test_check_node_writes_to_the_shared_storage(tmp_path):
     with marker_in(tmp_path / "yet" / "to be made") as token:
         assert os.path.dirname(token) == str(tmp_path)
         assert preflight.check_node(token, "json.decoder") == ("", True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.search.schedulers.forecast import ForecastSettings
-from tuner.settings import parse
+from tuner.spec.settings import parse
 
 
 @pytest.mark.parametrize(

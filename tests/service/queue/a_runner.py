@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-from tuner.service.queue import runner
 from tuner.service.queue.entries import Queue
 from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
@@ -11,6 +10,5 @@ from tuner.service.queue.shares import Room
 PLAYED = (sys.executable, str(Path(__file__).with_name("played.py")))
 
 if __name__ == "__main__":
-    runner._EVERY_S = 0.02
-    terms = Terms(int(sys.argv[2]), {}, command=PLAYED)
-    Runner(Queue(sys.argv[1]), terms, capacity=lambda gpus: Room(4), tell=print).run()
+    terms = Terms(int(sys.argv[2]), {}, command=PLAYED, every_s=0.02)
+    Runner(Queue(sys.argv[1]), terms, capacity=lambda gpus: Room(4), notify=print).run()

@@ -71,7 +71,7 @@ def main():
 
 
 if __name__ == "__main__":
-    said = main()
-    if said:
-        print(said, file=sys.stderr)
-    sys.exit((1 if "failed" in said else 2) if said else 0)
+    error = main()
+    if error:
+        print(error, file=sys.stderr)
+    sys.exit((1 if "failed" in error else 2) if error else 0)

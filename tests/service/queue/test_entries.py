@@ -34,7 +34,7 @@ def queue(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Q
 
 
 def statuses(queue: Queue) -> dict[str, str]:
-    return {one.entry.name: one.status for one in queue.statuses()}
+    return {status.entry.name: status.status for status in queue.statuses()}
 
 
 def test_add_rejects_or_numbers_taken_name(queue: Queue) -> None:
@@ -69,8 +69,8 @@ def test_entry_begins_and_ends_once(queue: Queue) -> None:
     assert queue.open() == {"a": (True, True)}
     queue.end("a", "failed", code=1, why="some\nlines")
     queue.end("a", "completed")  # comes too late
-    [one] = queue.statuses()
-    assert (one.status, one.as_dict()["exit_code"], one.as_dict()["why"]) == (
+    [status] = queue.statuses()
+    assert (status.status, status.as_dict()["exit_code"], status.as_dict()["why"]) == (
         "failed",
         1,
         "some\nlines",

@@ -25,7 +25,6 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Lease, Watch, follow, newest
 from tuner.experiment.remote.objects import FolderObjects
 from tuner.places import LOCAL, ROOT
-from tuner.service.queue import runner as module
 from tuner.service.queue.entries import Ended, Entry, Queue
 from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
@@ -47,7 +46,7 @@ class Played:
     def __init__(self, storage: Path) -> None:
         self.storage = storage
         self.queue = Queue(str(storage))
-        self.told: list[str] = []
+        self.lines: list[str] = []
 
     def add(self, name: str, user: str = "ann", **fields: Any) -> None:
         spec = SPEC | {"name": name} | fields
@@ -59,9 +58,17 @@ class Played:
         partial.write_text(how)
         partial.rename(self.storage / f"{name}.ends")
 
-    def runner(self, at_once: int = 2, cpus: float = 4, terms: Terms | None = None) -> Runner:
-        terms = terms or Terms(at_once, {}, command=PLAYED)
-        return Runner(self.queue, terms, capacity=lambda gpus: Room(cpus), tell=self.told.append)
+    def runner(
+        self,
+        at_once: int = 2,
+        cpus: float = 4,
+        terms: Terms | None = None,
+        kind: type[Runner] = Runner,
+        **options: Any,
+    ) -> Runner:
+        terms = terms or Terms(at_once, {}, command=PLAYED, every_s=0.02)
+        options = {"capacity": lambda gpus: Room(cpus), **options}
+        return kind(self.queue, terms, notify=self.lines.append, **options)
 
     @property
     def starts(self) -> list[str]:
@@ -71,7 +78,7 @@ class Played:
     def until(self, condition: Callable[[], object], *runners: Runner) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, (self.told, self.starts)
+            assert time.monotonic() < deadline, (self.lines, self.starts)
             for runner in runners:
                 runner.turn()
             time.sleep(0.02)
@@ -101,7 +108,7 @@ def test_turn_runs_entries_in_order_past_a_failure(play: Played) -> None:
     assert (play.ended("a").code, play.ended("a").why) == (0, "")
     failed = play.ended("b")
     assert (failed.code, failed.why) == (1, "error: it failed")
-    assert "b failed: error: it failed" in play.told
+    assert "b failed: error: it failed" in play.lines
     assert not runner.turn()
     assert runner.failed == 1
 
@@ -167,40 +174,32 @@ def test_two_runners_run_each_entry_once(play: Played) -> None:
     assert {play.ended(name).status for name in names} == {"completed"}
 
 
-def test_run_waits_for_other_runner_of_this_machine(
-    play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_EVERY_S", 0.01)
-    place = play.queue.watch_runner(gethostname()).followed()
-    assert place is not None
+def test_run_waits_for_other_runner_of_this_machine(play: Played) -> None:
+    lease = play.queue.watch_runner(gethostname()).followed()
+    assert lease is not None
     thread = threading.Thread(target=play.runner().run)
     thread.start()
-    play.until(lambda: play.told)
-    assert play.told == ["another runner is at work here; this one takes over when it ends"]
+    play.until(lambda: play.lines)
+    assert play.lines == ["another runner is at work here; this one takes over when it ends"]
     assert thread.is_alive()
-    place.release()
+    lease.release()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert play.queue.watch_runner(gethostname()).is_free()
 
 
-def test_run_ends_once_its_place_is_taken_and_leaves_searches(
-    play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_EVERY_S", 0.0)
+def test_run_ends_if_another_runner_takes_over(play: Played) -> None:
+    class Followed(Runner):
+        def turn(self) -> bool:
+            is_left = super().turn()
+            if play.starts:
+                for lease in (lease_of(self), *(s.lease for s in self._searches.values())):
+                    taken_over(lease)
+                self._next_beat = 0
+            return is_left
+
     play.add("a")
-    runner = play.runner()
-    turn = runner.turn
-
-    def followed() -> bool:
-        is_left = turn()
-        if play.starts:
-            for lease in (place_of(runner), *(s.lease for s in runner._searches.values())):
-                taken_over(lease)
-            runner._next_beat = 0
-        return is_left
-
-    monkeypatch.setattr(runner, "turn", followed)
+    runner = play.runner(kind=Followed)
     with pytest.raises(ExperimentError, match=r"^another runner has taken over"):
         runner.run()
     assert play.queue.experiment("a").is_driven
@@ -227,22 +226,16 @@ def test_turn_fails_entry_that_cannot_start(play: Played) -> None:
 
 
 @pytest.mark.slow
-def test_run_interrupted_ends_searches_and_the_next_resumes(
-    play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_EVERY_S", 0.02)
+def test_run_interrupted_ends_searches_and_the_next_resumes(play: Played) -> None:
+    class Interrupted(Runner):
+        def turn(self) -> bool:
+            if self._searches and play.starts:
+                raise KeyboardInterrupt
+            return super().turn()
+
     play.add("a")
-    first, turns = play.runner(), iter(range(10**6))
-    turn = first.turn
-
-    def interrupted() -> bool:
-        if next(turns) and play.starts:
-            raise KeyboardInterrupt
-        return turn()
-
-    monkeypatch.setattr(first, "turn", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        first.run()
+        play.runner(kind=Interrupted).run()
     assert play.queue.ended("a") is None
     assert not play.queue.experiment("a").is_driven
     play.ends("a", "completed")
@@ -281,20 +274,20 @@ def test_killed_runner_is_followed_without_loss_or_repetition(
     assert was_running
     for name in was_running:
         assert play.queue.experiment(name).is_driven  # it goes on without its runner
-    one = min(was_running)
-    play.ends(one, "dies")
-    play.until(lambda: not play.queue.experiment(one).is_driven)
+    killed = min(was_running)
+    play.ends(killed, "dies")
+    play.until(lambda: not play.queue.experiment(killed).is_driven)
     second = play.runner(at_once=3)
     second.turn()
-    for name in was_running - {one}:
-        assert f"{name} runs already" in play.told
+    for name in was_running - {killed}:
+        assert f"{name} runs already" in play.lines
     for name in ("runs", "dies", "waits"):
         play.until(lambda name=name: not (play.storage / f"{name}.ends").exists())  # type: ignore[misc]
         play.ends(name, "completed")
     play.until(lambda: not play.queue.open(), second)
     runs = sorted(line.split()[1] for line in play.starts if line.startswith("run "))
     assert runs == ["dies", "done", "runs", "waits"]
-    assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {one} 4"]
+    assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {killed} 4"]
     for name in runs:
         assert play.ended(name).status == "completed"
 
@@ -302,7 +295,7 @@ def test_killed_runner_is_followed_without_loss_or_repetition(
 def test_turn_adopts_search_in_bucket_driven_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, told = f"memory://{uuid4().hex}/results", list[str]()
+    storage, lines = f"memory://{uuid4().hex}/results", list[str]()
     monkeypatch.setenv(ROOT, str(tmp_path / "there"))
     queue = Queue(storage)
     queue.add(Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | {"name": "a"}))
@@ -310,15 +303,15 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(
     folder = queue.experiment("a")
     made = ExperimentFolder(make_folder(tmp_path / "a", max_concurrent=3))
     folder.create(made.document(), empty=[JOURNAL])
-    with folder.held(told.append):
+    with folder.held(lines.append):
         monkeypatch.setenv(ROOT, str(tmp_path / "here"))
         runner = Runner(
-            Queue(storage), Terms(1, {}), capacity=lambda gpus: Room(4), tell=told.append
+            Queue(storage), Terms(1, {}), capacity=lambda gpus: Room(4), notify=lines.append
         )
         runner.turn()
-        assert told == ["a runs already"]
-        [asked] = requested(runner._queue.experiment("a"))
-        assert asked.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
+        assert lines == ["a runs already"]
+        [pending] = requested(runner._queue.experiment("a"))
+        assert pending.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
 
 
 def test_turn_ignores_damaged_entry(play: Played) -> None:
@@ -328,30 +321,28 @@ def test_turn_ignores_damaged_entry(play: Played) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "gpus", "found"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
+    ("address", "gpus", "shared"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
 )
 def test_turn_shares_gpus_of_this_machine(
-    play: Played, monkeypatch: pytest.MonkeyPatch, address: str, gpus: float, found: str
+    play: Played, address: str, gpus: float, shared: str
 ) -> None:
-    monkeypatch.setattr(module, "gpus_here", lambda: ("3", "5"))
     play.add("a", resources={"gpus": gpus})
     show = "import os; print(os.environ.get('TUNER_SHARED_GPUS', ''))"
     terms = Terms(1, {}, address=address, command=(sys.executable, "-c", show))
-    runner = play.runner(terms=terms)
+    runner = play.runner(terms=terms, gpus=lambda: ("3", "5"))
     play.until(lambda: play.queue.ended("a"), runner)
-    assert play.queue.log("a").read_text().strip().rpartition("/")[2] == found
+    assert play.queue.log("a").read_text().strip().rpartition("/")[2] == shared
 
 
-def test_runner_starts_a_search_of_whole_gpus_once_one_is_empty(
-    play: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turn_starts_search_once_a_whole_gpu_is_free(play: Played) -> None:
     unused = [(0.5, 0.5)]
-    monkeypatch.setattr(module, "gpus_here", lambda: ("0", "1"))
-    monkeypatch.setattr(module, "room", lambda folder, gpus: unused[-1])
     play.add("halves", resources={"gpus": 0.5}, max_concurrent=2)
     play.add("whole", resources={"gpus": 1})
-    terms, capacity = Terms(2, {}, command=PLAYED), Room(4, (1.0, 1.0))
-    runner = Runner(play.queue, terms, capacity=lambda gpus: capacity, tell=play.told.append)
+    runner = play.runner(
+        capacity=lambda gpus: Room(4, (1.0, 1.0)),
+        gpus=lambda: ("0", "1"),
+        unused=lambda folder, names: unused[-1],
+    )
     play.until(lambda: play.starts, runner)
     for _ in range(5):
         runner.turn()
@@ -367,9 +358,9 @@ def lease_in(folder: Path) -> Lease:
     return lease
 
 
-def place_of(runner: Runner) -> Lease:
-    assert runner._place is not None
-    return runner._place
+def lease_of(runner: Runner) -> Lease:
+    assert runner._lease is not None
+    return runner._lease
 
 
 def taken_over(lease: Lease) -> None:
@@ -380,18 +371,18 @@ def taken_over(lease: Lease) -> None:
 def holding(play: Played) -> Runner:
     """A runner with leases of its place and two searches."""
     runner = play.runner()
-    runner._place = lease_in(play.storage / "place")
-    for name in ("one", "two"):
+    runner._lease = lease_in(play.storage / "lease")
+    for name in ("killed", "two"):
         lease = lease_in(play.storage / name)
         runner._searches[name] = cast(Any, SimpleNamespace(lease=lease))
     return runner
 
 
 def test_renew_drops_searches_that_another_runner_has_taken_over(holding: Runner) -> None:
-    taken_over(holding._searches["one"].lease)
+    taken_over(holding._searches["killed"].lease)
     holding.renew()
     assert list(holding._searches) == ["two"]
-    taken_over(place_of(holding))
+    taken_over(lease_of(holding))
     holding._next_beat = 0
     with pytest.raises(ExperimentError, match=r"^another runner has taken over"):
         holding.renew()

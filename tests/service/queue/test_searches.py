@@ -51,8 +51,8 @@ def trial(number: int, status: str = "") -> dict[str, Any]:
 
 
 def control(limit: int | None, **fields: Any) -> dict[str, Any]:
-    asked = {"verb": "max-concurrent", "max_concurrent": limit}
-    return event("control", id="1", control=asked, **fields)
+    requested = {"verb": "max-concurrent", "max_concurrent": limit}
+    return event("control", id="1", control=requested, **fields)
 
 
 def journaled(*events: dict[str, Any]) -> History:
@@ -73,7 +73,7 @@ def test_left_of_counts_trials_to_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "left"),
+    ("requested", "left"),
     [
         ({"verb": "num-samples", "num_samples": 9}, 8),
         ({"verb": "num-samples", "num_samples": 1}, 2),  # that have begun
@@ -81,37 +81,37 @@ def test_left_of_counts_trials_to_end() -> None:
         ({"verb": "finish"}, 2),
     ],
 )
-def test_left_of_follows_controls(asked: dict[str, Any], left: int) -> None:
+def test_left_of_follows_controls(requested: dict[str, Any], left: int) -> None:
     spec = spec_of(entry())
     history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
-    history.apply(event("control", id="1", control=asked, refused="why"))
+    history.apply(event("control", id="1", control=requested, refused="why"))
     assert left_of(history, spec) == 5
-    history.apply(event("control", id="2", control=asked))
+    history.apply(event("control", id="2", control=requested))
     assert left_of(history, spec) == left
 
 
 def search(tmp_path: Path, *, limit: int = 3, **fields: Any) -> Search:
-    queue, one = Queue(str(tmp_path)), entry(**fields)
+    queue, running = Queue(str(tmp_path)), entry(**fields)
     lease = queue.watch("a").followed()
     assert lease is not None
-    return Search(queue, one, spec_of(one), lease, None, limit=limit)
+    return Search(queue, running, spec_of(running), lease, None, limit=limit)
 
 
 def test_demand_of_running_search(tmp_path: Path) -> None:
-    one = search(tmp_path)
-    assert one.demand() == Demand("a", "ann", Amounts(2), most=6, holds=3)
+    running = search(tmp_path)
+    assert running.demand() == Demand("a", "ann", Amounts(2), most=6, holds=3)
     for each in (started(), trial(0), trial(1), trial(2), control(1)):
-        one._history.apply(each)
-    one._requested = 1
-    assert one.demand().holds == 3  # until they end
-    one._history.apply(trial(0, "completed"))
-    one._history.apply(trial(1, "completed"))
-    assert one.demand().holds == 1
+        running._history.apply(each)
+    running._requested = 1
+    assert running.demand().holds == 3  # until they end
+    running._history.apply(trial(0, "completed"))
+    running._history.apply(trial(1, "completed"))
+    assert running.demand().holds == 1
     for number in (2, 3, 4):
-        one._history.apply(trial(number, "completed"))
-    assert one.demand().most == 1  # of six
-    one._history.apply(trial(5, "completed"))
-    assert one.demand().holds == 1  # it evaluates its best
+        running._history.apply(trial(number, "completed"))
+    assert running.demand().most == 1  # of six
+    running._history.apply(trial(5, "completed"))
+    assert running.demand().holds == 1  # it evaluates its best
 
 
 def test_limit_is_not_lowered_above_the_trials_left(
@@ -121,12 +121,12 @@ def test_limit_is_not_lowered_above_the_trials_left(
     monkeypatch.setattr(
         searches, "request", lambda *how, by: requests.append(how[1].max_concurrent)
     )
-    one = search(tmp_path)
+    running = search(tmp_path)
     for each in (started(), *map(trial, range(6)), *(trial(n, "completed") for n in range(4))):
-        one._history.apply(each)
-    one.limit(2)
-    assert (requests, one.demand().holds) == ([], 2)
-    one.limit(1)
+        running._history.apply(each)
+    running.limit(2)
+    assert (requests, running.demand().holds) == ([], 2)
+    running.limit(1)
     assert requests == [1]
 
 

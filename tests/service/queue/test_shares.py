@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,17 +15,17 @@ from tuner.service.queue.shares import (
     Room,
     capacity_of,
     divide,
+    gpu_names,
     gpus_here,
     limits,
     next_to_start,
 )
-from tuner.spec import quotas
-from tuner.trial.gpus import VISIBLE
+from tuner.spec.validation import Machine
 
-ONE = Amounts(1)
+ONE_CPU = Amounts(1)
 
 
-def demand(name: str, user: str = "ann", each: Amounts = ONE, **fields: int) -> Demand:
+def demand(name: str, user: str = "ann", each: Amounts = ONE_CPU, **fields: int) -> Demand:
     return Demand(name, user, each, **fields)
 
 
@@ -133,13 +132,13 @@ def test_limits_never_exceed_capacity(
         holds[gone] = 0
 
 
-def waiting(name: str, user: str = "ann", added: float = 0, each: Amounts = ONE) -> Demand:
+def waiting(name: str, user: str = "ann", added: float = 0, each: Amounts = ONE_CPU) -> Demand:
     return Demand(name, user, each, added=added)
 
 
 def turn(*entries: Demand, running: tuple[Demand, ...] = (), **fields: object) -> str | None:
-    given_fields = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
-    first = next_to_start(entries, running, **given_fields)  # type: ignore[arg-type]
+    arguments = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
+    first = next_to_start(entries, running, **arguments)  # type: ignore[arg-type]
     return first and first.name
 
 
@@ -165,19 +164,10 @@ def test_next_to_start_is_not_overtaken_while_it_waits_for_room() -> None:
     assert turn(waiting("too large", each=Amounts(9))) == "too large"  # it says so by itself
 
 
-@pytest.fixture(autouse=True)
-def four_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    monkeypatch.setattr(quotas, "usable_cpus", lambda: 8)
-    monkeypatch.delenv(VISIBLE, raising=False)
-    gpus_here.cache_clear()
-    yield
-    gpus_here.cache_clear()
-
-
 def test_capacity_of_this_machine() -> None:
-    assert capacity_of(LOCAL, gpus=True) == (8, (1, 1, 1, 1))
-    assert capacity_of(LOCAL, gpus=False) == (8, ())
+    cpus = Machine.here().cpus
+    assert capacity_of(LOCAL, gpus=False) == (cpus, ())
+    assert capacity_of(LOCAL, gpus=True) == (cpus, (1,) * len(gpus_here()))
 
 
 @pytest.mark.parametrize(
@@ -189,10 +179,7 @@ def test_capacity_of_this_machine() -> None:
         ("", 0, ()),
     ],
 )
-def test_gpus_here_have_cuda_names(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, count: int, names: tuple[str, ...]
+def test_gpu_names_are_those_of_cuda(
+    visible: str | None, count: int, names: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-    if visible is not None:
-        monkeypatch.setenv(VISIBLE, visible)
-    assert gpus_here() == names
+    assert gpu_names(count, visible) == names

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.strategies import GridSettings
 

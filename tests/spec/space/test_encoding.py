@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.encoding import Encoding, config_of, quantile
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.testing.spaces import spaces

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
 
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain, constant
 from tuner.spec.space.parsing import EXAMPLES, from_ray, parse_domain, parse_space
 from tuner.spec.space.spaces import space_text

@@ -9,7 +9,7 @@ from own_networks import import_torchvision, own
 from torch import nn
 
 from tuner.errors import CheckpointError
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign

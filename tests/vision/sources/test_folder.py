@@ -3,7 +3,7 @@
 import photos
 import pytest
 
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.sources.folder import find, outline
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tuner.errors import DataError
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.sources.hf import find, outline
 
 PACKAGE = """

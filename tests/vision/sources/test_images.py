@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
     SPLITS,
     check_sizes,

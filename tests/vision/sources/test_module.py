@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.sources._module import find, import_loader
 
 LABELS = [n % 3 for n in range(12)]

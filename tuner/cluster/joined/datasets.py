@@ -33,16 +33,15 @@ def distribute(
 ) -> None:
     """Have the data set in the data folder of each of `nodes` that offers CPUs.
 
-    A node that lacks it receives it from one that has its archive, be that the driver's own, whose
-    id is `driver`. Where none has, the first of the others that can downloads it, or else the
-    driver's. `notify` gets a line about what is done, and about nodes that could not receive it:
-    these are left to download it themselves. Raises DataError where no node has it and none can
-    download it.
+    A node that lacks it receives it from a node that has the archive, which may be that of the
+    driver, whose id is `driver`. If none has it, the first of the other nodes that can, or else the
+    driver's, downloads it. `notify` gets a line about each step, and about nodes that could not
+    receive it, which download it themselves. Raises DataError if no node can get it.
     """
     holding, lacking = _sorted(nodes, data, run)
     if lacking and not holding:
-        own = [node for node in nodes if node.node_id == driver and node not in lacking]
-        _download([*lacking[:_TRIES], *own], data, notify, run)
+        driver_nodes = [node for node in nodes if node.node_id == driver and node not in lacking]
+        _download([*lacking[:_TRIES], *driver_nodes], data, notify, run)
         holding, lacking = _sorted(nodes, data, run)
     if lacking and holding:
         to = amount_of(len(lacking), "node")

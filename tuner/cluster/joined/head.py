@@ -57,15 +57,15 @@ def head_at(address: str) -> str:
     return address
 
 
-def check_head(head: str) -> None:
+def check_head(head: str, internals: Any = ray_compat) -> None:
     """Make sure that this process can join the cluster at `head`.
 
-    To be called with the environment of `access.for_joining`. Raises UsageError with what to do if
-    nothing answers in time, it is no Ray head, the token is missing or wrong, the version of Ray or
-    Python differs, or this machine is not a node of the cluster.
+    Call it in the environment of `access.for_joining`. internals: those of Ray, for tests. Raises
+    UsageError with what to do if nothing answers in time, it is no Ray head, the token is missing
+    or wrong, the version of Ray or Python differs, or this machine is not a node of the cluster.
     """
     _reach(head)
-    if problem := access.token_problem() or _problem(head):
+    if problem := access.token_problem() or _problem(head, internals):
         raise UsageError(problem)
 
 
@@ -97,14 +97,14 @@ def _speaks_grpc(connection: socket.socket) -> bool:
     return len(answer) > 3 and answer[3] == _SETTINGS
 
 
-def _problem(head: str) -> str | None:
-    """Why Ray would not let this process join; None where it would."""
+def _problem(head: str, internals: Any) -> str | None:
+    """Why this process cannot join the cluster, or None."""
     from ray.exceptions import AuthenticationError, RpcError
 
     try:
         with _silent_stderr():
-            metadata = ray_compat.cluster_metadata(head, PATIENCE_S)
-            is_node = ray_compat.has_node_here(head, PATIENCE_S)
+            metadata = internals.cluster_metadata(head, PATIENCE_S)
+            is_node = internals.has_node_here(head, PATIENCE_S)
     except AuthenticationError:
         return f"the cluster at {head} {access.refusal()}"
     except RpcError as error:
@@ -127,15 +127,15 @@ def versions() -> dict[str, str]:
     return {"ray_version": ray.__version__, "python_version": python}
 
 
-def version_problem(head: str, cluster: Mapping[str, Any], own: Mapping[str, str]) -> str | None:
-    """Which version differs between the cluster and here; None if none does.
+def version_problem(head: str, cluster: Mapping[str, Any], local: Mapping[str, str]) -> str | None:
+    """The version that differs between the cluster and this machine, or None.
 
     A version that the cluster does not tell is taken for equal. Of Python, the patch release counts
     unless RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL is "minor", as for Ray.
     """
     parts = {"python_version": 2 if os.environ.get(_PYTHON_LEVEL) == "minor" else 3}
     for name, title in (("ray_version", "Ray"), ("python_version", "Python")):
-        there, here, count = cluster.get(name), own[name], parts.get(name)
+        there, here, count = cluster.get(name), local[name], parts.get(name)
         if there and there.split(".")[:count] != here.split(".")[:count]:
             do = "they must be equal: install it here, or start the cluster with yours"
             if title == "Python":
@@ -200,7 +200,7 @@ def watch(
 
 
 def error_of(head: str) -> OSError | None:
-    """Why the head takes no connection; None where it does."""
+    """The error of a connection to the head, or None."""
     try:
         _connection(head, _ANSWER_S).close()
     except OSError as error:

@@ -27,16 +27,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many trials fit at once: `on_one` has a number a node, in order; `across` is how many
-    more fit whose workers lie on several nodes.
+    """How many trials fit at once.
+
+    on_single: for each node, in order. across: how many more, whose workers are on several nodes.
     """
 
-    on_one: tuple[int, ...]
+    on_single: tuple[int, ...]
     across: int
 
     @property
     def trials(self) -> int:
-        return sum(self.on_one) + self.across
+        return sum(self.on_single) + self.across
 
 
 def list_nodes() -> list[Node]:
@@ -62,15 +63,15 @@ def capacity(resources: Resources, nodes: Sequence[Node]) -> Capacity:
 
     The workers of a trial may lie on several nodes; what one worker reserves may not.
     """
-    one = resources.model_copy(update={"workers": 1, "split": 1})
-    workers = [fit(one, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes]
-    on_one = tuple(count // resources.ranks for count in workers)
+    single = resources.model_copy(update={"workers": 1, "split": 1})
+    workers = [fit(single, Machine(cpus=node.cpus, gpus=node.gpus)) for node in nodes]
+    on_single = tuple(count // resources.ranks for count in workers)
     left = sum(count % resources.ranks for count in workers)
-    return Capacity(on_one, left // resources.ranks)
+    return Capacity(on_single, left // resources.ranks)
 
 
 def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
-    """What of a plan depends on the cluster: {at_once, nodes, across_nodes}.
+    """The part of a plan that depends on the cluster: {at_once, nodes, across_nodes}.
 
     nodes: {address, cpus, gpus, trials} of each that offers CPUs. across_nodes: trials whose
     workers lie on several. Both are what fits; at_once is at most max_concurrent.
@@ -81,7 +82,7 @@ def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
         "at_once": min(fits.trials, spec.max_concurrent or fits.trials),
         "nodes": [
             {"address": node.address, "cpus": node.cpus, "gpus": node.gpus, "trials": trials}
-            for node, trials in zip(offering, fits.on_one, strict=True)
+            for node, trials in zip(offering, fits.on_single, strict=True)
         ],
         "across_nodes": fits.across,
     }
@@ -96,7 +97,7 @@ def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
 
 
 def inventory(nodes: Iterable[Node]) -> str:
-    """What the nodes have, alike ones counted: "2 nodes of 4 CPUs and 1 GPU"."""
+    """The resources of the nodes in words: "2 nodes of 4 CPUs and 1 GPU"."""
     kinds: dict[str, int] = {}
     for node in nodes:
         if node.cpus or node.gpus:  # else it is only there for its driver
@@ -111,21 +112,25 @@ def amounts(cpus: float, gpus: float) -> str:
     return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
 
 
-def shortage(resources: Resources) -> str | None:
+def shortage(
+    resources: Resources,
+    nodes: Callable[[], Sequence[Node]] = list_nodes,
+    free_by_node: Callable[[], dict[str, dict[str, float]]] = ray_compat.free_resources,
+) -> str | None:
     """Why no trial of `resources` can start on the connected cluster now; None if one can.
 
     Ray 2.60 loses the CPUs of a placement group that is removed while a worker starts in it: a
     search that needs them waits for ever.
     """
-    nodes, free = list_nodes(), ray_compat.free_resources()
+    every, free = nodes(), free_by_node()
     left = [
         replace(node, cpus=has.get("CPU", 0.0), gpus=has.get("GPU", 0.0))
-        for node in nodes
+        for node in every
         for has in [free.get(node.node_id, {})]
     ]
     if capacity(resources, left).trials:
         return None
-    return f"{too_large(resources, nodes)}, of which is free: {inventory(left)}"
+    return f"{too_large(resources, every)}, of which is free: {inventory(left)}"
 
 
 # --- functions that run on nodes
@@ -137,7 +142,7 @@ _ANSWER_S = 90.0  # for a node to start a worker, import and answer
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
-    """What the function has returned on a node; or None, and `problem` says why."""
+    """The result of a function on a node, or None with the `problem`."""
 
     node: Node
     value: T | None

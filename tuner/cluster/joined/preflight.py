@@ -24,10 +24,10 @@ _FOR_URL = "Give each node what it needs to read and write there (a role, a key,
 def refuse_unfit(
     nodes: Sequence[Node], storage: str, trainable: str, *, run: RunOnEach = run_on_each
 ) -> None:
-    """Make sure that each of `nodes` shares the storage and finds the trainable's module.
+    """Check that each of `nodes` shares the storage and finds the trainable's module.
 
-    One that was given by value needs no module there: its code is sent to them. Raises
-    UsageError with every node that does not, the reason and what to do.
+    A trainable by value needs no module: its code is sent. Raises UsageError with every node that
+    fails, the reason and what to do.
     """
     module = None if is_by_value(trainable) else trainable.partition(":")[0]
     with marker_in(storage) as marker:
@@ -67,14 +67,14 @@ def _listed(problems: dict[str, str]) -> str:
 
 
 def check_node(marker: str, module: str | None) -> tuple[str, bool]:
-    """On a node: why it does not share the marker's storage ("" if it does), and has it the module.
+    """On a node: (why it does not share the marker's storage, or ""; whether it has the module).
 
-    The module is looked for, not run; the packages that it lies in are.
+    The module is not imported, but the packages that contain it are.
     """
-    return why_not_shared(marker), module is None or _is_found(module)
+    return why_not_shared(marker), module is None or _exists(module)
 
 
-def _is_found(module: str) -> bool:
+def _exists(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):

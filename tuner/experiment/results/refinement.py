@@ -16,9 +16,9 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import score_of
 from tuner.experiment.trials import TrialRecord
 from tuner.places import default_storage, local
-from tuner.settings import FaultsError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.spec.space.encoding import Encoding

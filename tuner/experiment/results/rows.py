@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import UsageError, hint, nearest
 from tuner.experiment.results.selection import best_report
 from tuner.experiment.trials import TrialRecord
-from tuner.settings import FaultsError
 from tuner.spec.plain_values import is_number
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Condition
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ STATUS_COLOURS = {
 _HEIGHT = 380
 
 Section = Literal["best", "hyperparameters", "stopping", "comparison"]
-Drawing = tuple[str, go.Figure | None]  # the caption, and the plot unless it is empty
+# The caption, and the plot unless it is empty; None if the page does without the figure
+Drawing = tuple[str, go.Figure | None] | None
 
 
 class Variant(NamedTuple):
@@ -62,7 +63,9 @@ class Figure:
 
 
 _Draw = TypeVar("_Draw", bound=Callable[..., Drawing])
-_DECLARED: list[tuple[Section, tuple[bool, int, str], Callable[[Any], Iterator[Figure]]]] = []
+_DECLARED: list[
+    tuple[Section, tuple[bool, int, str], Callable[[Any], Iterator[Figure | None]]]
+] = []
 
 
 def figure(
@@ -75,21 +78,21 @@ def figure(
 ) -> Callable[[_Draw], _Draw]:
     """Declare the decorated function as a figure of the report, named after the function.
 
-    It is called with the Report (in the section "comparison" with the Comparison). order: its
-    position in the section, among the figures of its width; half: half as wide as the page, below
-    the wide ones. With `variants` there is a figure for each of them.
+    It is called with the Report (in the section "comparison" with the Comparison), and returns None
+    if the page does without the figure. order: its position in the section, among the figures of
+    its width; half: half as wide as the page, below the wide ones. With `variants` there is a
+    figure for each of them.
     """
 
     def declare(draw: _Draw) -> _Draw:
         name = draw.__name__
 
-        def figures(subject: Any) -> Iterator[Figure]:
+        def figures(subject: Any) -> Iterator[Figure | None]:
             if variants is None:
-                yield Figure(name, title, *_drawn(title, draw, subject), half)
+                yield _drawn(name, title, half, draw, subject)
                 return
             for variant in variants(subject):
-                drawn = _drawn(variant.title, draw, subject, variant.argument)
-                yield Figure(variant.name, variant.title, *drawn, half)
+                yield _drawn(variant.name, variant.title, half, draw, subject, variant.argument)
 
         _DECLARED.append((section, (half, order, name), figures))
         return draw
@@ -97,16 +100,21 @@ def figure(
     return declare
 
 
-def _drawn(title: str, draw: Callable[..., Drawing], *args: Any) -> Drawing:
+def _drawn(
+    name: str, title: str, half: bool, draw: Callable[..., Drawing], *arguments: Any
+) -> Figure | None:
     """Draw. If a library fails on an unusual experiment, the caption and a warning say so."""
     try:
         with quiet_optuna():
-            caption, plot = draw(*args)
-        return caption, None if plot is None else styled(plot)
+            drawing = draw(*arguments)
+        if drawing is None:
+            return None
+        caption, plot = drawing
+        return Figure(name, title, caption, None if plot is None else styled(plot), half)
     except Exception as error:
         reason = f"{type(error).__name__}: {printable(str(error))}"
         logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
-        return f"It cannot be drawn: {reason}", None
+        return Figure(name, title, f"It cannot be drawn: {reason}", None, half)
 
 
 def draw_section(section: Section, subject: Any) -> list[Figure]:
@@ -115,7 +123,7 @@ def draw_section(section: Section, subject: Any) -> list[Figure]:
         if not module.name.startswith("_"):
             import_module(f"{__package__}.{module.name}")
     declared = sorted((d for d in _DECLARED if d[0] == section), key=lambda d: d[1])
-    return [drawn for _, _, figures in declared for drawn in figures(subject)]
+    return [drawn for _, _, figures in declared for drawn in figures(subject) if drawn]
 
 
 def styled(plot: go.Figure) -> go.Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
@@ -27,14 +27,11 @@ _LINES = (
     "A line is the mean over the seeds from where all have a value, and its band their range. A "
     "search that has ended keeps its best."
 )
+_VARIANTS = [Variant(axis, _TITLES[axis], axis) for axis in AXES]
 _SAMPLES = 50  # of each curve, evenly over what it spent
 
 
-def _axes(comparison: Comparison) -> Iterator[Variant]:
-    return (Variant(axis, _TITLES[axis], axis) for axis in AXES)
-
-
-@figure("Best so far", section="comparison", order=10, variants=_axes)
+@figure("Best so far", section="comparison", order=10, variants=lambda _: _VARIANTS)
 def draw(comparison: Comparison, axis: str) -> Drawing:
     """A line for each strategy; there is a figure for each way of counting what was spent."""
     sides = [side for side in comparison.sides if side.best]
@@ -80,7 +77,7 @@ def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> 
 
 
 def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
-    """What the axis spans where a few values, as the first ones, lie far out; None elsewhere."""
+    """The range of the axis without outliers such as the first values; None: no outliers."""
     times = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
     values = [value for curve, at in times if (value := curve.at(at)) is not None]
     fence = fence_of(values, objective)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations
 
 import plotly.graph_objects as go
 from optuna import visualization
@@ -15,16 +13,13 @@ from tuner.reporting.report import Report
 from tuner.spec.plain_values import is_number
 from tuner.wording import joined, number
 
-CANNOT_BE_TOLD = "cannot be told"
+_UNCERTAIN = "cannot be told"
 _MOST_LINES = 150
 _MOST_AXES = 10
 _MOST_SLICES = 8
 _MOST_DOTS = 1000
 _BEST_SHARE = 10  # one trial in so many
 _MOST_LISTED = 3  # values; of more, only the least and the greatest
-_PAIRED = 3  # hyperparameters, and so many pairs of them
-_MOST_COLUMNS = 100  # Optuna's grid has a column for each of them
-_SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind of sight
 
 
 @figure("Importance", section="hyperparameters", order=10)
@@ -38,7 +33,10 @@ def importance(report: Report) -> Drawing:
         go.Bar(
             orientation="h",
             x=[item.share for item in bars],
-            y=[f"{item.name}  {_share(item)}" for item in bars],
+            y=[
+                f"{item.name}  {f'{item.share:.2f}' if item.told_apart else _UNCERTAIN}"
+                for item in bars
+            ],
             hovertemplate=[
                 f"{item.name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
                 for item in bars
@@ -64,16 +62,12 @@ def importance(report: Report) -> Drawing:
     return caption, plot
 
 
-def _share(item: Importance) -> str:
-    return f"{item.share:.2f}" if item.told_apart else CANNOT_BE_TOLD
-
-
 def _verdict(importances: Sequence[Importance]) -> str:
     """Which one matters most, or between which ones that is open."""
     unclear = [item.name for item in importances if not item.told_apart]
     if unclear:
         return (
-            f"Which of {joined(unclear)} matters most {CANNOT_BE_TOLD}: their spreads overlap, and "
+            f"Which of {joined(unclear)} matters most {_UNCERTAIN}: their spreads overlap, and "
             "by chance alone one has much of all importance. It takes more trials."
         )
     return (
@@ -132,36 +126,3 @@ def _where_best(ranked: RankedTrials, name: str) -> str:
     among = f" ({len(values)} of {len(ranked.trials)} trials have it)"
     partly = among if len(values) < len(ranked.trials) else ""
     return f"The best {len(best)} trials have {name} {where}{partly}."
-
-
-def _pairs(report: Report) -> Iterator[Variant]:
-    pairs = combinations(report.names_by_importance[:_PAIRED], 2)
-    for i, pair in enumerate(pairs):
-        yield Variant(f"contour-{i}", f"Contour: {' and '.join(pair)}", pair)
-
-
-@figure("Contour", section="hyperparameters", order=40, half=True, variants=_pairs)
-def contours(report: Report, pair: tuple[str, str]) -> Drawing:
-    """A surface between the trials, the better the darker."""
-    x, y = sorted(pair)
-    together = tuple(t for t in report.ranked.trials if x in t.params and y in t.params)
-    if any(len({repr(t.params[name]) for t in together}) < 2 for name in pair):
-        return "Nothing to show: no trials have both, each with at least two values.", None
-    ranked = replace(report.ranked, trials=together, fence=None, outside=0)
-    study = ranked.study(_MOST_COLUMNS)
-    plot = visualization.plot_contour(study, [x, y], target_name=ranked.label)
-    plot.update_traces(
-        colorscale=_SCALE,
-        reversescale=ranked.objective.sign < 0,  # its least value is the darkest
-        selector={"type": "contour"},
-    )
-    plot.update_traces(
-        marker={"color": "white", "size": 6, "line": {"width": 1, "color": BLACK}},
-        selector={"type": "scatter"},
-    )
-    caption = [
-        f"The darker, the better {x} and {y} work together. The dots are trials; the surface "
-        "between them is interpolated, not measured.",
-        *ranked.left_out(len(study.trials)),
-    ]
-    return " ".join(caption), plot

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from copy import copy
-
-import optuna
 import plotly.graph_objects as go
-from optuna import visualization
-from optuna.trial import FrozenTrial, TrialState
 
-from tuner.experiment.events import COMPLETED
 from tuner.reporting.figures._figure import (
     BLACK,
     BLUE,
@@ -18,16 +11,13 @@ from tuner.reporting.figures._figure import (
     SKY,
     STATUS_COLOURS,
     Drawing,
-    Variant,
     figure,
 )
-from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
+from tuner.reporting.ranked_trials import escaped, fence_of, leading, selection_note
 from tuner.reporting.report import Report
 from tuner.wording import number
 
 _MOST_CURVES = 100
-_FORECASTS = "Predicted and true ends"
-_MOST_POINTS = 1000
 
 
 @figure("Learning curves", section="stopping", order=10)
@@ -39,27 +29,28 @@ def curves(report: Report) -> Drawing:
         return f"Nothing to show: no trial reported {metric}.", None
     best_first = [t.user_attrs["trial_id"] for t in report.ranked.trials]
     ids = leading([*dict.fromkeys([*best_first, *reported])], _MOST_CURVES)
-    plot = visualization.plot_intermediate_values(study := _study(report.frozen, {*ids}))
-    shown = [t for t in study.get_trials(deepcopy=False) if t.intermediate_values]
-    seen: set[str] = set()
-    for trace, trial in zip(plot.data, shown, strict=True):
-        record = reported[trial.user_attrs["trial_id"]]
-        is_best = best_first[:1] == [record.trial_id]
-        group = "the best trial" if is_best else record.status
-        trace.update(
+    plot = go.Figure()
+    groups: set[str] = set()
+    for trial_id in ids:
+        trial, is_best = reported[trial_id], best_first[:1] == [trial_id]
+        group = "the best trial" if is_best else trial.status
+        epochs, values = zip(*trial.values(metric), strict=True)
+        plot.add_scatter(
+            x=epochs,
+            y=values,
             name=group,
             legendgroup=group,
-            showlegend=group not in seen,
-            mode="lines+markers" if is_best or len(record.results) < 3 else "lines",
+            showlegend=group not in groups,
+            mode="lines+markers" if is_best or len(trial.results) < 3 else "lines",
             marker={"size": 4},
             line={
-                "color": BLACK if is_best else STATUS_COLOURS[record.status],
+                "color": BLACK if is_best else STATUS_COLOURS[trial.status],
                 "width": 3 if is_best else 1,
             },
             opacity=1 if is_best else 0.5,
-            hovertemplate=f"trial {record.trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
+            hovertemplate=f"trial {trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
-        seen.add(group)
+        groups.add(group)
     rungs = report.rungs
     for rung in rungs:
         plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
@@ -74,14 +65,14 @@ def curves(report: Report) -> Drawing:
         "over late."
     ]
     if rungs:
-        epochs = ", ".join(str(rung.epoch) for rung in rungs)
-        caption.append(f"Dotted lines are the rungs, at epoch {epochs}.")
+        at = ", ".join(str(rung.epoch) for rung in rungs)
+        caption.append(f"Dotted lines are the rungs, at epoch {at}.")
     caption += selection_note("curves", len(reported), len(ids))
-    values = [value for trial in reported.values() for _, value in trial.values(metric)]
-    fence = fence_of(values, report.results.objective)
+    every = [value for trial in reported.values() for _, value in trial.values(metric)]
+    fence = fence_of(every, report.results.objective)
     if fence is not None:
         sign = report.results.objective.sign
-        inside = [value for value in values if sign * value <= sign * fence]
+        inside = [value for value in every if sign * value <= sign * fence]
         margin = 0.05 * (max(inside) - min(inside)) or 1.0
         plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
         caption.append(
@@ -90,23 +81,12 @@ def curves(report: Report) -> Drawing:
     return " ".join(caption), plot
 
 
-def _study(frozen: Mapping[str, FrozenTrial], trial_ids: set[str]) -> optuna.Study:
-    """Those trials as running ones, since Optuna draws no curve of a failed trial."""
-    running = optuna.create_study()
-    for trial_id, trial in frozen.items():
-        if trial_id in trial_ids:
-            shown = copy(trial)
-            shown.state, shown.values, shown.datetime_complete = TrialState.RUNNING, None, None
-            running.add_trial(shown)
-    return running
-
-
 @figure("Who went on at each rung", section="stopping", order=20, half=True)
 def rungs(report: Report) -> Drawing:
     """A bar for each rung: the trials that reached it, stopped there or not."""
     counts = report.rungs
     if not report.stopped or report.spec.epochs is None:
-        return report.why_no_stop, None
+        return "Nothing to show: no scheduler stopped a trial.", None
     if not counts:
         return "Nothing to show: the scheduler has no rungs.", None
     names = [str(rung.epoch) for rung in counts]
@@ -127,69 +107,5 @@ def rungs(report: Report) -> Drawing:
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
         "that reached it."
-    )
-    return caption, plot
-
-
-def _forecasts(report: Report) -> Iterator[Variant]:
-    """The one figure, of a search whose scheduler predicts."""
-    if any(trial.forecasts for trial in report.results.trials.values()):
-        yield Variant("forecasts", _FORECASTS, None)
-
-
-@figure(_FORECASTS, section="stopping", order=40, half=True, variants=_forecasts)
-def forecasts(report: Report, argument: None = None) -> Drawing:
-    """A point for each forecast of a trial that ran to its end."""
-    metric = report.spec.objective.metric
-    points = [
-        (
-            trial.trial_id,
-            epoch,
-            forecast["end"],
-            forecast["low"],
-            forecast["high"],
-            trial.values(metric)[-1][1],
-        )
-        for trial in report.results.trials.values()
-        if trial.status == COMPLETED and trial.values(metric)
-        for epoch, forecast in (trial.forecasts or {}).items()
-        if {"end", "low", "high"} <= forecast.keys()
-    ]
-    if not points:
-        return "Nothing to show: no end was predicted of a trial that came to it.", None
-    inside = sum(low <= true <= high for _, _, _, low, high, true in points)
-    ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
-    plot = go.Figure(
-        [
-            go.Scatter(
-                x=ends,
-                y=trues,
-                error_x={
-                    "array": [high - end for high, end in zip(highs, ends, strict=True)],
-                    "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
-                    "thickness": 0.5,
-                },
-                customdata=list(zip(ids, epochs, strict=True)),
-                mode="markers",
-                marker={"color": BLUE, "size": 6, "opacity": 0.6},
-                hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
-                "%{y:.4g} reached<extra></extra>",
-                name="forecast",
-            ),
-            go.Scatter(
-                x=[min(trues), max(trues)],
-                y=[min(trues), max(trues)],
-                mode="lines",
-                line={"color": BLACK, "dash": "dot"},
-                name="as predicted",
-                hoverinfo="skip",
-            ),
-        ],
-        {"xaxis": {"title": f"predicted {metric}"}, "yaxis": {"title": "true one"}},
-    )
-    caption = (
-        f"{inside} of {len(points)} forecasts ({inside / len(points):.0%}) were right within one "
-        "standard deviation, which the bars show; of normal ones 68% are. Only trials that ran to "
-        "their end are among them."
     )
     return caption, plot

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
+from tuner.spec.settings import FaultsError
 from tuner.wording import number
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from pydantic import Field, model_validator
 
 from tuner.errors import Fault
 from tuner.search.schedulers import GraceSettings, first_rung, stopping_scheduler
-from tuner.settings import FaultsError
 from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
+from tuner.spec.settings import FaultsError
 from tuner.wording import number
 
 if TYPE_CHECKING:

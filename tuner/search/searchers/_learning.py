@@ -25,8 +25,8 @@ from tuner.search.searchers._observations import (
     Observations,
     model_input,
 )
-from tuner.settings import FaultsError
 from tuner.spec.sections import Objective
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import MAX_DRAWS, Constraints
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding

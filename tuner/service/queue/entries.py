@@ -31,11 +31,11 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, acquire, is_held
 from tuner.experiment.remote.objects import Objects, objects_in
 from tuner.places import is_url, local
-from tuner.settings import Settings
 from tuner.spec.by_value import is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import is_hidden
 from tuner.spec.plain_values import parse_json
+from tuner.spec.settings import Settings
 from tuner.wording import program
 
 FOLDER = ".queue"
@@ -203,7 +203,7 @@ class Queue:
                 ended = self.ended(name) if _ENDED in files else None
                 status = ended.status if ended else self._status(name)
                 statuses.append(EntryStatus(entry, status, ended))
-        return sorted(statuses, key=lambda one: (one.entry.added, one.entry.name))
+        return sorted(statuses, key=lambda status: (status.entry.added, status.entry.name))
 
     def _status(self, name: str) -> str:
         with self._translated():

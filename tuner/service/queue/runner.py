@@ -13,9 +13,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from socket import gethostname
 
 from tuner.errors import ExperimentError, SpecError, StorageError, UsageError, translate_error
@@ -39,26 +40,32 @@ from tuner.wording import amount_of
 
 _log = logging.getLogger(__name__)
 
-_EVERY_S, _EVERY_S_OF_A_STORE = 1.0, 5.0
+_EVERY_S, _EVERY_S_OF_A_STORE = 1.0, 5.0  # between two turns
 _PATIENCE_S = 60.0  # with a storage that fails
 _TO_END_S = 120.0  # for searches to finish their epochs
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The most searches at once, users' weights, the address of Ray, and the command `tuner`."""
+    """The settings of a runner.
+
+    at_once: the most searches at a time. weights: of users. address: of Ray. command: `tuner`.
+    every_s: seconds between two turns; by default 1, and 5 for a store.
+    """
 
     at_once: int
     weights: Mapping[str, float]
     address: str = LOCAL
     command: tuple[str, ...] = (sys.executable, "-m", "tuner")
+    every_s: float | None = None
 
 
 class Runner:
     """One runner of a queue.
 
-    capacity(gpus): the CPUs of the machine or cluster now, and its GPUs if needed. tell: called
-    with a line about each search that starts or ends.
+    capacity(gpus): the CPUs of the machine or cluster now, and its GPUs if needed. notify: called
+    with a line about each search that starts or ends. gpus: the names of this machine's GPUs.
+    unused(folder, names): what no search uses of each GPU.
     """
 
     def __init__(
@@ -67,14 +74,17 @@ class Runner:
         terms: Terms,
         *,
         capacity: Callable[[bool], Room],
-        tell: Callable[[str], object],
+        notify: Callable[[str], object],
+        gpus: Callable[[], tuple[str, ...]] = gpus_here,
+        unused: Callable[[Path, tuple[str, ...]], tuple[float, ...]] = room,
     ) -> None:
-        self._queue, self._terms, self._capacity, self._tell = queue, terms, capacity, tell
+        self._gpu_names, self._unused_gpus = gpus, unused
+        self._queue, self._terms, self._capacity, self._notify = queue, terms, capacity, notify
         self._searches: dict[str, Search] = {}
         self._watches: dict[str, Watch] = {}
         self._waiting: dict[str, Demand] = {}  # an entry is read again before it starts
         self._tries: Counter[str] = Counter()
-        self._place: Lease | None = None  # of the one runner of this machine or cluster
+        self._lease: Lease | None = None  # of the one runner of this machine or cluster
         self._next_beat = 0.0
         self.failed = 0
 
@@ -85,8 +95,10 @@ class Runner:
         fails for a minute, ExperimentError if another runner has taken over. At an early end it
         ends its searches, and the next runner resumes them.
         """
-        every_s = _EVERY_S_OF_A_STORE if is_url(self._queue.storage) else _EVERY_S
-        self._place = self._take_place(every_s)
+        every_s = self._terms.every_s
+        if every_s is None:
+            every_s = _EVERY_S_OF_A_STORE if is_url(self._queue.storage) else _EVERY_S
+        self._lease = self._wait_for_lease(every_s)
         failing_since: float | None = None
         try:
             is_left = True
@@ -103,25 +115,25 @@ class Runner:
         finally:
             self._leave()
             with suppress(OSError):  # the lease then expires
-                self._place.release()
+                self._lease.release()
 
-    def _take_place(self, every_s: float) -> Lease:
+    def _wait_for_lease(self, every_s: float) -> Lease:
         """Wait until no other runner of this machine or cluster is at work."""
         address = self._terms.address
         watch = self._queue.watch_runner(gethostname() if address == LOCAL else address)
-        has_told = False
+        has_notified = False
         with translate_error(StorageError, "cannot use the queue", of=OSError):
-            while (place := watch.followed()) is None:
-                if not has_told:
-                    self._tell("another runner is at work here; this one takes over when it ends")
-                    has_told = True
+            while (lease := watch.followed()) is None:
+                if not has_notified:
+                    self._notify("another runner is at work here; this one takes over when it ends")
+                    has_notified = True
                 time.sleep(every_s)
-        return place
+        return lease
 
     def renew(self) -> None:
         """Renew the leases that are due, and drop searches that another runner has taken over.
 
-        Raises ExperimentError if another runner has taken this one's place.
+        Raises ExperimentError if another runner has taken over.
         """
         if time.monotonic() < self._next_beat:
             return
@@ -129,7 +141,7 @@ class Runner:
         for name, search in list(self._searches.items()):
             if _is_lost(search.lease):
                 del self._searches[name]
-        if self._place is not None and _is_lost(self._place):
+        if self._lease is not None and _is_lost(self._lease):
             raise ExperimentError("another runner has taken over, for this one had stood still")
 
     def turn(self) -> bool:
@@ -139,7 +151,9 @@ class Runner:
             if search.has_ended:
                 self._settle(search)
         entries = self._queue.open()
-        self._forget(entries)
+        for known in (self._watches, self._waiting):
+            for name in known.keys() - entries.keys():
+                del known[name]
         free = [
             name
             for name, entry in entries.items()
@@ -160,12 +174,6 @@ class Runner:
 
     def _watch(self, name: str) -> Watch:
         return self._watches.setdefault(name, self._queue.watch(name))
-
-    def _forget(self, entries: Collection[str]) -> None:
-        """Forget all entries but these."""
-        for known in (self._watches, self._waiting):
-            for name in known.keys() - {*entries}:
-                del known[name]
 
     def _demand_of(self, name: str) -> Demand | None:
         """The demand of an entry that waits, or None if the entry is damaged."""
@@ -197,7 +205,8 @@ class Runner:
         """The capacity without the GPUs that searches on this machine have locked."""
         if self._terms.address != LOCAL or not capacity.gpus:
             return capacity
-        return Room(capacity.cpus, room(self._queue.gpus(gethostname()), gpus_here()))
+        folder = self._queue.gpus(gethostname())
+        return Room(capacity.cpus, self._unused_gpus(folder, self._gpu_names()))
 
     def _claim(self, name: str) -> tuple[Lease, Entry] | None:
         """The lease of an entry and the entry, or None if another runner has it."""
@@ -218,7 +227,7 @@ class Runner:
             lease, entry = claimed
             search = Search(self._queue, entry, spec_of(entry), lease, None, limit=limit)
             self._searches[name] = search
-            self._tell(f"{name} runs already")
+            self._notify(f"{name} runs already")
 
     def _begin(self, name: str, most: int) -> None:
         """Start or resume the search of an entry."""
@@ -254,13 +263,13 @@ class Runner:
             return
         self._searches[name] = Search(self._queue, entry, spec, lease, process, limit=most)
         how = "goes on" if resume else "starts"
-        self._tell(f"{name} {how}, {amount_of(most, 'trial')} at a time")
+        self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 
     def _gpus(self, spec: ExperimentSpec) -> dict[str, str]:
         """The environment in which the Ray of a search shares this machine's GPUs with others."""
         if self._terms.address != LOCAL or not spec.resources.gpus:
             return {}
-        return sharing(self._queue.gpus(gethostname()), gpus_here())
+        return sharing(self._queue.gpus(gethostname()), self._gpu_names())
 
     def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
         """The command that starts or resumes the search of an entry."""
@@ -283,7 +292,7 @@ class Runner:
         code = None if process is None else process.returncode
         status = verdict(code, outcome=outcome_of(folder.path), tries=self._tries[name])
         if status == AGAIN:
-            self._tell(f"the driver of {name} was killed")
+            self._notify(f"the driver of {name} was killed")
         else:
             self._close(name, status, code=code)
         del self._searches[name]
@@ -298,7 +307,7 @@ class Runner:
     def _end(self, name: str, status: str, *, code: int | None = None, why: str = "") -> None:
         reason = self._queue.end(name, status, code=code, why=why).reason
         self.failed += status != COMPLETED
-        self._tell(f"{name} {status}{f': {reason}' if reason else ''}")
+        self._notify(f"{name} {status}{f': {reason}' if reason else ''}")
 
     def _leave(self) -> None:
         """End the searches that this runner has started, and leave all to the next runner."""
@@ -306,7 +315,7 @@ class Runner:
         for search in searches:
             search.end()
         if searches:
-            self._tell("its searches end; the next `tuner queue run` goes on with them")
+            self._notify("its searches end; the next `tuner queue run` goes on with them")
         deadline = time.monotonic() + _TO_END_S
         for search in searches:
             while search.process and not search.has_ended and time.monotonic() < deadline:

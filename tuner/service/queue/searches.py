@@ -1,4 +1,4 @@
-"""A running search of a queue: its process, the state in its journal, and its limit of trials."""
+"""A running search of a queue: its process, its state by the journal, its limit of trials."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spec_of(entry: Entry) -> ExperimentSpec:
 
 
 def amounts_of(spec: ExperimentSpec) -> Amounts:
-    """What one trial reserves. A fraction of a GPU includes what no equal fraction can use."""
+    """The resources of one trial. A GPU's fraction includes the rest that no equal one can use."""
     resources, gpus = spec.resources, spec.resources.gpus
     if 0 < gpus < 1:
         gpus = 1 / int(1 / gpus + 1e-9)

@@ -36,7 +36,7 @@ class Room(NamedTuple):
     gpus: tuple[float, ...] = ()
 
     def less(self, each: Amounts, times: int = 1) -> Room:
-        """What remains after `each` is taken so many times; negative where too much was promised.
+        """The room left after taking `each` so many times; negative if more was promised.
 
         A fraction of a GPU is taken from the fullest GPU that has room.
         """
@@ -63,7 +63,7 @@ class Room(NamedTuple):
     def share_of(self, each: Amounts) -> float:
         """The dominant share of `each`."""
         pairs = (each.cpus, self.cpus), (each.gpus, len(self.gpus))
-        return max((mine / whole for mine, whole in pairs if whole > 0), default=0.0)
+        return max((part / total for part, total in pairs if total > 0), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,14 @@ def divide(
     for demand in demands:
         if wants[demand.name] and left.fits(demand.each):
             give(demand)
-    while open_ones := [
+    while unsatisfied := [
         demand
         for demand in demands
         if due[demand.name] < wants[demand.name] and left.fits(demand.each)
     ]:
-        give(min(open_ones, key=lambda d: (taken[d.user], due[d.name] * capacity.share_of(d.each))))
+        give(
+            min(unsatisfied, key=lambda d: (taken[d.user], due[d.name] * capacity.share_of(d.each)))
+        )
     return due
 
 
@@ -127,7 +129,7 @@ def limits(
     over more GPUs than `holds` assumes.
     """
     due = divide(demands, capacity=capacity, weights=weights)
-    free, found = capacity, {}
+    free, by_name = capacity, {}
     for demand in sorted(demands, key=lambda demand: -demand.each.gpus):
         free = free.less(demand.each, demand.holds)
     for demand in demands:
@@ -135,8 +137,8 @@ def limits(
         more = min(max(0, due[demand.name] - demand.holds), fits)
         free, unused = free.less(demand.each, more), unused.less(demand.each, more)
         limit = demand.holds + more if more else min(demand.holds, due[demand.name])
-        found[demand.name] = max(limit, 1 if demand.holds else 0)
-    return found
+        by_name[demand.name] = max(limit, 1 if demand.holds else 0)
+    return by_name
 
 
 def next_to_start(
@@ -183,6 +185,9 @@ def capacity_of(address: str, *, gpus: bool) -> Room:
 @cache
 def gpus_here() -> tuple[str, ...]:
     """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES takes."""
-    count = int(Machine.here().gpus)
-    visible = os.environ.get(VISIBLE)
+    return gpu_names(int(Machine.here().gpus), os.environ.get(VISIBLE))
+
+
+def gpu_names(count: int, visible: str | None) -> tuple[str, ...]:
+    """The names of `count` GPUs. visible: the value of CUDA_VISIBLE_DEVICES, or None."""
     return tuple(visible.split(",") if visible else map(str, range(count)))[:count]

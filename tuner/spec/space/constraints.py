@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from tuner.errors import Fault, unknown
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.spaces import config_key
 
 MAX_DRAWS = 10_000  # at random that may be forbidden before a search has nothing left to try

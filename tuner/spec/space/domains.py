@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Any
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
 _MAX_STEPS = 2**53

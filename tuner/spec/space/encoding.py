@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError
 from tuner.spec.plain_values import LARGEST, is_number
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.spec.space.spaces import ROOT, Place, config_at, walk

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tuner.errors import Fault, unknown
-from tuner.settings import FaultsError
 from tuner.spec.plain_values import is_number
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
 
 

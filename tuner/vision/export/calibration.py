@@ -12,7 +12,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from tuner.errors import DataError
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.catalog import archive_of, decoded_before, is_at_hand
 from tuner.vision.datasets._dataset import data_folder
 from tuner.vision.export.read import Calibration

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.files import EXPERIMENT, read_object
-from tuner.settings import Settings, parse
+from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.settings import ClassifierSettings

@@ -26,7 +26,7 @@ from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.classes import CONFUSION
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
-from tuner.settings import parse
+from tuner.spec.settings import parse
 from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.context import with_trial_seed

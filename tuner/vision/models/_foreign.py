@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, Fault, SpecError, unknown
-from tuner.settings import FaultsError
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
+from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
 from tuner.vision.models._imagenet import NETWORKS
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats

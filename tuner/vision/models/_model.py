@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from tuner.errors import Fault
-from tuner.settings import Settings
+from tuner.spec.settings import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from tuner.settings import Settings
+from tuner.spec.settings import Settings
 from tuner.vision.models._model import ModelInfo
 
 if TYPE_CHECKING:

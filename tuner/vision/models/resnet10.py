@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.settings import Settings
+from tuner.spec.settings import Settings
 from tuner.vision.models._model import ModelInfo, Norm, Width
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tuner.settings import Settings
+from tuner.spec.settings import Settings
 from tuner.vision.models._model import ModelInfo, Norm, Width
 
 if TYPE_CHECKING:

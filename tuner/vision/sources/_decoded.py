@@ -22,8 +22,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tuner.errors import DataError, UnreadableImagesError, reason_of, translate_error
 from tuner.experiment.files import read_json
-from tuner.settings import FaultsError
 from tuner.spec import quotas
+from tuner.spec.settings import FaultsError
 from tuner.vision.datasets._archive import folder_made_once, mapped, partial_folder, progress_bar
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.vision.sources._images import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.vision.datasets._dataset import stratified_sample
 from tuner.wording import install
 

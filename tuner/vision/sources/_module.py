@@ -21,8 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import TunerError, reason_of
-from tuner.settings import FaultsError
 from tuner.spec.loading import load_trainable
+from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
     SPLITS,
     Images,

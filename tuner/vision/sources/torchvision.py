@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import DataError, reason_of, translate_error, unknown
-from tuner.settings import FaultsError
+from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
 from tuner.vision.sources._images import Images, Outline, Source, require
 from tuner.vision.sources._module import images_of, parts_of

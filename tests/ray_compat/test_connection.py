@@ -1,17 +1,19 @@
-"""What a Ray of our own is started with; `test_NAME` fails when Ray moves what NAME relies on."""
+"""Starting and joining a Ray; `test_NAME` fails when Ray moves what NAME relies on."""
 
 import inspect
 import re
 import signal
+from types import SimpleNamespace
 
 import pytest
 import ray
+from ray import _raylet
 from ray._private import node, parameter, ray_constants, services, utils, worker
-from ray._raylet import AuthenticationTokenLoader, Config, wait_for_persisted_port
+from ray._raylet import AuthenticationTokenLoader, Config, InnerGcsClient, wait_for_persisted_port
 from ray_sources import is_in_binaries, parameters
 
 from tuner import ray_compat
-from tuner.ray_compat.own_ray import _AGENT, _AGENT_PORTS, _PRESTARTED
+from tuner.ray_compat.connection import _AGENT, _AGENT_PORTS, _PRESTARTED
 
 
 def test_reload_settings(monkeypatch):
@@ -80,9 +82,7 @@ def test_fewer_services():
 
 
 @pytest.mark.parametrize(("workers", "count"), [(1, 1), (4, 4), (9, 4)])
-def test_raylet_starts_an_idle_agent_and_at_most_so_many_workers(
-    monkeypatch, tmp_path, workers, count
-):
+def test_fewer_services_limits_the_raylet(monkeypatch, tmp_path, workers, count):
     command = [part.format(folder=tmp_path) for part in RAYLET]
     changed = started(monkeypatch, command, "raylet", workers)
     assert changed[:3] + changed[5:] == command[:3] + command[5:]
@@ -106,3 +106,26 @@ def test_no_signal_handlers():
     with ray_compat.no_signal_handlers():
         utils.set_sigterm_handler(pytest.fail)
     assert signal.getsignal(signal.SIGTERM) is not pytest.fail
+
+
+def test_this_machines_cluster(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert ray_compat.this_machines_cluster() == "10.0.0.1:6379"
+    source = inspect.getsource(services.canonicalize_bootstrap_address_or_die)
+    assert "raise ConnectionError" in source
+    assert "multiple" in source
+
+
+def test_has_node_here(monkeypatch):
+    from ray.core.generated.gcs_pb2 import GcsNodeInfo
+
+    assert all(isinstance(node_id, str) for node_id in services.find_node_ids())
+    assert "timeout" in parameters(InnerGcsClient.get_all_node_info)
+    states = GcsNodeInfo.GcsNodeState
+    states_by_id = {b"\xaa": states.ALIVE, b"\xbb": states.ALIVE, b"\xdd": states.DEAD}
+    nodes = {node_id: GcsNodeInfo(state=state) for node_id, state in states_by_id.items()}
+    head = SimpleNamespace(get_all_node_info=lambda timeout: nodes)
+    monkeypatch.setattr(_raylet, "GcsClient", lambda address: head)
+    for here, is_up in (({"aa"}, True), ({"cc"}, False), ({"dd"}, False), (set(), False)):
+        monkeypatch.setattr(services, "find_node_ids", lambda here=here: here)
+        assert ray_compat.has_node_here("head:1", 1) is is_up

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
-from tuner.settings import FaultsError, Settings, known_names, parse
+from tuner.spec.settings import FaultsError, Settings, known_names, parse
 
 
 class Inner(Settings):
