@@ -40,9 +40,10 @@ def test_every_figure_of_a_search_is_drawn(browser, tmp_path):
     results = search(tmp_path / "x", 40)
     open_report(browser, results)
     ask = browser.driver.execute_script
-    assert len(ask(NAMES)) >= 8
+    assert len(ask(NAMES)) >= 11
     assert ask(COUNT, "#parallel .scatterlayer .trace") >= 39
     assert ask(COUNT, "#curves .scatterlayer .trace") == 40
+    assert ask(COUNT, "#contour-0 .contourlayer .contour") == 1
     assert ask(COUNT, "#importance .errorbar") == 3
     assert "lr" in ask(TEXT, "importance")
     assert ask(COUNT, "#best table tr") == 11

@@ -52,7 +52,7 @@ def test_report_page_has_every_figure(tmp_path):
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
     drawn = re.findall(r'<figure id="([^"]+)"', page)
     assert "The leaders were not retrained." in page
-    assert len(drawn) == 8
+    assert len(drawn) == 11
     assert re.findall(r'data-figure="([^"]+)"', page) == drawn
     assert len(re.findall('<script type="application/json">', page)) == len(drawn)
     assert "out of memory" in page

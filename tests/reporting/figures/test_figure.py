@@ -26,14 +26,16 @@ def declared(monkeypatch, tmp_path):
 
 def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     results = [search(tmp_path / name, 30) for name in "ab"]
+    next(iter(results[0].trials.values())).forecasts = {1: {}}  # as a scheduler that predicts
     subjects = dict.fromkeys(get_args(Section), Report(results[0]))
     subjects["comparison"] = Comparison(results)
     shown = {s: [one.name for one in draw_section(s, of)] for s, of in subjects.items()}
     slices = [f"slice-{i}" for i in range(3)]
+    contours = [f"contour-{i}" for i in range(3)]
     assert shown == {
         "best": ["history"],
-        "hyperparameters": ["importance", "parallel", *slices],
-        "stopping": ["curves", "rungs"],
+        "hyperparameters": ["importance", "parallel", *slices, *contours],
+        "stopping": ["curves", "rungs", "forecasts"],
         "comparison": ["trials", "epochs", "seconds"],
     }
 

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 from stories import odd, search
@@ -7,6 +8,7 @@ from tuner.reporting.figures import hyperparameters
 from tuner.reporting.figures._figure import GREY, draw_section
 from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
 from tuner.reporting.report import Report
+from tuner.spec.sections import Objective
 
 
 def test_importance_shows_the_spread(tmp_path):
@@ -72,3 +74,24 @@ def test_slices_draw_outliers_at_the_fence(tmp_path):
     (one,) = slices(odd(tmp_path / "x", "diverged")).values()
     assert "3 trials above " in one.caption
     assert max(one.plot.data[0].y) < 10
+
+
+def contours(results):
+    figures = draw_section("hyperparameters", Report(results))
+    return [one for one in figures if one.name.startswith("contour")]
+
+
+def test_contours_show_each_pair_of_leading_hyperparameters(tmp_path):
+    figures = contours(search(tmp_path / "x", 60))
+    assert [one.name for one in figures] == ["contour-0", "contour-1", "contour-2"]
+    assert all(one.plot is not None for one in figures)
+    assert contours(odd(tmp_path / "y", "diverged")) == []  # one hyperparameter
+
+
+def test_contours_are_darker_where_the_value_is_better(tmp_path):
+    report = Report(search(tmp_path / "x", 60))
+    for mode, is_reversed in (("max", True), ("min", False)):  # the least is dark in Cividis
+        report.ranked = replace(report.ranked, objective=Objective(mode=mode))
+        caption, plot = hyperparameters.contours(report, ("lr", "momentum"))
+        assert plot.data[0].reversescale == is_reversed
+        assert caption.startswith("The darker, the better lr and momentum work together.")

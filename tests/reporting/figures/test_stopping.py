@@ -1,6 +1,10 @@
 from stories import odd, search
+from synthetic import Writer, make_folder
 
+from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
+from tuner.experiment.results.results import Results
 from tuner.reporting.figures import stopping
+from tuner.reporting.figures._figure import draw_section
 from tuner.reporting.report import Report
 
 
@@ -54,3 +58,42 @@ def test_rungs_without_stops_say_why(tmp_path):
     for kind in ("no_scheduler", "one_trial"):
         caption, plot = stopping.rungs(Report(odd(tmp_path / kind, kind)))
         assert (caption, plot) == ("Nothing to show: no scheduler stopped a trial.", None)
+
+
+def forecast(end):
+    return {"end": end, "low": end - 0.1, "high": end + 0.1, "chance": 0.5, "chance_of_new": 0.1}
+
+
+def predicted(folder, *ends):
+    """A search of trials that ended at 0.9, with these predictions of them at epoch 2."""
+    writer = Writer(make_folder(folder))
+    for number, (status, end) in enumerate(ends):
+        trial_id = writer.trial(number, [0.1, 0.5, 0.9], end=None)
+        made = {"2": forecast(end)}
+        writer.add(TRIAL_ENDED, trial_id=trial_id, status=status, forecasts=made)
+    writer.end()
+    return Report(Results(folder))
+
+
+def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
+    report = predicted(tmp_path / "x", (COMPLETED, 0.85), (COMPLETED, 0.4), (STOPPED, 0.2))
+    caption, plot = stopping.forecasts(report)
+    assert caption.startswith("1 of 2 forecasts (50%) were right within one standard deviation")
+    assert list(plot.data[0].x) == [0.85, 0.4]
+    assert list(plot.data[0].y) == [0.9, 0.9]
+    assert [epoch for _, epoch in plot.data[0].customdata] == ["2", "2"]
+
+
+def test_forecasts_without_a_completed_trial_say_why(tmp_path):
+    caption, plot = stopping.forecasts(predicted(tmp_path / "x", (STOPPED, 0.2)))
+    assert (caption, plot) == (
+        "Nothing to show: no end was predicted of a trial that came to it.",
+        None,
+    )
+
+
+def test_forecasts_are_shown_only_if_there_are_any(tmp_path):
+    without = draw_section("stopping", Report(search(tmp_path / "x", 9)))
+    assert "forecasts" not in [one.name for one in without]
+    shown = draw_section("stopping", predicted(tmp_path / "y", (COMPLETED, 0.85)))
+    assert "forecasts" in [one.name for one in shown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from tuner.experiment.events import COMPLETED
 from tuner.reporting.figures._figure import (
     BLACK,
     BLUE,
@@ -13,11 +14,12 @@ from tuner.reporting.figures._figure import (
     Drawing,
     figure,
 )
-from tuner.reporting.ranked_trials import escaped, fence_of, leading, selection_note
+from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
 from tuner.reporting.report import Report
 from tuner.wording import number
 
 _MOST_CURVES = 100
+_MOST_POINTS = 1000
 
 
 @figure("Learning curves", section="stopping", order=10)
@@ -107,5 +109,65 @@ def rungs(report: Report) -> Drawing:
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
         "that reached it."
+    )
+    return caption, plot
+
+
+@figure("Predicted and true ends", section="stopping", order=40, half=True)
+def forecasts(report: Report) -> Drawing:
+    """A point for each forecast of a trial that ran to its end, if the scheduler forecasts."""
+    if not any(trial.forecasts for trial in report.results.trials.values()):
+        return None
+    metric = report.spec.objective.metric
+    points = [
+        (
+            trial.trial_id,
+            epoch,
+            forecast["end"],
+            forecast["low"],
+            forecast["high"],
+            trial.values(metric)[-1][1],
+        )
+        for trial in report.results.trials.values()
+        if trial.status == COMPLETED and trial.values(metric)
+        for epoch, forecast in (trial.forecasts or {}).items()
+        if {"end", "low", "high"} <= forecast.keys()
+    ]
+    if not points:
+        return "Nothing to show: no end was predicted of a trial that came to it.", None
+    inside = sum(low <= true <= high for _, _, _, low, high, true in points)
+    ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
+    plot = go.Figure(
+        [
+            go.Scatter(
+                x=ends,
+                y=trues,
+                error_x={
+                    "array": [high - end for high, end in zip(highs, ends, strict=True)],
+                    "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
+                    "thickness": 0.5,
+                },
+                customdata=list(zip(ids, epochs, strict=True)),
+                mode="markers",
+                marker={"color": BLUE, "size": 6, "opacity": 0.6},
+                hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
+                "%{y:.4g} reached<extra></extra>",
+                name="forecast",
+            ),
+            go.Scatter(
+                x=[min(trues), max(trues)],
+                y=[min(trues), max(trues)],
+                mode="lines",
+                line={"color": BLACK, "dash": "dot"},
+                name="as predicted",
+                hoverinfo="skip",
+            ),
+        ],
+        {"xaxis": {"title": f"predicted {metric}"}, "yaxis": {"title": "true one"}},
+    )
+    caption = (
+        f"{inside} of {len(points)} forecasts ({inside / len(points):.0%}) were right within one "
+        "standard deviation, which the bars show; of normal ones 68% are. Only trials that ran to "
+        "their end are among them."
     )
     return caption, plot
