@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,17 @@ SPACE = {"lr": "loguniform(0.01, 1)", "batch_size": "choice([64, 128])"}
 CONFIG = {"lr": 0.3, "batch_size": 64}
 
 
-def trained(folder: Path, *, seed: int | None = None, **training: Any) -> Results:
-    """A search of one trial of one epoch: the real classifier, on the digits."""
+def trained(
+    folder: Path,
+    *,
+    seed: int | None = None,
+    spec: Mapping[str, Any] | None = None,
+    **training: Any,
+) -> Results:
+    """A search of one trial of one epoch: the real classifier, on the digits.
+
+    spec: further fields, as of `make_folder`.
+    """
     constants = {"model": "cnn", "dataset": "digits", "width": 4, **training}
     make_folder(
         folder,
@@ -25,6 +35,7 @@ def trained(folder: Path, *, seed: int | None = None, **training: Any) -> Result
         training=constants,
         search={"strategy": "random", "space": SPACE},
         num_samples=1,
+        **(spec or {}),
     )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many are slow for so little

@@ -7,6 +7,7 @@ run_experiment       run the search of a spec; its Results
 resume_experiment    go on with an interrupted search, by its folder; its Results
 AskTell              a search whose trials run elsewhere: suggest, report, should_stop, complete
 confirm              retrain the leaders of a search with fresh seeds; a Confirmation
+refit                train the best config on training and validation images; its Results
 constant             marks a list or a mapping in a space as one value, and not a domain
 compare              put searches side by side; a Comparison
 load_results         the Results of an experiment, by its name or its folder
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from tuner.places import start_dir, trial_dir
     from tuner.search.ask_tell import AskTell
     from tuner.search.confirm import confirm
+    from tuner.search.refit import refit
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.spec.experiment import ExperimentSpec
     from tuner.spec.space.domains import constant
@@ -91,6 +93,7 @@ __all__ = [
     "load_model",
     "load_results",
     "predict",
+    "refit",
     "report",
     "resume_experiment",
     "run_experiment",
@@ -111,6 +114,7 @@ _MODULES = {
     "load_model": "tuner.vision.export.read",
     "load_results": "tuner.experiment.results.results",
     "predict": "tuner.vision.export.predict",
+    "refit": "tuner.search.refit",
     "report": "tuner.trial.script",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",

@@ -200,7 +200,9 @@ def _setting(flag: str) -> Callable[[Any], Any]:
     )
 
 
-storage, max_concurrent, notify = map(_setting, ("storage", "max-concurrent", "notify"))
+storage, max_concurrent, notify, cpus, gpus = map(
+    _setting, ("storage", "max-concurrent", "notify", "cpus", "gpus")
+)
 address = click.option(
     "--address",
     default=LOCAL,

@@ -40,6 +40,15 @@ def test_an_export_has_the_temperature_of_its_validation_images(tmp_path):
     assert config["calibration"]["error_after"] <= config["calibration"]["error_before"] + 0.02
 
 
+def test_an_export_of_a_refit_has_no_temperature(tmp_path):
+    refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+    spec = {"metric": "epochs_trained", "refits": refits}
+    results = trained(tmp_path / "digits", spec=spec, train_on="train+validation")
+    config = json.loads((export_model(results, tmp_path / "model") / "config.json").read_text())
+    assert (config["calibration"], config["refit"]) == (None, refits)
+    assert (config["data"]["train"], config["data"]["validation"]) == (1437, 0)
+
+
 @pytest.mark.parametrize("temperature", [0.5, 4.0])
 def test_predict_and_evaluate_divide_the_logits_by_the_temperature(temperature, tmp_path):
     folder = export_model(trained(tmp_path / "digits"), tmp_path / "model")

@@ -31,7 +31,8 @@ _STEPS = 60  # of the search by thirds, which narrows that to 1e-10 of it
 
 
 def calibrated(export: Export, settings: ClassifierSettings) -> Calibration | None:
-    """The calibration of an exported model, or None if its validation images are not here.
+    """The calibration of an exported model; None if its validation images are not here, or it was
+    trained on them.
 
     settings: of the training; those in the export do not say where the images are. Neither
     downloads nor decodes images, and runs no code of a user.
@@ -41,7 +42,13 @@ def calibrated(export: Export, settings: ClassifierSettings) -> Calibration | No
     from tuner.vision.evaluation import Predictor
 
     plan, given, data = export.config.model, export.config.input, export.config.data
-    if plan is None or given is None or data is None or plan.code is not None:
+    if (
+        export.config.refit
+        or plan is None
+        or given is None
+        or data is None
+        or plan.code is not None
+    ):
         return None
     images = _images_here(settings)
     if images is None or images.info.content != data.content:

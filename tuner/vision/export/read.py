@@ -23,6 +23,7 @@ from tuner.errors import CheckpointError, DataError, SpecError, UsageError, tran
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.files import EXPERIMENT, read_object
 from tuner.settings import Settings, parse
+from tuner.spec.sections import Refits
 from tuner.spec.space.spaces import merged
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.settings import ClassifierSettings
@@ -120,7 +121,8 @@ class ExportConfig(Settings):
     model, input, data: None if the trainable is not the image classifier that ships.
     calibration: None if the validation images were missing at the export. weights_sha256: None if
     the export is a plain function's checkpoint folder. experiment, trial_id, epoch: of the weights.
-    search: of the config.
+    search: of the config. refit: of a model that was trained on the training and validation images
+    together, the trial that it takes after; else None.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -141,6 +143,7 @@ class ExportConfig(Settings):
     epoch: int
     checkpoint_sha256: str
     search: dict[str, Any]
+    refit: Refits | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     git_revision: str | None = None
 

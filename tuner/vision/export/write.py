@@ -152,6 +152,7 @@ def _config(
             "seed": searched["seed"],
             "counts": search.counts,
         },
+        "refit": spec.refits,
         "versions": results.document.get("versions", {}),
         "git_revision": results.document.get("git_revision"),
     }
