@@ -8,6 +8,7 @@ resume_experiment    go on with an interrupted search, by its folder; its Result
 AskTell              a search whose trials run elsewhere: suggest, report, should_stop, complete
 confirm              retrain the leaders of a search with fresh seeds; a Confirmation
 refit                train the best config on training and validation images; its Results
+soup                 combine the best trials into one model, a soup or an ensemble
 constant             marks a list or a mapping in a space as one value, and not a domain
 compare              put searches side by side; a Comparison
 load_results         the Results of an experiment, by its name or its folder
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from tuner.trial.script import report
     from tuner.vision.export.predict import predict
     from tuner.vision.export.read import load_image, load_model
+    from tuner.vision.export.soup import soup
     from tuner.vision.export.write import export_model
 
 __all__ = [
@@ -97,6 +99,7 @@ __all__ = [
     "report",
     "resume_experiment",
     "run_experiment",
+    "soup",
     "start_dir",
     "trial_dir",
 ]
@@ -118,6 +121,7 @@ _MODULES = {
     "report": "tuner.trial.script",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
+    "soup": "tuner.vision.export.soup",
     "start_dir": "tuner.places",
     "trial_dir": "tuner.places",
 }  # the others are in tuner.errors

@@ -31,13 +31,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the table of all trials into this .csv or .parquet file.",
 )
-@click.option(
-    "--format",
-    "formats",
-    type=click.Choice(("onnx", "torch-export")),
-    multiple=True,
-    help="Also write the model in this format. May be given several times.",
-)
+@options.formats
 @options.trial
 @options.trust
 @options.storage

@@ -257,6 +257,13 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 trial = click.option(
     "--trial", "trial_id", metavar="ID", help="Take this trial instead of the best one."
 )
+formats = click.option(
+    "--format",
+    "formats",
+    type=click.Choice(("onnx", "torch-export")),
+    multiple=True,
+    help="Also write the model in this format. May be given several times.",
+)
 job = click.argument("job_id", metavar="ID")
 dashboard = click.option(
     "--address",

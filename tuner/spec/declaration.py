@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tuner.errors import Fault, UsageError
 from tuner.settings import FaultsError, Settings, parse
@@ -73,7 +73,7 @@ class Declaration:
     settings: type[Settings] | None = None
     metrics: tuple[str, ...] | None = None
     schemes: Collection[str] = ()
-    refit: Values | None = None
+    refit: ClassVar[Values | None] = None
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with what it leaves open decided by the Learner."""

@@ -333,10 +333,9 @@ def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if "train_on" in spec.search.space:
         yield Fault("search.space.train_on", "cannot be searched: set training.train_on")
     trains_on = spec.training.get("train_on", "train")
-    reported, others = (*METRICS, *OPTIONAL), (EPOCHS_TRAINED,)
-    if trains_on == "train+validation":
-        reported, others = REFIT_METRICS, (*METRICS, *OPTIONAL)
-    if spec.objective.metric in {*others} - {*reported}:
+    searching = (*METRICS, *OPTIONAL)
+    reported = REFIT_METRICS if trains_on == "train+validation" else searching
+    if spec.objective.metric in {*searching, *REFIT_METRICS} - {*reported}:
         rule = f"is not reported with training.train_on {trains_on!r}"
         yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from tuner.vision.batches import ImageSet
+    from tuner.vision.evaluation import Predictor
     from tuner.vision.export.read import Export
 
 MOST = 2000  # validation images that the temperature is fitted to
@@ -41,23 +42,24 @@ def calibrated(export: Export, settings: ClassifierSettings) -> Calibration | No
 
     from tuner.vision.evaluation import Predictor
 
-    plan, given, data = export.config.model, export.config.input, export.config.data
-    if (
-        export.config.refit
-        or plan is None
-        or given is None
-        or data is None
-        or plan.code is not None
-    ):
+    config = export.config
+    plan, given, data = config.model, config.input, config.data
+    if plan is None or given is None or data is None or config.refit or config.code is not None:
         return None
     images = _images_here(settings)
     if images is None or images.info.content != data.content:
         return None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     predictor = Predictor(export.model(), plan, settings, device, mean=given.mean, std=given.std)
-    rows_N = images.splits["validation"][:MOST]
+    return fitted(*logits_of(predictor, images, images.splits["validation"][:MOST]))
+
+
+def logits_of(predictor: Predictor, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+    """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
+    import torch
+
     parts = [predictor.logits(images.rows_NP[some_N]) for some_N in rows_N.split(predictor.batch)]
-    return fitted(torch.cat(parts), images.labels_N[rows_N])
+    return torch.cat(parts), images.labels_N[rows_N].cpu()
 
 
 def _images_here(settings: ClassifierSettings) -> ImageSet | None:
