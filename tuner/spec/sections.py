@@ -211,7 +211,10 @@ EPOCHS_TRAINED = "epochs_trained"  # the objective of a refit, whose last epoch 
 class Refits(Settings):
     """The trial whose config an experiment trains on training and validation images together."""
 
-    name: str = Field(description="the name of its experiment, in the same storage")
+    name: str = Field(
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="the name of its experiment, in the same storage",
+    )
     trial_id: str = Field(description="its id there")
     epoch: int = Field(ge=1, description="its best epoch there, which is the length of the refit")
     chosen_by: str = Field(description="the objective there, by which it was chosen")

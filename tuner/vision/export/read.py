@@ -84,7 +84,8 @@ class ImageInput(Settings):
 
 
 class Calibration(Settings):
-    """temperature: divides the logits. images: of the validation split, to which it is fitted.
+    """temperature: divides the logits. images: of the validation split, to which it is fitted; of a
+    refit, with the model of the trial that it takes after.
 
     error_before, error_after: the expected calibration error of the probabilities on these images,
     from 0 to 1, with temperature 1 and with this one.

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
 from tuner.experiment.checkpoints import Checkpoint, sha256_of
 from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.classes import CONFUSION
@@ -38,6 +38,7 @@ from tuner.vision.export.read import (
     CARD,
     FOLDER,
     METRICS,
+    Calibration,
     Combined,
     Data,
     Export,
@@ -113,6 +114,27 @@ class TrialModel:
             self.state = with_backbone(self.state, self.settings, self.entries["model"])
 
 
+def _calibration(model: TrialModel, export: Export) -> Calibration | None:
+    """The calibration of the exported network, or None if what it takes is not here.
+
+    A refit has trained on the validation images: it gets that of the trial that it takes after.
+    """
+    refits = model.results.spec.refits
+    if refits is None:
+        network = export.model()
+    else:
+        try:
+            source = Results(model.results.folder.with_name(refits.name))
+            model = TrialModel(source, source.trial(refits.trial_id))
+        except TunerError:  # gone, or damaged
+            return None
+        assert model.state is not None
+        network = model.entries["model"].build(model.state["model"])
+    assert model.settings is not None
+    plan, pixels, data = (model.entries[name] for name in ("model", "input", "data"))
+    return calibrated(network, plan, pixels, data.content, model.settings)
+
+
 def write_export(
     to: Path,
     model: TrialModel,
@@ -137,8 +159,8 @@ def write_export(
         digest = _write_checkpoint(checkpoint.path, model.state, partial)
         entries = {**model.entries, "combined": combined}
         config = _config(results, trial, checkpoint, digest, search, entries)
-        if model.settings:
-            calibration = calibrated(Export(partial, config), model.settings)
+        if model.settings and config.code is None:
+            calibration = _calibration(model, Export(partial, config))
             config = config.model_copy(update={"calibration": calibration})
         metrics = _metrics(results, trial, checkpoint, confirmed)
         if measured is not None:
