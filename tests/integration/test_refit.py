@@ -51,3 +51,13 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     call("export", folder, "--to", "resumed")
     whole, resumed = (read_export(name).weights() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_soup_exports_the_best_of_three_models(here):
+    done = shown("soup", "small", "--top", 2, "--to", "combined")
+    values = {model["model"]: model["metrics"]["val_accuracy"] for model in done["models"]}
+    assert list(values) == ["single", "soup", "ensemble"]
+    assert values[done["chosen"]] == max(values.values()) > 0.5
+    measured = shown("evaluate", "combined")
+    assert measured["images"] == 360
+    assert measured["test_accuracy"] > 0.5

@@ -94,7 +94,7 @@ def _table(done: Soup) -> str:
         values = [number(each.metrics[name]) for name in names]
         rows.append((each.kind, *values, " ".join(each.trials)))
     lines = [f"{done.name}, calibrated, on the validation split", "", *aligned(rows), ""]
-    lines += [f"without trial {trial_id}: {why}" for trial_id, why in done.left_out.items()]
+    lines += [f"trial {trial_id} {why}" for trial_id, why in done.left_out.items()]
     lines.append(f"chosen: {done.chosen.kind}")
     lines += [f"exported to {done.folder}"] if done.folder else []
     return "\n".join(map(printable, lines))

@@ -15,21 +15,26 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
 
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record
 from tuner.spec.sections import Objective
 from tuner.trial.gpus import take
+from tuner.vision.batches import image_set
+from tuner.vision.datasets._dataset import check_same
+from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
+from tuner.vision.evaluation import Predictor
 from tuner.vision.export import interchange
 from tuner.vision.export.calibration import MOST, fitted, logits_of
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
+from tuner.vision.loss import CrossEntropy, Measures
 from tuner.vision.settings import ClassifierSettings
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 Kind = Literal["single", "soup", "ensemble"]
 
@@ -47,7 +52,7 @@ class Candidate:
 class Soup:
     """The candidates of a search, single, soup and ensemble, by its objective.
 
-    left_out: of trials among the best that could not take part, the reason. folder: the export of
+    left_out: of trials among the best that could not take part, why. folder: the export of
     the chosen one, or None.
     """
 
@@ -121,8 +126,8 @@ def soup(
             "ships can be combined"
         )
     if not results.metric.startswith("val_"):
-        rule = "needs an objective on the validation split"
-        raise UsageError(f"a soup {rule}, and that of {results.name} is {results.metric}")
+        rule = "must be measured on the validation split"
+        raise UsageError(f"the objective of {results.name} {rule}, got {results.metric!r}")
     take(spec.resources.gpus)
     models, left_out = _leaders(results, top)
     combinations = _Combinations(models, results.metric)
@@ -152,13 +157,13 @@ def _leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, st
     left_out = {}
     for trial in results.top(top):
         if models and best_record(trial, results.objective) is None:
-            left_out[trial.trial_id] = "it kept no checkpoint"
+            left_out[trial.trial_id] = "not combined: it kept no checkpoint"
             continue
         model = TrialModel(results, trial)
         if not models or _takes(model) == _takes(models[0]):
             models.append(model)
         else:
-            left_out[trial.trial_id] = "it takes other pixels, or tells other classes apart"
+            left_out[trial.trial_id] = "not combined: other pixels, data or classes than the best's"
     return models, left_out
 
 
@@ -187,11 +192,6 @@ class _Combinations:
     """Measures combinations of `models` on the validation split of the best one, the first."""
 
     def __init__(self, models: list[TrialModel], metric: str) -> None:
-        import torch
-
-        from tuner.vision.batches import image_set
-        from tuner.vision.datasets._dataset import check_same
-
         self._models, self._metric = models, metric
         self._settings = _settings_of(models[0])
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -200,21 +200,17 @@ class _Combinations:
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
         self._plans = [model.entries["model"] for model in models]
-        alike = [n for n in range(len(models)) if self._is_like_the_best(n)]
-        self._averaged = alike
+        self._averaged = [n for n in range(len(models)) if self._is_like_the_best(n)]
         self.not_averaged = {
-            model.trial.trial_id: "its weights cannot be averaged with the best trial's: another "
-            "network or other shapes; it is in the ensemble"
+            model.trial.trial_id: "not in the soup: another network or other shapes than the best's"
             for number, model in enumerate(models)
-            if number not in alike
+            if number not in self._averaged
         }
 
     def measured(
         self, objective: Objective
     ) -> tuple[tuple[Candidate, ...], dict[str, dict[str, Tensor]]]:
         """(single, soup and ensemble; the weights of the latter two)."""
-        from tuner.vision.ensemble import ensemble_of, joined
-
         ids = [model.trial.trial_id for model in self._models]
         soups: dict[tuple[int, ...], dict[str, float]] = {}
         weights: dict[tuple[int, ...], dict[str, Tensor]] = {}
@@ -236,8 +232,6 @@ class _Combinations:
 
     def _soup(self, ingredients: tuple[int, ...]) -> tuple[dict[str, float], dict[str, Tensor]]:
         """(metrics, weights) of the average of some of the models that can be averaged."""
-        from tuner.vision.ensemble import average, renewed_norms
-
         members = [self._weights[self._averaged[number]] for number in ingredients]
         weights, norms = average(members), renewed_norms(members)
         network = self._plans[0].build(_copied(weights))
@@ -249,14 +243,9 @@ class _Combinations:
         return metrics, weights
 
     def _metrics(self, network: nn.Module, *, renew: Collection[str] = ()) -> dict[str, float]:
-        import torch
-
-        from tuner.vision.evaluation import Predictor
-        from tuner.vision.loss import CrossEntropy, Measures
-
         images, pixels, settings = self._images, self._pixels, self._settings
-        statistics: Any = {"mean": pixels.mean, "std": pixels.std}
-        predictor = Predictor(network, self._plans[0], settings, self._device, **statistics)
+        arguments = network, self._plans[0], settings, self._device
+        predictor = Predictor(*arguments, mean=pixels.mean, std=pixels.std)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = logits_of(predictor, images, images.splits["validation"])
