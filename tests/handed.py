@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +17,51 @@ SPACE = {"lr": "loguniform(0.01, 1)", "batch_size": "choice([64, 128])"}
 CONFIG = {"lr": 0.3, "batch_size": 64}
 
 
-def trained(folder: Path, *, seed: int | None = None, **training: Any) -> Results:
-    """A search of one trial of one epoch: the real classifier, on the digits."""
+def trained(
+    folder: Path,
+    *,
+    seed: int | None = None,
+    configs: Sequence[Mapping[str, Any]] = (CONFIG,),
+    spec: Mapping[str, Any] | None = None,
+    **training: Any,
+) -> Results:
+    """A search of trials of one epoch: the real classifier, on the digits.
+
+    seed: of each trial. configs: of the trials. spec: further fields, as of `make_folder`.
+    """
     constants = {"model": "cnn", "dataset": "digits", "width": 4, **training}
     make_folder(
         folder,
         trainable=IMAGE_CLASSIFIER,
         training=constants,
         search={"strategy": "random", "space": SPACE},
-        num_samples=1,
+        num_samples=len(configs),
+        **(spec or {}),
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # many are slow for so little
-    learner = ImageClassifier(CONFIG, {"epochs": 10, **constants, "seed": seed or 1})
-    metrics = learner.step()
-    torch.set_num_threads(threads)
     writer = Writer(folder)
-    own = {} if seed is None else {"seed": seed}
-    writer.add("trial_started", trial_id="00000", config=CONFIG, **own)
-    writer.add("result", trial_id="00000", epoch=1, metrics=metrics)
-    path = folder / "trials" / "00000" / "checkpoints" / "1" / "state.pt"
-    path.parent.mkdir(parents=True)
-    torch.save(learner.state_dict(), path)
-    writer.journal_checkpoint("00000", 1, path)
-    writer.add("trial_ended", trial_id="00000", status="completed")
+    for number, config in enumerate(configs):
+        _train(writer, f"{number:05}", config, constants, seed)
     writer.end()
     return Results(folder)
+
+
+def _train(
+    writer: Writer,
+    trial_id: str,
+    config: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    seed: int | None,
+) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # many are slow for so little
+    learner = ImageClassifier(config, {"epochs": 10, **constants, "seed": seed or 1})
+    metrics = learner.step()
+    torch.set_num_threads(threads)
+    own = {} if seed is None else {"seed": seed}
+    writer.add("trial_started", trial_id=trial_id, config=config, **own)
+    writer.add("result", trial_id=trial_id, epoch=1, metrics=metrics)
+    path = writer.folder / "trials" / trial_id / "checkpoints" / "1" / "state.pt"
+    path.parent.mkdir(parents=True)
+    torch.save(learner.state_dict(), path)
+    writer.journal_checkpoint(trial_id, 1, path)
+    writer.add("trial_ended", trial_id=trial_id, status="completed")

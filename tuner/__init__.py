@@ -7,6 +7,8 @@ run_experiment       run the search of a spec; its Results
 resume_experiment    go on with an interrupted search, by its folder; its Results
 AskTell              a search whose trials run elsewhere: suggest, report, should_stop, complete
 confirm              retrain the leaders of a search with fresh seeds; a Confirmation
+refit                train the best config on training and validation images; its Results
+soup                 combine the best trials into one model, a soup or an ensemble
 constant             marks a list or a mapping in a space as one value, and not a domain
 compare              put searches side by side; a Comparison
 load_results         the Results of an experiment, by its name or its folder
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from tuner.places import start_dir, trial_dir
     from tuner.search.ask_tell import AskTell
     from tuner.search.confirm import confirm
+    from tuner.search.refit import refit
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.spec.experiment import ExperimentSpec
     from tuner.spec.space.domains import constant
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from tuner.trial.script import report
     from tuner.vision.export.predict import predict
     from tuner.vision.export.read import load_image, load_model
+    from tuner.vision.export.soup import soup
     from tuner.vision.export.write import export_model
 
 __all__ = [
@@ -91,9 +95,11 @@ __all__ = [
     "load_model",
     "load_results",
     "predict",
+    "refit",
     "report",
     "resume_experiment",
     "run_experiment",
+    "soup",
     "start_dir",
     "trial_dir",
 ]
@@ -111,9 +117,11 @@ _MODULES = {
     "load_model": "tuner.vision.export.read",
     "load_results": "tuner.experiment.results.results",
     "predict": "tuner.vision.export.predict",
+    "refit": "tuner.search.refit",
     "report": "tuner.trial.script",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",
+    "soup": "tuner.vision.export.soup",
     "start_dir": "tuner.places",
     "trial_dir": "tuner.places",
 }  # the others are in tuner.errors

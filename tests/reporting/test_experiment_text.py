@@ -175,6 +175,17 @@ def test_summary_fits_80_columns(storage):
     assert max(map(len, summary(Results(writer.folder)).splitlines()[:-3])) <= 80
 
 
+def test_summary_of_a_refit_names_the_trial_that_it_takes_after(tmp_path):
+    refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+    writer = Writer(make_folder(tmp_path / "s-refit", metric="epochs_trained", refits=refits))
+    writer.trial(0, [{"epochs_trained": 1, "train_loss": 0.5}])
+    writer.end()
+    text = summary(Results(writer.folder))
+    line = "\nrefit of trial 00003 of s, which had val_loss 0.25 on the validation split\n"
+    assert line in text
+    assert "  epochs_trained  1\n" in text
+
+
 def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
     retrained(search, [[0.97, 0.98, 0.99]])

@@ -101,3 +101,12 @@ def test_image_set_of_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
 def test_home_of_large_images_is_the_host(size, home):
     assert home_of(size, CUDA, free=lambda device: 1000).type == home
     assert home_of(size, CPU).type == "cpu"
+
+
+def test_with_more_to_train_has_the_images_of_both_splits_in_training(images):
+    merged = images.with_more_to_train()
+    both = {*images.splits["train"].tolist(), *images.splits["validation"].tolist()}
+    assert merged.splits["train"].tolist() == sorted(both)
+    assert len(merged.splits["validation"]) == merged.info.validation == 0
+    assert merged.info.train == len(both) == images.info.train + images.info.validation
+    assert merged.splits["test"] is images.splits["test"]

@@ -129,6 +129,21 @@ def test_a_metric_that_decides_and_cannot_be_is_the_objectives_fault(
     assert refusals(training=named).startswith("training.metrics: ")
 
 
+@pytest.mark.parametrize(
+    ("train_on", "metric"), [("train", "epochs_trained"), ("train+validation", "val_loss")]
+)
+def test_an_objective_that_the_splits_do_not_report_is_refused(train_on: str, metric: str) -> None:
+    training = {**DIGITS["training"], "train_on": train_on}
+    message = refusals(training=training, objective={"metric": metric, "mode": "max"})
+    assert f"is not reported with training.train_on '{train_on}'" in message
+    assert message.count("\n") == 0
+
+
+def test_the_splits_that_train_cannot_be_searched() -> None:
+    space = {"train_on": "choice(['train', 'train+validation'])"}
+    assert "cannot be searched: set training.train_on" in refusals(search={"space": space})
+
+
 def spec_of(**fields: Any) -> ExperimentSpec:
     return build_spec({"search": {"space": LR}, "num_samples": 1, **fields})
 

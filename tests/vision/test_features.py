@@ -101,6 +101,16 @@ def test_fine_tuning_can_begin_with_the_fitted_head(weights):
     assert torch.allclose(trained, head.model.get_parameter("head.weight"), atol=1e-3)
 
 
+def test_a_refit_begins_with_the_head_that_the_validation_split_chose(weights):
+    heads = []
+    for train_on in ("train+validation", "train"):
+        features._kept.clear()  # each fits its head
+        learner = head_of_digits(weights, fit_head=True, lr=1e-9, train_on=train_on)
+        learner.step()
+        heads.append(learner.model.get_parameter("head.weight").detach())
+    assert torch.allclose(*heads, atol=1e-4)
+
+
 def test_a_head_of_weights_that_have_changed_cannot_be_completed(weights, tmp_path):
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(weights.read_bytes())

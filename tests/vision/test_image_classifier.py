@@ -173,3 +173,29 @@ def test_thirty_trials_on_a_gpu_leave_no_memory():
 
     before = run()
     assert [run() for _ in range(29)] == [before] * 29
+
+
+def digits(**settings):
+    constants = {"model": "cnn", "dataset": "digits", "width": 4, "batch_size": 128, "epochs": 3}
+    return ImageClassifier(settings, constants)
+
+
+def test_training_on_the_validation_split_reports_the_epochs_and_tests():
+    refit = digits(train_on="train+validation")
+    report = refit.step()
+    assert report.keys() == set(refit.metrics)
+    assert (report["epochs_trained"], refit.step()["epochs_trained"]) == (1, 2)
+    data = refit.state_dict()["data"]
+    assert (data["train"], data["validation"], data["baseline"]) == (1437, 0, None)
+    assert refit.test()["images"] == 360
+    assert set(digits().metrics) - set(refit.metrics) == {"val_loss", "val_accuracy"}
+
+
+def test_training_on_the_validation_split_with_an_average_continues_bit_for_bit():
+    settings = {"train_on": "train+validation", "ema_decay": 0.9}
+    whole = digits(**settings)
+    whole.step()
+    restored = digits(**settings)
+    restored.load_state_dict(whole.state_dict())
+    assert whole.step()["train_loss"] == restored.step()["train_loss"]
+    assert same(whole.state_dict()["model"], restored.state_dict()["model"])

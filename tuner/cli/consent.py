@@ -75,7 +75,9 @@ def admit_export(export: Export, *, trust: bool) -> None:
     """
     config = export.config
     spec = {"trainable": config.trainable, "training": config.training}
-    code = _code_named({**spec, "search": {"configs": [config.config]}})
+    members = config.combined.members if config.combined else ()
+    configs = [config.config, *(member.config for member in members)]
+    code = _code_named({**spec, "search": {"configs": configs}})
     if code and Path.cwd().is_relative_to(export.folder.resolve()):
         raise UsageError(
             f"{code[0].path} is imported from the working directory, and that is the "

@@ -33,14 +33,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the table of all trials into this .csv or .parquet file.",
 )
-@click.option(
-    "--format",
-    "formats",
-    type=click.Choice(("onnx", "torch-export", "onnx-pixels", "torch-export-pixels")),
-    multiple=True,
-    help="Also write the model in this format. May be given several times. Those that end in "
-    "-pixels take uint8 pixels and give probabilities.",
-)
+@options.formats
 @options.trial
 @options.trust
 @options.storage

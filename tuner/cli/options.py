@@ -200,7 +200,9 @@ def _setting(flag: str) -> Callable[[Any], Any]:
     )
 
 
-storage, max_concurrent, notify = map(_setting, ("storage", "max-concurrent", "notify"))
+storage, max_concurrent, notify, cpus, gpus = map(
+    _setting, ("storage", "max-concurrent", "notify", "cpus", "gpus")
+)
 address = click.option(
     "--address",
     default=LOCAL,
@@ -254,6 +256,14 @@ trust = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 trial = click.option(
     "--trial", "trial_id", metavar="ID", help="Take this trial instead of the best one."
+)
+formats = click.option(
+    "--format",
+    "formats",
+    type=click.Choice(("onnx", "torch-export", "onnx-pixels", "torch-export-pixels")),
+    multiple=True,
+    help="Also write the model in this format. May be given several times. Those that end in "
+    "-pixels take uint8 pixels and give probabilities.",
 )
 job = click.argument("job_id", metavar="ID")
 dashboard = click.option(

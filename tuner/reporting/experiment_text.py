@@ -162,8 +162,19 @@ def _head(results: Results) -> list[str]:
     return [
         f"{printable(results.name)}: {status}",
         f"{trials}: {', '.join(counts)}" if counts else trials,
+        *_refit_lines(results),
         *label_lines(results.labels),
     ]
+
+
+def _refit_lines(results: Results) -> list[str]:
+    """The trial that a refit takes after."""
+    refits = results.document["spec"].get("refits")
+    if not refits:
+        return []
+    validated = f"{refits['chosen_by']} {number(refits['value'])} on the validation split"
+    text = f"refit of trial {refits['trial_id']} of {refits['name']}, which had {validated}"
+    return wrap(printable(text), _WIDTH)
 
 
 def label_lines(labels: Labels) -> list[str]:

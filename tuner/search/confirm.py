@@ -47,17 +47,27 @@ def confirm(
         return Confirmation(run_experiment(spec))
 
 
+def check_ended(results: Results) -> None:
+    """Raise UsageError unless `results` are those of a search that has ended, NoUsableTrialError
+    if no trial of it is usable.
+    """
+    spec = results.spec
+    if spec.confirms:
+        raise UsageError(f"{results.name} confirms {spec.confirms.name}: name that")
+    if spec.refits:
+        raise UsageError(f"{results.name} refits {spec.refits.name}: name that")
+    if results.status == RUNNING:
+        raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
+    results.get_best_trial()
+
+
 def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
     """The experiment that retrains the `top` leaders of the search, each with `seeds` seeds.
 
     No trial is stopped early. The seeds follow the search's. Raises as `confirm` does.
     """
     search = results.spec
-    if search.confirms:
-        raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")
-    if results.status == RUNNING:
-        raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
-    results.get_best_trial()  # raises if there is none
+    check_ended(results)
     trials = leaders(results, top)
     space = without_seed(search.search.model_dump(mode="json")["space"])
     if not space:
@@ -70,7 +80,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
             "space": space,
             "order": "rows",
             "configs": [without_seed(trial.config) for trial in trials],
-            "seeds": _fresh_seeds(results, search, seeds),
+            "seeds": fresh_seeds(results, search, seeds),
         },
         scheduler=scheduler or "none",
         num_samples=None,
@@ -85,7 +95,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
     )
 
 
-def _fresh_seeds(results: Results, search: ExperimentSpec, count: int) -> list[int]:
+def fresh_seeds(results: Results, search: ExperimentSpec, count: int) -> list[int]:
     """The first `count` seeds after the search's that none of its trials had."""
     seed = search.constants["seed"]
     used = {seed, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}

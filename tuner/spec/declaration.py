@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tuner.errors import Fault, UsageError
 from tuner.spec.by_value import ByValue
@@ -65,12 +65,15 @@ class Declaration:
 
     settings: the model of a trial's settings, which are `training` and one config, merged; `epochs`
     and `seed` need not be in it. metrics: what `step` may report. schemes: of the data sets that
-    are experiments by themselves, as `folder` in folder:PATH.
+    are experiments by themselves, as `folder` in folder:PATH. refit: constants for `training` with
+    which the Learner trains on the training and validation images together; `step` then reports
+    `epochs_trained`, the epochs so far. None if it cannot.
     """
 
     settings: type[Settings] | None = None
     metrics: tuple[str, ...] | None = None
     schemes: Collection[str] = ()
+    refit: ClassVar[Values | None] = None
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with what it leaves open decided by the Learner."""

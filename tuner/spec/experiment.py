@@ -36,6 +36,7 @@ from tuner.spec.sections import (
     Checkpoints,
     Confirms,
     Objective,
+    Refits,
     Resources,
     Stop,
     Timeouts,
@@ -176,6 +177,9 @@ class ExperimentSpec(Settings):
     )
     confirms: Confirms | None = Field(
         None, description="what `tuner confirm` says of the search that it retrains the leaders of"
+    )
+    refits: Refits | None = Field(
+        None, description="what `tuner refit` says of the trial that it trains on more images"
     )
     warm_start: Annotated[str, AfterValidator(_path)] | None = Field(
         None,

@@ -10,7 +10,15 @@ from tuner.errors import Fault, hint
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SCHEDULERS
-from tuner.spec.sections import Checkpoints, Confirms, Objective, Resources, Stop, Timeouts
+from tuner.spec.sections import (
+    Checkpoints,
+    Confirms,
+    Objective,
+    Refits,
+    Resources,
+    Stop,
+    Timeouts,
+)
 from tuner.spec.settings import Settings
 from tuner.spec.strategies import SEARCHERS
 
@@ -21,6 +29,7 @@ SECTIONS: dict[str, type[Settings]] = {
     "checkpoints": Checkpoints,
     "stop": Stop,
     "confirms": Confirms,
+    "refits": Refits,
 }
 _MEANT = {"epochs": ["scheduler.max_t"]}  # `training.epochs` only shortens what that allows
 

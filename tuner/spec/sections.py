@@ -205,6 +205,22 @@ class Confirms(Settings):
     )
 
 
+EPOCHS_TRAINED = "epochs_trained"  # the objective of a refit, whose last epoch is its model
+
+
+class Refits(Settings):
+    """The trial whose config an experiment trains on training and validation images together."""
+
+    name: str = Field(
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="the name of its experiment, in the same storage",
+    )
+    trial_id: str = Field(description="its id there")
+    epoch: int = Field(ge=1, description="its best epoch there, which is the length of the refit")
+    chosen_by: str = Field(description="the objective there, by which it was chosen")
+    value: float = Field(description="what it reached at that epoch, on the validation split")
+
+
 LOGS = ("mlflow", "wandb")
 
 

@@ -42,6 +42,13 @@ class ImageSet:
         largest = int(torch.bincount(self.labels_N[rows_N]).max())
         return {"images": len(rows_N), "baseline": largest / len(rows_N)}
 
+    def with_more_to_train(self) -> ImageSet:
+        """The same images, with those of the validation split in the training split."""
+        train_N = torch.cat([self.splits["train"], self.splits["validation"]]).sort().values
+        info = replace(self.info, train=len(train_N), validation=0, baseline=None)
+        splits = {**self.splits, "train": train_N, "validation": train_N[:0]}
+        return replace(self, info=info, splits=splits)
+
 
 def image_set(settings: DataSettings, device: torch.device) -> ImageSet:
     """The data set that `settings` choose, loaded once for all trials of a process.

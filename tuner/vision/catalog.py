@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
+from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.datasets._archive import Archive
@@ -48,6 +49,7 @@ METRICS = (
     "images_per_s",
     "epoch_s",
 )
+REFIT_METRICS = (*(name for name in METRICS if not name.startswith("val_")), EPOCHS_TRAINED)
 DECODED = "decoded"  # the scheme of what has been decoded already
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.errors import Fault, SpecError
 from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.sections import Resources
+from tuner.spec.sections import EPOCHS_TRAINED, Resources
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_space
@@ -26,6 +26,7 @@ from tuner.vision.catalog import (
     DECODED,
     METRICS,
     MODELS,
+    REFIT_METRICS,
     SOURCES,
     archive_of,
     data_choice,
@@ -98,7 +99,8 @@ class ClassifierDeclaration(Declaration):
     """The declaration of `tuner.vision.image_classifier.ImageClassifier`."""
 
     settings = ClassifierSettings
-    metrics = (*METRICS, *OPTIONAL)
+    metrics = (*METRICS, *OPTIONAL, EPOCHS_TRAINED)
+    refit: ClassVar = {"train_on": "train+validation"}
     schemes = SOURCES.keys()
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
@@ -122,6 +124,7 @@ class ClassifierDeclaration(Declaration):
         for fault in settings_faults(self.settle(spec)):
             added = fault.key == "training.metrics" and "metrics" not in spec.training
             yield replace(fault, key="objective.metric") if added else fault
+        yield from _objective_faults(spec)
 
     def notes(self, spec: ExperimentSpec) -> Iterator[str]:
         if spec.resources.workers > 1 and not spec.resources.gpus:
@@ -341,6 +344,18 @@ def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         if name in space:
             rule = f"cannot be searched, since images are decoded once: set training.{name}"
             yield Fault(f"search.space.{name}", rule)
+
+
+def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """An objective that is not reported, by the splits that train."""
+    if "train_on" in spec.search.space:
+        yield Fault("search.space.train_on", "cannot be searched: set training.train_on")
+    trains_on = spec.training.get("train_on", "train")
+    searching = (*METRICS, *OPTIONAL)
+    reported = REFIT_METRICS if trains_on == "train+validation" else searching
+    if spec.objective.metric in {*searching, *REFIT_METRICS} - {*reported}:
+        rule = f"is not reported with training.train_on {trains_on!r}"
+        yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
 
 
 def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:

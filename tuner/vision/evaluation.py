@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,9 +24,12 @@ from tuner.vision.label_check import mistakes
 from tuner.vision.loss import CrossEntropy, Measured, training_loss
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
+from tuner.vision.norms import renew_statistics
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
 from tuner.vision.replica import Replica, Setup, evaluation_batch
 from tuner.vision.settings import ClassifierSettings
+
+RENEWAL_BATCH = 125  # images of the batches whose mean statistics BatchNorm gets
 
 if TYPE_CHECKING:
     from tuner.vision.pipeline import Stage
@@ -119,6 +123,13 @@ class Predictor:
             seeded(self._settings.seed, self._device),
         ):
             return self._micro.run(partial(self._logits, rows_NP.to(self._device))).cpu()
+
+    def renew_norms(self, layers: Collection[str], rows_NP: Tensor) -> None:
+        """Give the BatchNorm `layers` the statistics of these images, in rows of bytes."""
+        parts = rows_NP.tensor_split(ceil(len(rows_NP) / RENEWAL_BATCH))
+        batches = (self._normalise(part_NP.to(self._device)) for part_NP in parts)
+        with self._precision.applied(), self._precision.forward():
+            renew_statistics(self._model, layers, batches)
 
     def _logits(self, rows_NP: Tensor, size: int) -> Tensor:
         parts = []

@@ -23,13 +23,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 from tuner.vision.augment import Augmentation
 from tuner.vision.averages import Lookahead, WeightAverage
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import METRICS, await_copy, image_names
+from tuner.vision.catalog import METRICS, REFIT_METRICS, await_copy, image_names
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
@@ -104,6 +105,10 @@ class ImageClassifier:
         self._settings = settings
         images = image_set(settings, self._device)
         self._data = replace(images, info=with_pixel_stats(images.info, settings))
+        self._validates = settings.train_on == "train"
+        self._searched_on = self._data  # whose validation split chooses the initial head
+        if not self._validates:
+            self._data = self._data.with_more_to_train()
         # A data set that ships and keeps its own mean and std needs no description in a checkpoint
         self._is_described = bool(images.info.content) or self._data.info is not images.info
         self._precision = precision_for(settings, self._device, split=split)
@@ -118,7 +123,8 @@ class ImageClassifier:
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
         freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
-        self.metrics = (*METRICS, *(f"val_{name}" for name in settings.metrics))
+        optional = (f"val_{name}" for name in settings.metrics)
+        self.metrics = (*METRICS, *optional) if self._validates else REFIT_METRICS
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
         self._part: Replica | Stage
         if split > 1:
@@ -182,7 +188,7 @@ class ImageClassifier:
         if settings.fit_head:
             features = self._features()
             if settings.split_seed not in features.fitted:  # once for all trials of this process
-                features.fitted[settings.split_seed] = fit_head(features, self._data)
+                features.fitted[settings.split_seed] = fit_head(features, self._searched_on)
             weight_KF, bias_K = features.fitted[settings.split_seed]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
@@ -202,7 +208,8 @@ class ImageClassifier:
         train_loss is the mean over the epoch of the minimised loss (with label smoothing), lr that
         of the last batch, micro_batch_size the images that a rank computes at once, images_per_s
         the training throughput over all ranks, epoch_s the seconds of training and validation.
-        Epochs beyond `epochs` keep the last lr. The setting `metrics` adds others.
+        Epochs beyond `epochs` keep the last lr. The setting `metrics` adds others. Where the
+        validation images train, epochs_trained replaces the metrics of the validation.
         """
         started = time.perf_counter()
         if self._epoch == 0 and self._settings.begins_with_weights:
@@ -211,20 +218,28 @@ class ImageClassifier:
             loss_sum, lr = self._train_epoch()
         self._trained_in = self._precision
         trained_s = time.perf_counter() - started
-        validated = dict(self._averaged("validation").metrics)
+        validated = self._validated()
         self._epoch += 1
         slowest = [trained_s, time.perf_counter() - started]
         trained_s, epoch_s = self._ranks.reduced(slowest, dist.ReduceOp.MAX)
         return {
             "train_loss": loss_sum / self._images,
-            "val_loss": validated.pop("loss"),
-            "val_accuracy": validated.pop("accuracy"),
+            **validated,
             "lr": lr,
             "micro_batch_size": self._part.micro_batch_size,
             "images_per_s": self._images / trained_s,
             "epoch_s": epoch_s,
-            **{f"val_{name}": value for name, value in validated.items()},
         }
+
+    def _validated(self) -> dict[str, float]:
+        """The metrics of the validation split, or epochs_trained if that split trains."""
+        if self._validates:
+            metrics = self._averaged("validation").metrics
+            return {f"val_{name}": value for name, value in metrics.items()}
+        self._part.eval()  # ranks share their statistics, as before a validation
+        with self._average.applied():
+            self._part.eval()
+        return {EPOCHS_TRAINED: self._epoch + 1}
 
     # Of the last `test`: the confusion matrix of at most 100 classes, and `label_check`'s lists
     confusion: dict[str, Any] | None = None

@@ -43,7 +43,7 @@ _FIRST = {"lr": 5e-3, "weight_decay": 0.05, "crop_scale": 0.35, "flip": True}
 # A network that trains so long on few images grows too sure of them: its validation loss rises
 # while its accuracy does, which therefore chooses. mixup makes it less sure, and averaged weights
 # make neighbouring epochs measure alike
-_BY_ACCURACY = {"metric": "val_accuracy", "mode": "max"}
+_BY_ACCURACY = {"metric": "val_accuracy"}
 _REGULARISED = {"mixup": 0.2, "ema_decay": 0.98}
 
 # With pretrained weights

@@ -101,6 +101,12 @@ class ClassifierSettings(RecipeSettings, _ModelSettings):
         0, ge=0, description="the seed of the split of your own images, the same for every trial"
     )
 
+    train_on: Literal["train", "train+validation"] = Field(
+        "train",
+        description="the splits that train; with train+validation, as `tuner refit` sets it, "
+        "nothing is validated and the objective is epochs_trained",
+    )
+
     batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
 
     optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(

@@ -1,6 +1,7 @@
 """The temperature of an export, and what it does to probabilities."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -38,6 +39,20 @@ def test_an_export_has_the_temperature_of_its_validation_images(tmp_path):
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["calibration"]["images"] == 360
     assert config["calibration"]["error_after"] <= config["calibration"]["error_before"] + 0.02
+
+
+def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_after(tmp_path):
+    source = export_model(trained(tmp_path / "s"), tmp_path / "source")
+    refits = {"name": "s", "trial_id": "00000", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+    spec = {"metric": "epochs_trained", "refits": refits}
+    results = trained(tmp_path / "s-refit", spec=spec, train_on="train+validation")
+    to = export_model(results, tmp_path / "model")
+    config, before = (json.loads((f / "config.json").read_text()) for f in (to, source))
+    assert (config["calibration"], config["refit"]) == (before["calibration"], refits)
+    assert (config["data"]["train"], config["data"]["validation"]) == (1437, 0)
+    shutil.rmtree(tmp_path / "s")
+    alone = export_model(results, tmp_path / "alone")
+    assert json.loads((alone / "config.json").read_text())["calibration"] is None
 
 
 @pytest.mark.parametrize("temperature", [0.5, 4.0])

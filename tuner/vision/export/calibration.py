@@ -15,14 +15,15 @@ from tuner.errors import DataError
 from tuner.spec.settings import FaultsError
 from tuner.vision.catalog import archive_of, decoded_before, is_at_hand
 from tuner.vision.datasets._dataset import data_folder
-from tuner.vision.export.read import Calibration
+from tuner.vision.export.read import Calibration, ImageInput
 from tuner.vision.settings import ClassifierSettings
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from tuner.vision.batches import ImageSet
-    from tuner.vision.export.read import Export
+    from tuner.vision.blueprint import Blueprint
+    from tuner.vision.evaluation import Predictor
 
 MOST = 2000  # validation images that the temperature is fitted to
 _BINS = 15  # of probabilities, for the calibration error
@@ -30,27 +31,36 @@ _LOG_RANGE = (-3.0, 3.0)  # of the logarithm of the temperature
 _STEPS = 60  # of the search by thirds, which narrows that to 1e-10 of it
 
 
-def calibrated(export: Export, settings: ClassifierSettings) -> Calibration | None:
-    """The calibration of an exported model, or None if its validation images are not here.
+def calibrated(
+    network: nn.Module,
+    plan: Blueprint,
+    pixels: ImageInput,
+    content: str,
+    settings: ClassifierSettings,
+) -> Calibration | None:
+    """The calibration of a trained network, or None if its validation images are not here.
 
-    settings: of the training; those in the export do not say where the images are. Neither
-    downloads nor decodes images, and runs no code of a user.
+    content: of the data of the training. settings: of the training; those in an export do not say
+    where the images are. Neither downloads nor decodes images.
     """
     import torch
 
     from tuner.vision.evaluation import Predictor
 
-    plan, given, data = export.config.model, export.config.input, export.config.data
-    if plan is None or given is None or data is None or plan.code is not None:
-        return None
     images = _images_here(settings)
-    if images is None or images.info.content != data.content:
+    if images is None or images.info.content != content:
         return None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    predictor = Predictor(export.model(), plan, settings, device, mean=given.mean, std=given.std)
-    rows_N = images.splits["validation"][:MOST]
+    predictor = Predictor(network, plan, settings, device, mean=pixels.mean, std=pixels.std)
+    return fitted(*logits_of(predictor, images, images.splits["validation"][:MOST]))
+
+
+def logits_of(predictor: Predictor, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+    """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
+    import torch
+
     parts = [predictor.logits(images.rows_NP[some_N]) for some_N in rows_N.split(predictor.batch)]
-    return fitted(torch.cat(parts), images.labels_N[rows_N])
+    return torch.cat(parts), images.labels_N[rows_N].cpu()
 
 
 def _images_here(settings: ClassifierSettings) -> ImageSet | None:

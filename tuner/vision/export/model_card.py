@@ -38,7 +38,7 @@ def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) ->
         plan=config.model,
         settings=flat(config.model.settings, ".") if config.model else {},
         library=config.model.library if config.model else None,
-        measured=_measured(metrics),
+        measured=_measured(config, metrics),
         accuracies=[each for each in _accuracies(config, metrics) if each.baseline is not None],
         search=search,
         ended=", ".join(f"{count} {end}" for end, count in search["counts"].items() if count),
@@ -59,9 +59,9 @@ def card_text(config: ExportConfig, metrics: Mapping[str, Any], *, name: str) ->
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
-def _measured(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+def _measured(config: ExportConfig, metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     """(split, metric, value): the objective first, then the others of the validation split."""
-    reported = metrics["metrics"]
+    reported = {} if config.refit else metrics["metrics"]
     validation = (name for name in reported if name.startswith("val_"))
     for name in dict.fromkeys([metrics["objective"]["metric"], *validation]):
         if name in reported:

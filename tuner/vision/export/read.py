@@ -22,6 +22,7 @@ from pydantic import ConfigDict, Field
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.files import EXPERIMENT, read_object
+from tuner.spec.sections import Refits
 from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision.blueprint import Blueprint
@@ -83,7 +84,8 @@ class ImageInput(Settings):
 
 
 class Calibration(Settings):
-    """temperature: divides the logits. images: of the validation split, to which it is fitted.
+    """temperature: divides the logits. images: of the validation split, to which it is fitted; of a
+    refit, with the model of the trial that it takes after.
 
     error_before, error_after: the expected calibration error of the probabilities on these images,
     from 0 to 1, with temperature 1 and with this one.
@@ -114,13 +116,37 @@ class Data(Settings):
     content: str = ""
 
 
+class Member(Settings):
+    """One of the models that a combined model is made of: its network, and its origin."""
+
+    model: Blueprint
+    config: dict[str, Any]
+    seed: int
+    trial_id: str
+    epoch: int
+    checkpoint_sha256: str
+
+
+class Combined(Settings):
+    """A model that is made of those of several trials, the best first.
+
+    how: "soup", the average of their weights; or "ensemble", all of them, whose logits are the
+    logarithms of the mean of their probabilities.
+    """
+
+    how: Literal["soup", "ensemble"]
+    members: tuple[Member, ...]
+
+
 class ExportConfig(Settings):
     """config.json. training: the Learner's constants beside its `config`.
 
     model, input, data: None if the trainable is not the image classifier that ships.
     calibration: None if the validation images were missing at the export. weights_sha256: None if
     the export is a plain function's checkpoint folder. experiment, trial_id, epoch: of the weights.
-    search: of the config.
+    search: of the config. refit: of a model that was trained on the training and validation images
+    together, the trial that it takes after; else None. combined: of a model of several trials; the
+    other entries are then those of its best member. None for the model of one trial.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -141,8 +167,22 @@ class ExportConfig(Settings):
     epoch: int
     checkpoint_sha256: str
     search: dict[str, Any]
+    refit: Refits | None = None
+    combined: Combined | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     git_revision: str | None = None
+
+    @property
+    def plans(self) -> tuple[Blueprint, ...]:
+        """The networks that compute: one, none of another trainable, or those of an ensemble."""
+        if self.combined and self.combined.how == "ensemble":
+            return tuple(member.model for member in self.combined.members)
+        return (self.model,) if self.model else ()
+
+    @property
+    def code(self) -> str | None:
+        """The dotted path of a custom network that is imported to build the model, or None."""
+        return next((plan.code for plan in self.plans if plan.code is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +217,18 @@ class Export:
                 f"rebuild, with the `config` and `training` of {self.folder / CONFIG}; load_model "
                 "rebuilds those of the image classifier that ships with tuner"
             )
-        if plan.code is not None and not trust_code:
+        code = self.config.code
+        if code is not None and not trust_code:
             raise UsageError(
-                f"{self.folder} is a model of the network {plan.code}, whose code is not in it; "
+                f"{self.folder} is a model of the network {code}, whose code is not in it; "
                 "load_model imports that, from your own Python path, where you trust it: "
                 f"load_model({str(self.folder)!r}, trust_code=True)"
             )
-        weights = self.weights()
+        from tuner.vision.ensemble import ensemble_of
+
+        weights, plans = self.weights(), self.config.plans
         try:
-            return plan.build(weights)
+            return plan.build(weights) if len(plans) == 1 else ensemble_of(plans, weights)
         except RuntimeError as error:
             raise CheckpointError(
                 f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"

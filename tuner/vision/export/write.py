@@ -18,9 +18,9 @@ import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
 from tuner.experiment.checkpoints import Checkpoint, sha256_of
 from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.classes import CONFUSION
@@ -40,6 +40,8 @@ from tuner.vision.export.read import (
     CARD,
     FOLDER,
     METRICS,
+    Calibration,
+    Combined,
     Data,
     Export,
     ExportConfig,
@@ -50,6 +52,9 @@ from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import with_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _BESIDE = ("images", "baseline", CONFUSION)  # of the test split, in metrics.json beside metrics
 
@@ -70,52 +75,112 @@ def export_model(
     hidden `.NAME.*.partial` beside it. Raises UsageError if `to` exists and is not an empty folder,
     or a format cannot be written, and what `Results.best_checkpoint` raises.
     """
-    to = Path(to).expanduser()
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise UsageError(f"cannot export to {to}: it exists and is not an empty folder")
-    search, pick = results, best_model(results, trial_id)
-    results = pick.results
-    spec = results.spec
+    to = check_target(to)
+    pick = best_model(results, trial_id)
+    chosen, chosen_id = pick.results, pick.trial_id
+    spec = chosen.spec
     if formats and not spec.ships:
         raise UsageError(
             f"{', '.join(formats)} is written of the image classifier that ships; "
             f"{spec.trainable} must write it itself"
         )
     interchange.check_formats(formats)
-    trial = results.get_best_trial() if pick.trial_id is None else results.trial(pick.trial_id)
-    checkpoint = results.best_checkpoint(trial)
+    trial = chosen.get_best_trial() if chosen_id is None else chosen.trial(chosen_id)
+    model = TrialModel(chosen, trial)
+    confirmed = pick.origin.get("confirmed")
+    return write_export(to, model, search=results, formats=formats, confirmed=confirmed)
+
+
+def check_target(to: Path | str) -> Path:
+    """The folder of a new export. Raises UsageError if it exists and is not empty."""
+    to = Path(to).expanduser()
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise UsageError(f"cannot export to {to}: it exists and is not an empty folder")
+    return to
+
+
+class TrialModel:
+    """A trial's best checkpoint, read. Raises what `Results.best_checkpoint` raises.
+
+    state: None for the folder of a plain function's checkpoint. settings: None, and entries of
+    config.json: none, if the trainable is not the classifier that ships.
+    """
+
+    def __init__(self, results: Results, trial: TrialRecord) -> None:
+        self.results, self.trial = results, trial
+        self.checkpoint = results.best_checkpoint(trial)  # it compares the digest
+        path = self.checkpoint.path
+        self.state = None if path.is_dir() else load_state(path, None)
+        self.settings: ClassifierSettings | None = None
+        self.entries: dict[str, Any] = {}
+        if self.state is not None and results.spec.ships:
+            self.settings = _settings_of(results, trial)
+            info = _trained_on(self.settings, self.state, self.checkpoint)
+            self.entries = _classifier(self.settings, info, _constants(results, trial))
+            self.state = with_backbone(self.state, self.settings, self.entries["model"])
+
+
+def _calibration(model: TrialModel, export: Export) -> Calibration | None:
+    """The calibration of the exported network, or None if what it takes is not here.
+
+    A refit has trained on the validation images: it gets that of the trial that it takes after.
+    """
+    refits = model.results.spec.refits
+    if refits is None:
+        network = export.model()
+    else:
+        try:
+            source = Results(model.results.folder.with_name(refits.name))
+            model = TrialModel(source, source.trial(refits.trial_id))
+        except TunerError:  # gone, or damaged
+            return None
+        assert model.state is not None
+        network = model.entries["model"].build(model.state["model"])
+    assert model.settings is not None
+    plan, pixels, data = (model.entries[name] for name in ("model", "input", "data"))
+    return calibrated(network, plan, pixels, data.content, model.settings)
+
+
+def write_export(
+    to: Path,
+    model: TrialModel,
+    *,
+    search: Results,
+    formats: Collection[str] = (),
+    confirmed: Mapping[str, Any] | None = None,
+    combined: Combined | None = None,
+    measured: Mapping[str, float] | None = None,
+) -> Path:
+    """Write `model`, of a trial of `search` or of its confirmation, to the new folder `to`.
+
+    combined: of a model of several trials, whose weights `model.state` has; measured: its metrics
+    on the validation split.
+    """
+    results, trial, checkpoint = model.results, model.trial, model.checkpoint
     target = to.resolve()
     partial = target.parent / f".{target.name}.{os.getpid()}.partial"
     shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same id
     try:
         partial.mkdir(parents=True)
-        # `best_checkpoint` has compared its digest
-        state = None if checkpoint.path.is_dir() else load_state(checkpoint.path, None)
-        classifier = {}
-        if state is not None and spec.ships:
-            settings = _settings_of(results, trial)
-            info = _trained_on(settings, state, checkpoint)
-            classifier = _classifier(settings, info, _constants(results, trial))
-            state = with_backbone(state, settings, blueprint_of(settings, info))
-        digest = _write_checkpoint(checkpoint.path, state, partial)
-        config = _config(results, trial, checkpoint, digest, search, classifier)
-        if classifier:
-            calibration = calibrated(Export(partial, config), settings)
+        digest = _write_checkpoint(checkpoint.path, model.state, partial)
+        entries = {**model.entries, "combined": combined}
+        config = _config(results, trial, checkpoint, digest, search, entries)
+        if model.settings and config.code is None:
+            calibration = _calibration(model, Export(partial, config))
             config = config.model_copy(update={"calibration": calibration})
-        metrics = _metrics(results, trial, checkpoint, pick.origin.get("confirmed"))
+        metrics = _metrics(results, trial, checkpoint, confirmed)
+        if measured is not None:
+            metrics |= {"metrics": dict(measured), "test": None}
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
         _write_json(partial / METRICS, metrics)
         (partial / CARD).write_text(card_text(config, metrics, name=target.name), encoding="utf-8")
         if formats and config.model is not None:
             size = config.model.image_size
             shape = config.model.in_channels, size, size
-            export = Export(partial, config)
-            model = export.model(trust_code=True)
-            loss = replace(CrossEntropy.of(settings), temperature=export.temperature)
-            from_pixels = interchange.FromPixels(model, info.mean, info.std, loss).eval()
+            network = Export(partial, config).model(trust_code=True)
             for name in formats:
                 takes_pixels = name.endswith(interchange.PIXELS)
-                written = from_pixels if takes_pixels else model
+                written = _from_pixels(network, model, config) if takes_pixels else network
                 interchange.write(written, name, partial, shape=shape)
         for path in partial.iterdir():  # safetensors lets only the owner read its file
             if path.is_file():
@@ -126,6 +191,16 @@ def export_model(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return to
+
+
+def _from_pixels(network: nn.Module, model: TrialModel, config: ExportConfig) -> nn.Module:
+    """`network` with the rest of a prediction: normalisation, views and temperature."""
+    assert model.settings is not None
+    assert config.input is not None
+    temperature = config.calibration.temperature if config.calibration else 1.0
+    loss = replace(CrossEntropy.of(model.settings), temperature=temperature)
+    given = config.input
+    return interchange.FromPixels(network, given.mean, given.std, loss).eval()
 
 
 def _config(
@@ -160,6 +235,7 @@ def _config(
             "seed": searched["seed"],
             "counts": search.counts,
         },
+        "refit": spec.refits,
         "versions": results.document.get("versions", {}),
         "git_revision": results.document.get("git_revision"),
     }

@@ -1,0 +1,63 @@
+"""A refit and a soup of the real classifier on the digits, by the commands."""
+
+import json
+
+import pytest
+import torch
+from driven import call, shown
+
+from tuner.experiment.results.results import Results
+from tuner.vision.export.read import read_export
+
+SPEC = {
+    "training": {"model": "cnn", "dataset": "digits", "width": 4},
+    "search": {"space": {"lr": "choice([0.1, 0.3])"}},
+    "objective": {"metric": "val_accuracy", "mode": "max"},
+    "scheduler": {"name": "none", "max_t": 4},
+    "num_samples": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def here(ray_here, tmp_path_factory):
+    """A working directory with a finished search in results/."""
+    here = tmp_path_factory.mktemp("refit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        patch.delenv("TUNER_STORAGE", raising=False)
+        (here / "small.json").write_text(json.dumps(SPEC))
+        call("run", "small.json", "--no-evaluate")
+        yield here
+
+
+def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
+    best = shown("best", "small")
+    refitted = shown("refit", "small")
+    assert refitted["best"]["config"] == best["config"]
+    assert refitted["best"]["epoch"] == refitted["best"]["metrics"]["epochs_trained"]
+    assert refitted["best"]["epoch"] == best["epoch"]
+    assert 0 < refitted["test"]["test_accuracy"] <= 1
+    folder = here / "results" / "small-refit"
+    call("export", folder, "--to", "whole")
+    refit = read_export("whole").config.refit
+    assert (refit.name, refit.trial_id, refit.epoch) == ("small", best["trial_id"], best["epoch"])
+
+    journal = folder / "journal.jsonl"  # as after a kill in the second epoch
+    lines = journal.read_text().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if '"epoch":2' in line)
+    journal.write_text("".join(lines[:cut]))
+    call("resume", "small-refit", "--no-evaluate")
+    assert Results(folder).history.resumed == 1
+    call("export", folder, "--to", "resumed")
+    whole, resumed = (read_export(name).weights() for name in ("whole", "resumed"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_soup_exports_the_best_of_three_models(here):
+    done = shown("soup", "small", "--top", 2, "--to", "combined")
+    values = {model["model"]: model["metrics"]["val_accuracy"] for model in done["models"]}
+    assert list(values) == ["single", "soup", "ensemble"]
+    assert values[done["chosen"]] == max(values.values()) > 0.5
+    measured = shown("evaluate", "combined")
+    assert measured["images"] == 360
+    assert measured["test_accuracy"] > 0.5

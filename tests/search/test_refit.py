@@ -1,0 +1,149 @@
+"""The experiment that trains on more images, and when one is made; integration/ runs it."""
+
+from typing import ClassVar
+
+import pytest
+from confirmed import FOUND, retrained, searched
+from synthetic import Writer, make_folder
+
+from tuner.errors import SpecError, UsageError
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.results import Results
+from tuner.search import refit as module
+from tuner.search.confirm import confirm
+from tuner.search.refit import refit, refitting_spec
+from tuner.search.run import describe
+from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.declaration import Declaration
+from tuner.spec.validation import validate
+
+SPACE = {"lr": "loguniform(0.001, 1)"}
+
+
+@pytest.fixture
+def search(tmp_path):
+    folder = tmp_path / "digits"
+    return searched(folder, FOUND, trainable=IMAGE_CLASSIFIER, seed=7, stop={"target": 0.99})
+
+
+def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule_of_the_search(
+    search,
+):
+    spec = refitting_spec(search, seeds=2)
+    assert spec.name == "digits-refit"
+    values = spec.search.model_dump(mode="json")
+    assert (values["configs"], values["seeds"], spec.trials) == ([{"lr": 0.2}], [7, 8], 2)
+    # the best epoch of the trial is 2, and the schedule of the search covers 10
+    assert (spec.epochs, spec.constants["epochs"]) == (2, 10)
+    assert spec.scheduler.grace_period == 2
+    assert spec.training["train_on"] == "train+validation"
+    assert spec.objective.model_dump() == {"metric": "epochs_trained", "mode": "max"}
+    assert spec.stop.target is None
+    assert spec.refits.model_dump() == {
+        "name": "digits",
+        "trial_id": "00001",
+        "epoch": 2,
+        "chosen_by": "val_accuracy",
+        "value": 0.95,
+    }
+    assert validate(spec) == spec
+
+
+def test_refitting_spec_takes_the_chosen_trial(search):
+    spec = refitting_spec(search, trial_id="3")
+    assert (spec.search.configs, spec.refits.trial_id) == (({"lr": 0.4},), "00003")
+
+
+def test_refitting_spec_after_a_confirmation_takes_the_confirmed_model(search):
+    confirmation = retrained(search, [[0.90, 0.91], [0.97, 0.96]])
+    spec = refitting_spec(search)
+    assert (spec.search.configs, spec.refits.name) == (({"lr": 0.3},), "digits-confirm")
+    assert spec.refits.trial_id == confirmation.get_best_trial().trial_id == "00002"
+    assert (spec.name, spec.confirms, spec.search.seeds) == ("digits-refit", None, (8,))
+
+
+def test_refitting_spec_keeps_a_searched_seed_and_length(tmp_path):
+    space = {"lr": "uniform(0, 1)", "seed": "choice([2, 3])", "epochs": "choice([4, 6])"}
+    folder = make_folder(
+        tmp_path / "x",
+        trainable=IMAGE_CLASSIFIER,
+        search={"strategy": "random", "space": space},
+    )
+    writer = Writer(folder)
+    writer.trial(0, [0.9], config={"lr": 0.5, "seed": 3, "epochs": 6})
+    writer.end()
+    spec = refitting_spec(Results(folder))
+    assert spec.search.configs == ({"lr": 0.5, "epochs": 6},)
+    assert (spec.search.seeds, "epochs" in spec.training) == ((3,), False)
+
+
+def test_refit_of_a_learner_that_declares_none_is_refused(tmp_path):
+    results = searched(tmp_path / "own", FOUND, trainable="csv:DictReader")
+    with pytest.raises(UsageError, match="cannot import csv:DictReader"):
+        refit(results)
+    results = searched(tmp_path / "other", FOUND, trainable="confirmed:searched")
+    message = "confirmed:searched declares no refit, so it cannot train on training and validation"
+    with pytest.raises(UsageError, match=message):
+        refit(results)
+
+
+class AllData(Declaration):
+    refit: ClassVar = {"all_data": True}
+
+
+class Custom:
+    declaration = AllData()
+
+
+def test_refitting_spec_of_a_custom_learner_has_its_constants(tmp_path):
+    results = searched(tmp_path / "own", FOUND, trainable=f"{__name__}:Custom", training={"a": 1})
+    spec = refitting_spec(results)
+    assert spec.training == {"a": 1, "epochs": 10, "all_data": True}
+
+
+def test_refit_of_an_unended_search_or_a_refit_is_refused(tmp_path, search):
+    writer = Writer(make_folder(tmp_path / "running", trainable=IMAGE_CLASSIFIER))
+    writer.trial(0, [0.5])
+    with pytest.raises(UsageError, match="running still runs"):
+        refit(Results(writer.folder))
+    writer.end()
+    refitted = begun(refitting_spec(search))
+    with pytest.raises(UsageError, match="digits-refit refits digits: name that"):
+        refit(refitted)
+    with pytest.raises(UsageError, match="digits-refit refits digits: name that"):
+        confirm(refitted, top=1, seeds=1)
+
+
+def begun(spec):
+    """The experiment of `spec`, its first trial completed."""
+    ExperimentFolder(spec.folder).create(describe(validate(spec)))
+    writer = Writer(spec.folder)
+    reports = [{"epochs_trained": 1, "train_loss": 0.1}, {"epochs_trained": 2, "train_loss": 0.3}]
+    writer.trial(0, reports, config=spec.search.configs[0])
+    writer.checkpoint("00000", 1)
+    writer.checkpoint("00000", 2)
+    writer.end()
+    return Results(spec.folder)
+
+
+def test_refit_hands_over_the_last_epoch_of_the_first_seed(search):
+    results = begun(refitting_spec(search))
+    assert results.best_checkpoint().epoch == 2
+    assert results.best_json()["metrics"]["epochs_trained"] == 2
+    assert results.accuracy(results.best_json()) is None
+
+
+def test_refit_twice_reads_the_first(search, monkeypatch):
+    def no_ray(*_, **__):
+        raise AssertionError("starts Ray")
+
+    monkeypatch.setattr(module.cluster, "connect", no_ray)
+    first = begun(refitting_spec(search))
+    assert refit(search).folder == first.folder
+    with pytest.raises(AssertionError, match="starts Ray"):
+        refit(search, seeds=2)
+
+
+def test_refit_without_gpus_of_this_machine_is_refused(search):
+    with pytest.raises(SpecError, match="a trial cannot have more CPUs"):
+        refit(search, cpus=4096)

@@ -1,0 +1,172 @@
+"""One model of several trials, of real classifiers on the digits."""
+
+import json
+
+import pytest
+import torch
+from handed import CONFIG, trained
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import Writer, make_folder
+
+import tuner
+from tuner.errors import UsageError
+from tuner.experiment.results.results import Results
+from tuner.spec.sections import Objective
+from tuner.vision.ensemble import Ensemble
+from tuner.vision.export.evaluate import evaluate_export
+from tuner.vision.export.read import load_model, read_export
+from tuner.vision.export.soup import Candidate, Soup, greedy, soup
+
+LOSS, ACCURACY = Objective(metric="val_loss", mode="min"), Objective(metric="val_accuracy")
+CONFIGS = [{**CONFIG, "lr": lr} for lr in (0.3, 0.29, 0.28)]
+
+
+def chosen(values, objective):
+    """The greedy soup by the value of each combination."""
+    return greedy(3, lambda trials: values["".join(map(str, trials))], objective)
+
+
+def test_greedy_adds_what_does_not_make_the_soup_worse():
+    assert chosen({"0": 0.9, "01": 0.8, "02": 0.9}, ACCURACY) == (0, 2)
+    assert chosen({"0": 0.9, "01": 0.95, "012": 0.94}, ACCURACY) == (0, 1)
+    assert chosen({"0": 0.5, "01": 0.4, "012": 0.4}, LOSS) == (0, 1, 2)
+    assert chosen({"0": 0.5, "01": float("nan"), "02": 0.6}, LOSS) == (0,)
+
+
+@given(st.lists(st.floats(0, 1), min_size=8, max_size=8), st.sampled_from([LOSS, ACCURACY]))
+def test_greedy_is_never_worse_than_the_best_trial(values, objective):
+    measured = {}
+
+    def value(trials):
+        return measured.setdefault(trials, values[sum(2**n for n in trials[1:]) % 8])
+
+    trials = greedy(4, value, objective)
+    assert trials[0] == 0
+    assert not objective.is_better(measured[0,], than=measured[trials])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ((0.5, 0.5, 0.5), "single"),
+        ((0.5, 0.4, 0.4), "soup"),
+        ((0.5, 0.4, 0.3), "ensemble"),
+        ((0.5, float("nan"), 0.6), "single"),
+    ],
+)
+def test_chosen_is_the_best_on_the_validation_split_and_of_equals_the_simplest(values, kind):
+    kinds = zip(("single", "soup", "ensemble"), values, strict=True)
+    candidates = tuple(Candidate(k, ("00000",), {"val_loss": value}) for k, value in kinds)
+    assert Soup("s", LOSS, candidates, {}).chosen.kind == kind
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("soup") / "digits"
+    return trained(folder, configs=CONFIGS, spec={"metric": "val_loss", "mode": "min"})
+
+
+def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
+    done = soup(search, top=3)
+    single, mixed, ensemble = done.candidates
+    ids = tuple(trial.trial_id for trial in search.top(3))
+    assert (single.trials, ensemble.trials) == (ids[:1], ids)
+    assert set(mixed.trials) <= set(ids)
+    recorded = search.best_json()["metrics"]
+    assert single.metrics["val_accuracy"] == pytest.approx(recorded["val_accuracy"])
+    assert single.metrics["val_loss"] <= recorded["val_loss"]  # calibrated
+    assert mixed.metrics["val_loss"] <= single.metrics["val_loss"]
+    shown = done.as_dict()
+    assert [model["model"] for model in shown["models"]] == ["single", "soup", "ensemble"]
+    assert (shown["chosen"], shown["export"], shown["left_out"]) == (done.chosen.kind, None, {})
+
+
+def forced(monkeypatch, kind):
+    def chosen(done):
+        return next(each for each in done.candidates if each.kind == kind)
+
+    monkeypatch.setattr(Soup, "chosen", property(chosen))
+
+
+def test_export_of_a_soup_is_the_average_with_new_statistics(search, tmp_path, monkeypatch):
+    # Whatever the validation says: these models begin with the same weights and differ little
+    forced(monkeypatch, "soup")
+    done = soup(search, tmp_path / "model", top=2)
+    assert done.chosen.trials == tuple(trial.trial_id for trial in search.top(2))
+    export = read_export(tmp_path / "model")
+    assert export.config.combined.how == "soup"
+    assert [m.trial_id for m in export.config.combined.members] == [*done.chosen.trials]
+    weights = export.weights()
+    members = [
+        torch.load(search.best_checkpoint(search.trial(t)).path)["model"]
+        for t in done.chosen.trials
+    ]
+    for name, tensor in weights.items():
+        mean = torch.stack([member[name].double() for member in members]).mean(0)
+        is_renewed = name.rpartition(".")[2] in ("running_mean", "running_var")
+        if is_renewed:
+            assert not torch.equal(tensor, mean.float())
+        elif not name.endswith("num_batches_tracked"):
+            assert torch.equal(tensor, mean.float())
+    metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert (metrics["metrics"], metrics["test"]) == (done.chosen.metrics, None)
+    card = " ".join((tmp_path / "model" / "README.md").read_text().split())
+    assert "A soup: the average of the weights of the models of 2 trials" in card
+    assert evaluate_export(export)["test_accuracy"] > 0.5
+
+
+def test_export_of_an_ensemble_loads_predicts_and_converts(search, tmp_path, monkeypatch):
+    forced(monkeypatch, "ensemble")
+    configs = [{**CONFIG, "width": width} for width in (4, 8)]
+    spec = {"metric": "val_loss", "mode": "min"}
+    results = trained(tmp_path / "widths", configs=configs, spec=spec)
+    done = soup(results, tmp_path / "model", top=2, formats=["torch-export"])
+    best, other = (trial.trial_id for trial in results.top(2))
+    assert done.left_out == {
+        other: "not in the soup: another network or other shapes than the best's"
+    }
+    assert (done.candidates[1].trials, done.chosen.trials) == ((best,), (best, other))
+    model = load_model(tmp_path / "model")
+    assert isinstance(model, Ensemble)
+    x_NCHW = torch.randn(2, 1, 8, 8)
+    program = torch.export.load(tmp_path / "model" / "model.pt2").module()
+    assert torch.allclose(program(x_NCHW), model(x_NCHW), atol=1e-5)
+    assert evaluate_export(read_export(tmp_path / "model"))["images"] == 360
+    card = " ".join((tmp_path / "model" / "README.md").read_text().split())
+    assert "An ensemble: the mean of the probabilities of the models of 2 trials" in card
+
+
+def test_export_of_the_best_trial_alone_is_its_own(search, tmp_path, monkeypatch):
+    forced(monkeypatch, "single")
+    done = soup(search, tmp_path / "model", top=2)
+    config = read_export(done.folder).config
+    assert (config.combined, config.trial_id) == (None, search.get_best_trial().trial_id)
+
+
+def test_soup_of_trials_that_take_other_pixels_leaves_them_out(tmp_path):
+    configs = [{**CONFIG, "lr": lr, "test_time_flip": lr < 0.2} for lr in (0.3, 0.001)]
+    results = trained(tmp_path / "x", configs=configs, spec={"metric": "val_loss", "mode": "min"})
+    done = soup(results, top=5)
+    [left] = done.left_out.items()
+    assert left == ("00001", "not combined: other pixels, data or classes than the best's")
+    assert done.chosen.kind == "single"
+
+
+def test_soup_of_what_cannot_be_combined_is_refused(search, tmp_path):
+    writer = Writer(make_folder(tmp_path / "own"))
+    writer.trial(0, [0.5])
+    writer.end()
+    with pytest.raises(UsageError, match="only models of the image classifier that ships can be"):
+        soup(Results(writer.folder))
+    refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
+    spec = {"metric": "epochs_trained", "refits": refits}
+    refit = trained(tmp_path / "refit", spec=spec, train_on="train+validation")
+    with pytest.raises(
+        UsageError, match="must be measured on the validation split, got 'epochs_trained'"
+    ):
+        tuner.soup(refit)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    with pytest.raises(UsageError, match="is not an empty folder"):
+        soup(search, tmp_path / "full")

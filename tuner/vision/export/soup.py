@@ -1,0 +1,269 @@
+"""One model of the best trials: a soup of their weights, an ensemble, or the best alone.
+
+Wortsman et al. 2022, "Model soups: averaging weights of multiple fine-tuned models improves
+accuracy without increasing inference time", algorithm 1: the greedy soup. Averages are useful of
+models that began with the same weights; of others the greedy soup is the best trial alone.
+
+The validation split alone decides. A tie goes to the simpler model. Each is measured as its export
+predicts, with the temperature that fits the validation split: averaging changes how sure a model
+is, and its loss would show that more than its errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tuner.errors import UsageError
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import best_record
+from tuner.spec.sections import Objective
+from tuner.trial.gpus import take
+from tuner.vision.batches import image_set
+from tuner.vision.datasets._dataset import check_same
+from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
+from tuner.vision.evaluation import Predictor
+from tuner.vision.export import interchange
+from tuner.vision.export.calibration import MOST, fitted, logits_of
+from tuner.vision.export.read import Combined, ImageInput, Member
+from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
+from tuner.vision.loss import CrossEntropy, Measures
+from tuner.vision.settings import ClassifierSettings
+
+Kind = Literal["single", "soup", "ensemble"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model, the trials that it is made of, and its metrics on the validation split."""
+
+    kind: Kind
+    trials: tuple[str, ...]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Soup:
+    """The candidates of a search, single, soup and ensemble, by its objective.
+
+    left_out: of trials among the best that could not take part, why. folder: the export of
+    the chosen one, or None.
+    """
+
+    name: str
+    objective: Objective
+    candidates: tuple[Candidate, ...]
+    left_out: Mapping[str, str]
+    folder: Path | None = None
+
+    @property
+    def chosen(self) -> Candidate:
+        """The best on the validation split; of equals the first."""
+        metric, key = self.objective.metric, self.objective.key
+        finite = [each for each in self.candidates if isfinite(each.metrics[metric])]
+        return min(finite or self.candidates, key=lambda each: key(each.metrics[metric]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for `soup --json`."""
+        return {
+            "name": self.name,
+            "metric": self.objective.metric,
+            "mode": self.objective.mode,
+            "models": [
+                {"model": each.kind, "trials": list(each.trials), "metrics": dict(each.metrics)}
+                for each in self.candidates
+            ],
+            "left_out": dict(self.left_out),
+            "chosen": self.chosen.kind,
+            "export": str(self.folder) if self.folder else None,
+        }
+
+
+def greedy(
+    count: int, value: Callable[[tuple[int, ...]], float], objective: Objective
+) -> tuple[int, ...]:
+    """The ingredients of the greedy soup among 0 to `count` - 1, the best first.
+
+    value: of a soup of these ingredients. Each in turn is added unless that makes it worse.
+    """
+    soup: tuple[int, ...] = (0,)
+    best = value(soup)
+    for number in range(1, count):
+        added = value((*soup, number))
+        if isfinite(added) and not objective.is_better(best, than=added):
+            soup, best = (*soup, number), added
+    return soup
+
+
+def soup(
+    results: Results,
+    to: Path | str | None = None,
+    *,
+    top: int = 5,
+    formats: Collection[str] = (),
+) -> Soup:
+    """Combine the `top` best trials, and export the best combination, or the best trial, to `to`.
+
+    Measures on the validation split the best trial, a greedy soup, and the ensemble of all. Trials
+    of another network or other shapes than the best's cannot be averaged; those that take other
+    pixels cannot be combined at all. to: a new or empty folder; None to only measure. formats: as
+    for `export_model`. Imports networks that the trials name. Raises UsageError for another
+    trainable than the image classifier that ships, or an objective that is not measured on the
+    validation split, DataError for missing images, and what `export_model` raises.
+    """
+    to = None if to is None else check_target(to)
+    interchange.check_formats(formats)
+    spec = results.spec
+    if not spec.ships:
+        raise UsageError(
+            f"{results.name} trains {spec.trainable}; only models of the image classifier that "
+            "ships can be combined"
+        )
+    if not results.metric.startswith("val_"):
+        rule = "must be measured on the validation split"
+        raise UsageError(f"the objective of {results.name} {rule}, got {results.metric!r}")
+    take(spec.resources.gpus)
+    models, left_out = _leaders(results, top)
+    combinations = _Combinations(models, results.metric)
+    candidates, weights = combinations.measured(results.objective)
+    left_out |= combinations.not_averaged
+    done = Soup(results.name, results.objective, candidates, left_out)
+    chosen = done.chosen
+    if to is None:
+        return done
+    if chosen.kind == "single":
+        folder = export_model(results, to, trial_id=models[0].trial.trial_id, formats=formats)
+        return replace(done, folder=folder)
+    best = models[0]
+    best.state = {"model": weights[chosen.kind]}
+    members = tuple(_member(model) for model in models if model.trial.trial_id in chosen.trials)
+    combined = Combined(how=chosen.kind, members=members)
+    folder = write_export(
+        to, best, search=results, formats=formats, combined=combined, measured=chosen.metrics
+    )
+    return replace(done, folder=folder)
+
+
+def _leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, str]]:
+    """The models of the best trials that can be combined with the best, and why others cannot."""
+    results.get_best_trial()  # raises if there is none
+    models: list[TrialModel] = []
+    left_out = {}
+    for trial in results.top(top):
+        if models and best_record(trial, results.objective) is None:
+            left_out[trial.trial_id] = "not combined: it kept no checkpoint"
+            continue
+        model = TrialModel(results, trial)
+        if not models or _takes(model) == _takes(models[0]):
+            models.append(model)
+        else:
+            left_out[trial.trial_id] = "not combined: other pixels, data or classes than the best's"
+    return models, left_out
+
+
+def _takes(model: TrialModel) -> tuple[object, ...]:
+    return tuple(model.entries.get(name) for name in ("input", "classes", "data"))
+
+
+def _member(model: TrialModel) -> Member:
+    settings = _settings_of(model)
+    return Member(
+        model=model.entries["model"],
+        config=model.trial.config,
+        seed=settings.seed,
+        trial_id=model.trial.trial_id,
+        epoch=model.checkpoint.epoch,
+        checkpoint_sha256=model.checkpoint.sha256,
+    )
+
+
+def _settings_of(model: TrialModel) -> ClassifierSettings:
+    assert model.settings is not None  # of the classifier that ships
+    return model.settings
+
+
+class _Combinations:
+    """Measures combinations of `models` on the validation split of the best one, the first."""
+
+    def __init__(self, models: list[TrialModel], metric: str) -> None:
+        self._models, self._metric = models, metric
+        self._settings = _settings_of(models[0])
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._images = image_set(self._settings, self._device)
+        check_same({"content": models[0].entries["data"].content}, self._images.info)
+        self._pixels: ImageInput = models[0].entries["input"]
+        self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
+        self._plans = [model.entries["model"] for model in models]
+        self._averaged = [n for n in range(len(models)) if self._is_like_the_best(n)]
+        self.not_averaged = {
+            model.trial.trial_id: "not in the soup: another network or other shapes than the best's"
+            for number, model in enumerate(models)
+            if number not in self._averaged
+        }
+
+    def measured(
+        self, objective: Objective
+    ) -> tuple[tuple[Candidate, ...], dict[str, dict[str, Tensor]]]:
+        """(single, soup and ensemble; the weights of the latter two)."""
+        ids = [model.trial.trial_id for model in self._models]
+        soups: dict[tuple[int, ...], dict[str, float]] = {}
+        weights: dict[tuple[int, ...], dict[str, Tensor]] = {}
+
+        def value(ingredients: tuple[int, ...]) -> float:
+            soups[ingredients], weights[ingredients] = self._soup(ingredients)
+            return soups[ingredients][self._metric]
+
+        chosen = greedy(len(self._averaged), value, objective)
+        trials = tuple(ids[self._averaged[number]] for number in chosen)
+        together = joined(self._weights)
+        ensemble = self._metrics(ensemble_of(self._plans, _copied(together)))
+        found = (
+            Candidate("single", (ids[0],), soups[0,]),
+            Candidate("soup", trials, soups[chosen]),
+            Candidate("ensemble", tuple(ids), ensemble),
+        )
+        return found, {"soup": weights[chosen], "ensemble": together}
+
+    def _soup(self, ingredients: tuple[int, ...]) -> tuple[dict[str, float], dict[str, Tensor]]:
+        """(metrics, weights) of the average of some of the models that can be averaged."""
+        members = [self._weights[self._averaged[number]] for number in ingredients]
+        weights, norms = average(members), renewed_norms(members)
+        network = self._plans[0].build(_copied(weights))
+        metrics = self._metrics(network, renew=norms)
+        renewed = network.state_dict()
+        for name in weights:
+            if name.rpartition(".")[0] in norms:
+                weights[name] = renewed[name].to(weights[name])
+        return metrics, weights
+
+    def _metrics(self, network: nn.Module, *, renew: Collection[str] = ()) -> dict[str, float]:
+        images, pixels, settings = self._images, self._pixels, self._settings
+        arguments = network, self._plans[0], settings, self._device
+        predictor = Predictor(*arguments, mean=pixels.mean, std=pixels.std)
+        if renew:
+            predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
+        logits_NK, labels_N = logits_of(predictor, images, images.splits["validation"])
+        temperature = fitted(logits_NK[:MOST], labels_N[:MOST]).temperature
+        measures = Measures(settings.metrics, images.info.num_classes)
+        loss = CrossEntropy(torch.float64, measures=measures)
+        sums = loss.evaluated([logits_NK.double() / temperature], labels_N)
+        metrics = loss.measured(sums.tolist(), count=len(labels_N)).metrics
+        return {f"val_{name}": value for name, value in metrics.items()}
+
+    def _is_like_the_best(self, number: int) -> bool:
+        best, weights = self._weights[0], self._weights[number]
+        return (
+            self._plans[number] == self._plans[0]
+            and best.keys() == weights.keys()
+            and all(best[name].shape == weights[name].shape for name in best)
+        )
+
+
+def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in weights.items()}
