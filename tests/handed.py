@@ -32,8 +32,8 @@ def trained(folder: Path, *, seed: int | None = None, **training: Any) -> Result
     metrics = learner.step()
     torch.set_num_threads(threads)
     writer = Writer(folder)
-    own = {} if seed is None else {"seed": seed}
-    writer.add("trial_started", trial_id="00000", config=CONFIG, **own)
+    seeding = {} if seed is None else {"seed": seed}
+    writer.add("trial_started", trial_id="00000", config=CONFIG, **seeding)
     writer.add("result", trial_id="00000", epoch=1, metrics=metrics)
     path = folder / "trials" / "00000" / "checkpoints" / "1" / "state.pt"
     path.parent.mkdir(parents=True)

@@ -95,7 +95,7 @@ def steered(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0])
-def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
+def test_control_after_kill_is_done_once(steered, seed):
     rng = random.Random(seed)
     steered.drive()
     first = next(event["trial_id"] for event in steered.events() if event["event"] == RESULT)
@@ -125,12 +125,12 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
     assert set(refused) <= {"stop-trial", "pause", "go-on"}
     results = Results(steered.files.path)
     assert results.spec.num_samples == TRIALS
-    asked = [trial for trial in results.trials.values() if trial.origin == "asked"]
-    assert [trial.config["x"] for trial in asked] == [2.5, 1.5]
-    own = [trial.config for trial in results.trials.values() if trial.origin != "asked"]
+    requested = [trial for trial in results.trials.values() if trial.origin == "asked"]
+    assert [trial.config["x"] for trial in requested] == [2.5, 1.5]
+    suggested = [trial.config for trial in results.trials.values() if trial.origin != "asked"]
     searcher = results.spec.search.build(results.spec.seed)
-    assert own == [searcher.suggest(f"{number:05}") for number in range(len(own))]
-    assert len(own) >= TRIALS
+    assert suggested == [searcher.suggest(f"{number:05}") for number in range(len(suggested))]
+    assert len(suggested) >= TRIALS
     for trial in results.trials.values():
         epochs = [report.epoch for report in trial.results]
         assert epochs == list(range(1, len(epochs) + 1))
@@ -145,7 +145,7 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
 
 
 @pytest.mark.slow
-def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
+def test_pause_frees_all_cpus_and_finish_ends_started_trials(steered):
     steered.drive()
     steered.ask_and_wait(control_of("pause"))
     wait_for(lambda: not Results(steered.files.path).counts["running"], steered.process)
@@ -153,8 +153,8 @@ def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
     assert {event["status"] for event in ended} <= {"interrupted", "completed"}
     shown = driven.shown("show", steered.files.path)
     assert (shown["status"], shown["paused"]) == ("running", True)
-    told = driven.shown("control", steered.files.path, "finish")
-    assert (told["answer"], told["control"]) == ("done", {"verb": "finish"})
+    output = driven.shown("control", steered.files.path, "finish")
+    assert (output["answer"], output["control"]) == ("done", {"verb": "finish"})
     assert steered.process.wait(180) == 0
     results = Results(steered.files.path)
     assert results.standing == "ended as asked"

@@ -44,7 +44,7 @@ def use_of(trial, search):
 
 
 @pytest.mark.slow
-def test_no_gpu_has_trials_of_two_searches_at_a_time(tmp_path, monkeypatch):
+def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "gpus_here", lambda: ("0", "1"))
     queue, names = Queue(str(tmp_path / "results")), ("first", "second")
     where = {"directory": str(tmp_path), "paths": (str(HERE), *sys.path)}
@@ -61,9 +61,9 @@ def test_no_gpu_has_trials_of_two_searches_at_a_time(tmp_path, monkeypatch):
     uses = [use_of(trial, name) for name in names for trial in trials[name]]
     assert len(uses) == 2 * SPEC["num_samples"]
     at_a_time = [
-        (one, other)
-        for one, other in combinations(uses, 2)
-        if one.began < other.told and other.began < one.told
+        (use, other)
+        for use, other in combinations(uses, 2)
+        if use.began < other.told and other.began < use.told
     ]
     assert not [pair for pair in at_a_time if pair[0].gpu == pair[1].gpu]
     assert [pair for pair in at_a_time if pair[0].search != pair[1].search]

@@ -5,8 +5,8 @@ from tuner.spec.space.parsing import parse_space
 
 
 def column(domain):
-    (found,) = columns_of(parse_space({"x": domain}))
-    return found
+    (result,) = columns_of(parse_space({"x": domain}))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -32,15 +32,15 @@ def column(domain):
     ],
 )
 def test_columns_of_domain_have_its_filter(domain, kind, values, bounds):
-    found = column(domain)
-    assert (found.kind, found.values, found.bounds) == (kind, values, bounds)
+    hparam = column(domain)
+    assert (hparam.kind, hparam.values, hparam.bounds) == (kind, values, bounds)
 
 
 def test_columns_of_whole_numbers_sort_as_numbers():
-    found = column("choice([16, 128, 32])")
-    assert [value.strip() for value in found.values] == ["16", "128", "32"]
-    assert [value.strip() for value in sorted(found.values)] == ["16", "32", "128"]
-    assert found.cell(16) in found.values
+    hparam = column("choice([16, 128, 32])")
+    assert [value.strip() for value in hparam.values] == ["16", "128", "32"]
+    assert [value.strip() for value in sorted(hparam.values)] == ["16", "32", "128"]
+    assert hparam.cell(16) in hparam.values
 
 
 def test_row_of_branch_not_taken_is_empty():
