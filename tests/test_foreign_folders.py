@@ -243,10 +243,13 @@ def on_a_terminal(monkeypatch, *arguments: str) -> bytes:
 
     reader = threading.Thread(target=read)
     reader.start()
-    with open(terminal, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+    with (
+        open(terminal, "w", encoding="utf-8") as stream,
+        contextlib.redirect_stdout(stream),
+        contextlib.redirect_stderr(stream),
+        monkeypatch.context() as patch,
+    ):
         patch.setattr(sys, "argv", ["tuner", *arguments])
-        patch.setattr(sys, "stdout", stream)
-        patch.setattr(sys, "stderr", stream)
         assert stream.isatty()
         with contextlib.suppress(SystemExit):
             cli.main()

@@ -131,16 +131,15 @@ CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"
 HOSTILE = f"a{CLIPBOARD}b\x9bc\x7fd\u202ee\ud800f\rg"
 
 
-def test_guard_removes_control_characters(monkeypatch):
+def test_guard_removes_control_characters():
     written = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", written)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    process.guard()
-    guarded = sys.stdout
-    process.guard()
-    assert sys.stdout is guarded
-    print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
-    sys.stdout.writelines(["one\n", "\x1btwo\n"])
+    with contextlib.redirect_stdout(written), contextlib.redirect_stderr(io.StringIO()):
+        process.guard()
+        guarded = sys.stdout
+        process.guard()
+        assert sys.stdout is guarded
+        print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
+        sys.stdout.writelines(["one\n", "\x1btwo\n"])
     assert written.getvalue() == "a ]52;c;ZWNobyBoaQ== b c d e f g\tä ✓\none\n two\n"
 
 

@@ -32,12 +32,12 @@ SPEC = {
 
 
 class Steered:
-    """The experiment, the process that drives it, and what was asked of it."""
+    """The experiment, the process that drives it, and the ids of its control requests."""
 
     def __init__(self, storage):
         self.cwd = storage
         self.files = ExperimentFolder(storage / "results" / "steered")
-        self.asked = []
+        self.request_ids = []
         (storage / "spec.json").write_text(json.dumps(SPEC))
         self.process = None
 
@@ -78,11 +78,11 @@ class Steered:
 
     def ask(self, control):
         with suppress(UsageError):  # where the search, or the trial, has just ended
-            self.asked.append(request(self.files, control, by="test"))
+            self.request_ids.append(request(self.files, control, by="test"))
 
     def ask_and_wait(self, control):
         self.ask(control)
-        wait_for(lambda: {e["id"] for e in self.answers()} >= set(self.asked), self.process)
+        wait_for(lambda: {e["id"] for e in self.answers()} >= set(self.request_ids), self.process)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_control_after_kill_is_done_once(steered, seed):
     assert steered.process.wait(180) == 0
 
     answers = steered.answers()
-    assert sorted(answer["id"] for answer in answers) == sorted(steered.asked)
+    assert sorted(answer["id"] for answer in answers) == sorted(steered.request_ids)
     refused = [a["control"]["verb"] for a in answers if "refused" in a]
     assert set(refused) <= {"stop-trial", "pause", "go-on"}
     results = Results(steered.files.path)
@@ -141,7 +141,7 @@ def test_control_after_kill_is_done_once(steered, seed):
                 *(first, "stopped"),
                 False,
             )
-            assert trial.ended_by in steered.asked
+            assert trial.ended_by in steered.request_ids
 
 
 @pytest.mark.slow

@@ -59,16 +59,6 @@ def test_serve_listens_on_this_machine_only(board):
     assert hosts == {"0100007F"}  # 127.0.0.1
 
 
-@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
-def test_serve_refuses_a_folder_with_a_link(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(program.TensorBoard, "main", lambda board: pytest.fail("served"))
-    link = tmp_path / "x" / name
-    link.parent.mkdir(parents=True)
-    link.symlink_to(tmp_path)
-    with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
-        serve([ExperimentFolder(tmp_path / "x")])
-
-
 def test_serve_has_no_projector(tmp_path, monkeypatch):
     served = []
     monkeypatch.setattr(program.TensorBoard, "main", lambda board: served.append(board) or 0)
@@ -94,6 +84,16 @@ def logdirs(monkeypatch):
 
     monkeypatch.setattr(program.TensorBoard, "main", look)
     return paths
+
+
+@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
+def test_serve_refuses_a_folder_with_a_link(tmp_path, logdirs, name):
+    link = tmp_path / "x" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path)
+    with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
+        serve([ExperimentFolder(tmp_path / "x")])
+    assert logdirs == []
 
 
 def test_serve_of_several_names_their_runs(tmp_path, logdirs):
