@@ -34,13 +34,13 @@ class Use(NamedTuple):
     search: str
     gpu: float
     began: float
-    told: float
+    last_seen: float
 
 
 def use_of(trial, search):
     [gpu] = {report.metrics["gpu"] for report in trial.results}
     last = trial.results[-1].metrics
-    return Use(search, gpu, last["began"], last["told"])
+    return Use(search, gpu, last["began"], last["last_seen"])
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
     at_a_time = [
         (use, other)
         for use, other in combinations(uses, 2)
-        if use.began < other.told and other.began < use.told
+        if use.began < other.last_seen and other.began < use.last_seen
     ]
     assert not [pair for pair in at_a_time if pair[0].gpu == pair[1].gpu]
     assert [pair for pair in at_a_time if pair[0].search != pair[1].search]
