@@ -17,11 +17,11 @@ class Browser:
     def __init__(self, driver):
         self.driver = driver
 
-    def wait(self, condition, told=lambda: ""):
+    def wait(self, condition, message=lambda: ""):
         """What `condition()` gives once that is true; `told()` says what there is instead."""
         deadline = time.monotonic() + LIMIT_S
         while not (value := condition()):
-            assert time.monotonic() < deadline, told()
+            assert time.monotonic() < deadline, message()
             time.sleep(0.1)
         return value
 
@@ -31,9 +31,11 @@ class Browser:
 
     def script_errors(self):
         """Errors of the page's own scripts, and what its policy refused, as its console tells."""
-        told = self.driver.get_log("browser")
+        entries = self.driver.get_log("browser")
         return [
-            e["message"] for e in told if e["source"] in ("javascript", "console-api", "security")
+            e["message"]
+            for e in entries
+            if e["source"] in ("javascript", "console-api", "security")
         ]
 
 

@@ -39,9 +39,9 @@ def retrained(
     writer = Writer(spec.folder)
     numbers = ((i, j) for i in range(len(values)) for j in range(len(values[0])))
     for number, (i, j) in enumerate(numbers):
-        own = {"config": spec.search.configs[i], "seed": spec.search.seeds[j]}  # type: ignore[attr-defined]
+        varied = {"config": spec.search.configs[i], "seed": spec.search.seeds[j]}  # type: ignore[attr-defined]
         trial_id = f"{number:05}"
-        writer.add("trial_started", trial_id=trial_id, **own)
+        writer.add("trial_started", trial_id=trial_id, **varied)
         value = values[i][j]
         if value is None:
             error = {"kind": "nan", "message": "m"}

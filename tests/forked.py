@@ -26,7 +26,7 @@ def said_by(work, *arguments):
     prepare()
     context = multiprocessing.get_context(METHOD)
     answer, end = context.Pipe(duplex=False)
-    process = context.Process(target=_say, args=(end, work, *arguments))
+    process = context.Process(target=_send_output, args=(end, work, *arguments))
     process.start()
     end.close()
     try:
@@ -36,8 +36,8 @@ def said_by(work, *arguments):
         assert process.exitcode == 0
 
 
-def _say(end, work, *arguments):
+def _send_output(end, work, *arguments):
     torch.set_num_threads(1)  # other work shares the cores
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as output:
         work(*arguments)
-    end.send(said.getvalue())
+    end.send(output.getvalue())

@@ -57,8 +57,8 @@ def _train(
     learner = ImageClassifier(config, {"epochs": 10, **constants, "seed": seed or 1})
     metrics = learner.step()
     torch.set_num_threads(threads)
-    own = {} if seed is None else {"seed": seed}
-    writer.add("trial_started", trial_id=trial_id, config=config, **own)
+    seeding = {} if seed is None else {"seed": seed}
+    writer.add("trial_started", trial_id=trial_id, config=config, **seeding)
     writer.add("result", trial_id=trial_id, epoch=1, metrics=metrics)
     path = writer.folder / "trials" / trial_id / "checkpoints" / "1" / "state.pt"
     path.parent.mkdir(parents=True)

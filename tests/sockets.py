@@ -25,13 +25,13 @@ def _is_loopback(address):
 
 def _table():
     """The address of every listening socket, by its inode."""
-    found = {}
+    sockets = {}
     for name in ("tcp", "tcp6"):
         for line in Path("/proc/net", name).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == _LISTEN:
-                found[fields[9]] = _address(fields[1].partition(":")[0])
-    return found
+                sockets[fields[9]] = _address(fields[1].partition(":")[0])
+    return sockets
 
 
 def _address(text):

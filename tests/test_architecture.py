@@ -38,15 +38,15 @@ FILES = files_of(ROOT)
 
 def imports_of(name: str, files: Mapping[str, Path] = FILES) -> set[str]:
     """The modules of ours that `name` imports, anywhere in it, and be it for types alone."""
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(files[name].read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} imports relatively"
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= inner & files.keys() or {node.module or ""}
-    return found & files.keys() - {name}
+            imported |= inner & files.keys() or {node.module or ""}
+    return imported & files.keys() - {name}
 
 
 def room_of(name: str) -> str:
@@ -54,7 +54,7 @@ def room_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "tuner"])
-def test_packages_import_only_what_stands_below_them(name: str) -> None:
+def test_packages_import_only_lower_layers(name: str) -> None:
     below = LAYERS[LAYERS.index(room_of(name)) :] if room_of(name) in LAYERS else []
     rooms = {room_of(other) for other in imports_of(name) if other != "tuner"}
     assert rooms <= {*below, *LEAVES}
@@ -77,7 +77,7 @@ def test_the_classifier_needs_no_ray(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if n.startswith(f"{SHIPPED}.search_spaces")])
-def test_search_spaces_import_nothing_of_ours(name: str) -> None:
+def test_search_spaces_do_not_import_tuner(name: str) -> None:
     assert not imports_of(name)
 
 
@@ -95,7 +95,7 @@ def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
                 assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
 
 
-def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
+def test_spec_imports_neither_ray_nor_torch() -> None:
     beyond = {"tuner.spec.space.encoding"}
     modules = [n for n in FILES if n.startswith("tuner.spec") and n not in beyond]
     modules += ["tuner.vision.declaration", "tuner.experiment.resolve"]
@@ -103,18 +103,18 @@ def test_what_a_spec_needs_imports_neither_ray_nor_torch() -> None:
     assert not loaded & {"ray", "torch", "pandas", "sklearn", "hyperopt", "optuna"}
 
 
-def test_what_the_driver_needs_of_trials_and_the_classifier_imports_no_torch() -> None:
+def test_driver_imports_no_torch() -> None:
     modules = "tuner.vision.settings, tuner.trial.learner, tuner.trial.trial_process"
     assert "torch" not in ran(f"import {modules}").modules
 
 
-def test_a_plan_is_shown_without_numpy_and_what_a_cluster_needs() -> None:
+def test_plan_imports_neither_numpy_nor_cluster() -> None:
     shown = "tuner.cli.validate, tuner.spec.plan, tuner.reporting.plan_text"
     loaded = ran(f"import {shown}").modules
     assert not loaded & {"numpy", "tuner.cluster.connect"}
 
 
-def test_the_command_line_starts_without_anything_heavy() -> None:
+def test_command_line_imports_nothing_heavy() -> None:
     heavy = {"ray", "torch", "pandas", "numpy", "sklearn", "pydantic", "rich", "yaml"}
     heavy |= {"fastapi", "starlette", "uvicorn"}
     assert not ran("import tuner.cli.main").modules & heavy
@@ -145,7 +145,7 @@ UNTESTED_BY_NAME = {
 @pytest.mark.parametrize(
     "path", [FILES[n] for n in FILES if not n.startswith(f"{SHIPPED}.")], ids=str
 )
-def test_every_module_has_a_test_of_its_name(path: Path) -> None:
+def test_every_module_has_test_of_same_name(path: Path) -> None:
     relative = path.relative_to(ROOT)
     if path.name == "__init__.py":
         return
@@ -166,7 +166,7 @@ OTHERS_PRIVATE_NAME = re.compile(
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if not n.startswith("tuner.ray_compat")])
-def test_only_one_package_touches_rays_internals(name: str) -> None:
+def test_only_ray_compat_uses_internals_of_ray(name: str) -> None:
     code = re.sub(r"ray\.__version__|(import|from) tuner\S*", "", FILES[name].read_text())
     assert not [match.group() for match in RAYS_INTERNALS.finditer(code)]
     if re.search(r"^\s*(import|from) ray\b", code, re.MULTILINE):

@@ -30,7 +30,7 @@ def pods(name):
 
 
 @pytest.mark.parametrize("name", ["on_prem.yaml", "aws.yaml"])
-def test_ray_up_takes_it(name):
+def test_cluster_file_is_valid_for_ray_up(name):
     from ray.autoscaler._private.util import prepare_config, validate_config
 
     [config] = documents(name)
@@ -42,16 +42,16 @@ def test_ray_up_takes_it(name):
 
 
 @pytest.mark.parametrize("name", ["on_prem.yaml", "aws.yaml"])
-def test_every_start_of_ray_is_one_that_ray_takes(name):
+def test_ray_start_options_exist(name):
     [config] = documents(name)
     for command in [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]:
-        _, found, options = command.partition("ray start ")
-        if found:
+        _, separator, options = command.partition("ray start ")
+        if separator:
             taken_by_ray(options.split())
 
 
 @pytest.mark.parametrize("name", KUBERAY)
-def test_a_pod_starts_ray_with_options_that_it_takes(name):
+def test_pod_ray_start_options_exist(name):
     for pod in pods(name):
         for key, value in pod["rayStartParams"].items():
             taken_by_ray([f"--{key}={value}"])
@@ -79,7 +79,7 @@ def test_a_manifest_asks_for_a_token_and_lets_each_pod_use_the_bucket(name):
         assert container["resources"]["requests"] == container["resources"]["limits"]
 
 
-def test_a_lasting_cluster_has_a_folder_that_its_pods_share():
+def test_lasting_cluster_has_shared_folder():
     for pod in pods("raycluster.yaml"):
         [container] = pod["template"]["spec"]["containers"]
         mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -91,16 +91,16 @@ def test_a_lasting_cluster_has_a_folder_that_its_pods_share():
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_what_a_rayjob_runs_is_a_command_of_ours():
+def test_rayjob_entrypoint_is_tuner_command():
     from tuner.cli.main import cli
 
     [job] = documents("rayjob.yaml")
     words = job["spec"]["entrypoint"].split()
     assert words[:3] == ["python", "-m", "tuner"]
     command = cli.commands[words[3]]
-    given = command.make_context(words[3], words[4:]).params
-    assert (given["experiment"], given["storage"]) == ("digits", "s3://BUCKET/results")
-    assert given["address"] == "auto"
+    params = command.make_context(words[3], words[4:]).params
+    assert (params["experiment"], params["storage"]) == ("digits", "s3://BUCKET/results")
+    assert params["address"] == "auto"
 
 
 # The fields of each kind's spec in Kueue's v1beta2 that kueue.yaml may use, as its CRDs have them
@@ -124,14 +124,14 @@ def amount(quantity):
     return float(number) * {"Gi": 1 << 30, "Mi": 1 << 20, None: 1}[unit]
 
 
-def test_what_kueue_is_given_are_kinds_and_fields_that_it_has():
+def test_kueue_manifests_match_schema():
     for document in documents("kueue.yaml"):
         assert document["apiVersion"] == "kueue.x-k8s.io/v1beta2"
         assert set(document.get("spec", {})) <= KUEUE[document["kind"]]
         assert set(document) <= {"apiVersion", "kind", "metadata", "spec"}
 
 
-def test_each_queue_leads_to_one_that_takes_its_namespace_and_lends_to_the_others():
+def test_local_queue_leads_to_cluster_queue_of_cohort():
     queues = {each["metadata"]["name"]: each["spec"] for each in kueue("ClusterQueue")}
     flavors = {each["metadata"]["name"] for each in kueue("ResourceFlavor")}
     assert len(kueue("LocalQueue")) == len(queues) > 1
@@ -142,11 +142,13 @@ def test_each_queue_leads_to_one_that_takes_its_namespace_and_lends_to_the_other
         [group] = spec["resourceGroups"]
         for flavor in group["flavors"]:
             assert flavor["name"] in flavors
-            assert [one["name"] for one in flavor["resources"]] == group["coveredResources"]
+            assert [resource["name"] for resource in flavor["resources"]] == group[
+                "coveredResources"
+            ]
     assert len({spec["cohortName"] for spec in queues.values()}) == 1
 
 
-def test_a_rayjob_fits_the_quota_of_a_user_and_is_one_that_kueue_takes():
+def test_rayjob_fits_user_quota_and_kueue():
     [job] = documents("rayjob.yaml")
     assert job["spec"]["shutdownAfterJobFinishes"] is True
     assert "clusterSelector" not in job["spec"]
@@ -157,19 +159,21 @@ def test_a_rayjob_fits_the_quota_of_a_user_and_is_one_that_kueue_takes():
             total[name] += pod.get("replicas", 1) * amount(quantity)
     for spec in (each["spec"] for each in kueue("ClusterQueue")):
         [flavor] = spec["resourceGroups"][0]["flavors"]
-        quota = {one["name"]: amount(one["nominalQuota"]) for one in flavor["resources"]}
+        quota = {
+            resource["name"]: amount(resource["nominalQuota"]) for resource in flavor["resources"]
+        }
         assert all(total[name] <= quota[name] for name in total)
         assert all(total[name] > 0.9 * quota[name] for name in total)  # and no second one
 
 
-def test_the_label_that_is_to_be_added_names_the_queue():
+def test_queue_label_names_local_queue():
     text = (CLUSTER / "kueue.yaml").read_text()
     [name] = {each["metadata"]["name"] for each in kueue("LocalQueue")}
     assert f"kueue.x-k8s.io/queue-name={name} -o yaml" in text
     assert "-f cluster/rayjob.yaml" in text
 
 
-def test_the_image_copies_what_is_there_and_installs_the_pinned_versions():
+def test_image_copies_existing_files_and_pins_versions():
     lines = (CLUSTER / "Dockerfile").read_text().splitlines()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
     assert all((CLUSTER.parent / name).exists() for names in copied for name in names)
@@ -234,11 +238,11 @@ def test_a_slurm_job_resumes(slurm, tmp_path):
     assert ran[-1].startswith("tuner resume digits --storage")
 
 
-def test_what_the_files_say_of_our_commands_exists():
+def test_commands_in_cluster_files_exist():
     from tuner.cli.main import cli
 
     for line in "".join(path.read_text() for path in CLUSTER.iterdir()).splitlines():
-        _, found, rest = line.partition("tuner submit ")
-        if found:
+        _, separator, rest = line.partition("tuner submit ")
+        if separator:
             done = CliRunner().invoke(cli, ["submit", "--help"])
             assert all(word in done.stdout for word in rest.split() if word.startswith("--"))

@@ -160,10 +160,10 @@ def test_data_page_names_exist_in_code() -> None:
     assert set(re.findall(r"`training\.(\w+)[`=]", text)) <= {*ClassifierSettings.model_fields}
     formats = re.search(r"Read are (.*?)\. Other", text, re.DOTALL)
     assert formats
-    named = {name.upper() for name in re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1])}
+    names = {name.upper() for name in re.findall(r"\b[A-Z]\w*[A-Z]\w*\b", formats[1])}
     registered = Image.registered_extensions()
     same = {"PGM": "PPM"}
-    assert {same.get(n, n) for n in named} == {registered[suffix] for suffix in SUFFIXES}
+    assert {same.get(n, n) for n in names} == {registered[suffix] for suffix in SUFFIXES}
 
 
 @pytest.fixture
@@ -210,9 +210,9 @@ def test_models_page_summary_equals_output(here: Path) -> None:
 def test_models_page_names_exist_in_code() -> None:
     text = PAGES["models"].text
     rows = {row.partition(" | ")[0] for row in text.splitlines() if row.startswith("| `")}
-    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    names = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     elsewhere = {"my_module:MyNet", "torchvision:resnet50", "timm:NAME"}
-    assert named - {"training.model"} == {*MODELS, *elsewhere}
+    assert names - {"training.model"} == {*MODELS, *elsewhere}
     assert {name.partition(":")[0] for name in elsewhere} >= {*LIBRARIES}
     settings = set(re.findall(r"training\.(\w+)", text)) - {"md"}
     assert settings <= {*ClassifierSettings.model_fields}
@@ -256,10 +256,10 @@ def test_security_page_names_every_command_that_reads_a_folder() -> None:
 def test_serve_page_names_endpoints_options_and_verbs() -> None:
     text = PAGES["serve"].text
     rows = re.findall(r"^\| (?:`(/NAME[^`?]*)[^`]*`|\(nothing\)).* \| `tuner", text, re.MULTILINE)
-    known = {route.path.removeprefix(router.prefix) for route in router.routes}
+    paths = {route.path.removeprefix(router.prefix) for route in router.routes}
     shown = {row.replace("NAME", "{name}").replace("ID", "{trial_id}") for row in rows}
     of_the_page = {"/{name}/curves", "/{name}/spec", "/{name}/report"}
-    assert shown == {path for path in known if "/trials/{trial_id}/" not in path} - of_the_page
+    assert shown == {path for path in paths if "/trials/{trial_id}/" not in path} - of_the_page
     queries = {name.alias for route in router.routes for name in route.dependant.query_params}
     queries -= {"metric", "mode"}
     assert queries == {name for name in queries if f"`{name}`" in text or f"?{name}=" in text}
@@ -271,10 +271,10 @@ def test_serve_page_names_endpoints_options_and_verbs() -> None:
 
 def test_training_page_settings_exist_in_code() -> None:
     text = PAGES["training"].text
-    named = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", text) if name != "*"}
-    assert named <= {*ClassifierSettings.model_fields, *Resources.model_fields}
+    names = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", text) if name != "*"}
+    assert names <= {*ClassifierSettings.model_fields, *Resources.model_fields}
     plain = {"crop_padding", "flip", "cutout", "alternating_flip"}
-    assert named >= {*Resources.model_fields, *RecipeSettings.model_fields} - plain
+    assert names >= {*Resources.model_fields, *RecipeSettings.model_fields} - plain
     assert all(f"`{name}`" in text for name in OPTIONAL_METRICS)
     assert set(re.findall(r"`(micro_\w+)`", text)) <= set(METRICS)
     split = next(line for line in text.splitlines() if "can be split, such as" in line)

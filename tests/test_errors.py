@@ -59,11 +59,11 @@ def test_fault_under_extends_the_key():
 
 
 def test_spec_error_counts_and_lists_faults():
-    one, two = Fault("a", "is required"), Fault("b", "must be odd", 2)
-    assert str(SpecError([one])) == "the spec has 1 fault:\n  a: is required"
-    error = SpecError(iter([one, two]), "x.yaml")
-    assert str(error).splitlines() == ["x.yaml has 2 faults:", f"  {one}", f"  {two}"]
-    assert error.faults == (one, two)
+    first, second = Fault("a", "is required"), Fault("b", "must be odd", 2)
+    assert str(SpecError([first])) == "the spec has 1 fault:\n  a: is required"
+    error = SpecError(iter([first, second]), "x.yaml")
+    assert str(error).splitlines() == ["x.yaml has 2 faults:", f"  {first}", f"  {second}"]
+    assert error.faults == (first, second)
 
 
 def test_unknown_suggests_the_nearest_name():
@@ -72,7 +72,7 @@ def test_unknown_suggests_the_nearest_name():
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (KeyError("x"), "cannot load: 'x' is missing"),
         (OSError(13, "Permission denied"), "cannot load: Permission denied"),
@@ -80,10 +80,10 @@ def test_unknown_suggests_the_nearest_name():
         (TimeoutError(), "cannot load: TimeoutError"),
     ],
 )
-def test_translate_error_keeps_the_reason(error, told):
+def test_translate_error_keeps_the_reason(error, message):
     with pytest.raises(UsageError) as raised, translate_error(UsageError, "cannot load"):
         raise error
-    assert str(raised.value) == told
+    assert str(raised.value) == message
     assert raised.value.__cause__ is error
 
 

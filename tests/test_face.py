@@ -15,20 +15,20 @@ from tuner import errors
 
 
 @pytest.mark.parametrize("name", tuner.__all__)
-def test_every_name_is_there_and_described(name: str) -> None:
-    found = getattr(tuner, name)
-    assert found.__name__ == name
-    assert inspect.getdoc(found)
+def test_exported_name_exists_with_docstring(name: str) -> None:
+    value = getattr(tuner, name)
+    assert value.__name__ == name
+    assert inspect.getdoc(value)
     assert name in (tuner.__doc__ or "")
 
 
-def test_dir_is_what_can_be_imported() -> None:
+def test_dir_equals_exported_names() -> None:
     assert dir(tuner) == sorted(tuner.__all__)
     with pytest.raises(AttributeError, match="module 'tuner' has no attribute 'nope'"):
         _ = tuner.nope
 
 
-def test_every_error_is_one_of_them() -> None:
+def test_all_errors_are_exported() -> None:
     kinds = {
         name
         for name, kind in vars(errors).items()
@@ -37,7 +37,7 @@ def test_every_error_is_one_of_them() -> None:
     assert kinds <= set(tuner.__all__)
 
 
-def test_the_import_is_instant() -> None:
+def test_import_loads_only_standard_library() -> None:
     code = "import sys; before = set(sys.modules); import tuner; print(set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = eval(done.stdout)
@@ -45,7 +45,7 @@ def test_the_import_is_instant() -> None:
     assert not [name for name in imported if name.startswith("tuner.")]
 
 
-def test_experiments_are_compared_by_name_folder_or_results(
+def test_compare_takes_names_folders_and_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path))

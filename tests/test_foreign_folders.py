@@ -49,7 +49,7 @@ SLOWER = (["evaluate", "x"], ["report", "x"], ["report", "x", "--format", "json"
 RESUMING = (["resume", "x"], ["resume", "x", "--add-samples", "1", "--retry-failed"])
 # The same ones each time: what is new among so few would come to light at someone else's change
 FEW = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-GIVEN = {
+ARGUMENTS = {
     "name": "earlier",
     "trials": [
         {"trial_id": "00001", "config": {"lr": 0.1}, "values": [[1, 0.5], [2, 0.6]], "failed": True}
@@ -73,8 +73,8 @@ def made(tmp_path_factory):
     writer.trial(7, [0.3], end=None, config={"lr": 0.01})
     writer.kill()
     confirming = retrained(results, [[0.8, 0.9], [0.7, 0.75]]).folder
-    place = {"device": torch.device("cpu"), "rank": 0, "world_size": 1}
-    learner = ImageClassifier({"lr": 0.1}, results.spec.constants, **place)
+    process = {"device": torch.device("cpu"), "rank": 0, "world_size": 1}
+    learner = ImageClassifier({"lr": 0.1}, results.spec.constants, **process)
     for folder, trial_id, epoch in (
         *((results.folder, "00003", 2), (results.folder, "00007", 1)),
         *((confirming, f"0000{number}", 2) for number in range(4)),
@@ -82,7 +82,7 @@ def made(tmp_path_factory):
         saved = CheckpointStore(folder, trial_id).save(epoch, learner.state_dict())
         with Journal.open(folder) as journal:
             journal.append("checkpoint", trial_id=trial_id, **saved.as_dict())
-    (results.folder / "warm_start.json").write_text(json.dumps(GIVEN))
+    (results.folder / "warm_start.json").write_text(json.dumps(ARGUMENTS))
     test = {"trial_id": "00003", "checkpoint_sha256": saved.sha256, "test_accuracy": 0.5}
     (results.folder / "trials" / "00003" / "test.json").write_text(json.dumps(test))
     with pytest.MonkeyPatch.context() as patch:
@@ -126,14 +126,14 @@ def call(*arguments: str) -> str:
     return printed.buffer.getvalue().decode()
 
 
-def told_or_read(*arguments: str) -> None:
+def assert_fault_or_output(*arguments: str) -> None:
     """Run a command that may end in an error of ours, and in nothing else."""
     try:
-        said = call(*arguments)
+        output = call(*arguments)
     except (TunerError, ClickException) as error:
         assert str(error)  # noqa: PT017 - either outcome is right
     else:
-        assert all(char.isprintable() or char == "\n" for char in said)
+        assert all(char.isprintable() or char == "\n" for char in output)
 
 
 def ask_for_all(storage: Path) -> None:
@@ -147,22 +147,22 @@ def ask_for_all(storage: Path) -> None:
 
 @FEW
 @given(data=st.data())
-def test_whatever_its_files_hold(made, data):
+def test_commands_on_arbitrary_files_report_fault_or_output(made, data):
     beside = ("confirmed.json", "warm_start.json", "trials/00003/test.json")
     names = ("experiment.json", "../x-confirm/experiment.json", *beside)
     name = f"x/{data.draw(st.sampled_from(names))}"
     with untouched(made):
         document = json.loads((made / name).read_text())
         (made / name).write_text(json.dumps(data.draw(hostile.mutated(document))))
-        told_or_read(*data.draw(st.sampled_from(SLOWER)))
+        assert_fault_or_output(*data.draw(st.sampled_from(SLOWER)))
         ask_for_all(made)
         for command in (*READING, *RESUMING):
-            told_or_read(*command)
+            assert_fault_or_output(*command)
 
 
 @FEW
 @given(data=st.data())
-def test_whatever_its_journal_holds(made, data):
+def test_commands_on_arbitrary_journal_report_fault_or_output(made, data):
     name = data.draw(st.sampled_from(["x/journal.jsonl", "x-confirm/journal.jsonl"]))
     with untouched(made):
         lines = (made / name).read_text().splitlines()
@@ -171,27 +171,27 @@ def test_whatever_its_journal_holds(made, data):
         (made / name).write_text("".join(f"{line}\n" for line in lines))
         with contextlib.suppress(TunerError):
             assert status_text(Results(made / "x"), now=time.time())
-        told_or_read(*data.draw(st.sampled_from(SLOWER)))
+        assert_fault_or_output(*data.draw(st.sampled_from(SLOWER)))
         ask_for_all(made)
         for command in (*READING, *RESUMING):
-            told_or_read(*command)
+            assert_fault_or_output(*command)
 
 
 @pytest.mark.parametrize("command", [*READING, *SLOWER, *RESUMING], ids=" ".join)
-def test_as_it_was_made_it_is_read_and_resumed(folder, command):
+def test_unchanged_folder_is_read_and_resumed(folder, command):
     assert call(*command)
 
 
 @FEW
 @given(data=st.data())
-def test_whatever_an_export_holds(made, data):
+def test_commands_on_arbitrary_export_report_fault_or_output(made, data):
     with untouched(made):
         call("export", "x", "--to", "out")
         config = json.loads((made / "out" / "config.json").read_text())
         (made / "out" / "config.json").write_text(json.dumps(data.draw(hostile.mutated(config))))
         with contextlib.suppress(TunerError):
             assert load_model("out")
-        told_or_read("evaluate", "out")
+        assert_fault_or_output("evaluate", "out")
 
 
 CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"  # a terminal that obeys it writes the clipboard
@@ -220,12 +220,12 @@ def obeyed(folder):
     journal.write_text("".join(f"{line}\n" for line in lines))
     for test in folder.glob("trials/*/test.json"):
         test.write_text(json.dumps({**json.loads(test.read_text()), CLIPBOARD: CLIPBOARD}))
-    place = f"trials/00003/{CLIPBOARD}"
-    shutil.copytree(folder / "trials" / "00003" / "checkpoints" / "2", folder / place)
+    path = f"trials/00003/{CLIPBOARD}"
+    shutil.copytree(folder / "trials" / "00003" / "checkpoints" / "2", folder / path)
     with Journal.open(folder) as events:
-        sha256 = sha256_of(folder / place)
+        sha256 = sha256_of(folder / path)
         for epoch in (1, 2):
-            events.append("checkpoint", trial_id="00003", epoch=epoch, path=place, sha256=sha256)
+            events.append("checkpoint", trial_id="00003", epoch=epoch, path=path, sha256=sha256)
     (folder.parent / BESIDE).mkdir()
     (folder.parent / BESIDE / "experiment.json").write_text(json.dumps([CLIPBOARD]))
     return folder
@@ -243,10 +243,13 @@ def on_a_terminal(monkeypatch, *arguments: str) -> bytes:
 
     reader = threading.Thread(target=read)
     reader.start()
-    with open(terminal, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+    with (
+        open(terminal, "w", encoding="utf-8") as stream,
+        contextlib.redirect_stdout(stream),
+        contextlib.redirect_stderr(stream),
+        monkeypatch.context() as patch,
+    ):
         patch.setattr(sys, "argv", ["tuner", *arguments])
-        patch.setattr(sys, "stdout", stream)
-        patch.setattr(sys, "stderr", stream)
         assert stream.isatty()
         with contextlib.suppress(SystemExit):
             cli.main()
@@ -267,14 +270,14 @@ def on_a_terminal(monkeypatch, *arguments: str) -> bytes:
     ],
     ids=lambda command: " ".join(command).encode("unicode_escape").decode(),
 )
-def test_no_escape_sequence_of_its_reaches_a_terminal(obeyed, monkeypatch, command):
+def test_escape_sequences_never_reach_terminal(obeyed, monkeypatch, command):
     sent = on_a_terminal(monkeypatch, *command)
     assert sent.strip()
     assert b"\x1b]" not in sent
     assert b"\x07" not in sent
 
 
-def test_no_experiment_breaks_the_list_of_the_others(folder):
+def test_ls_marks_damaged_experiment_and_lists_others(folder):
     journal = (folder.parent / "x-confirm" / "journal.jsonl").read_text()
     (folder.parent / "x-confirm" / "journal.jsonl").write_text(
         journal.replace('"trial_id":"00001"', f'"trial_id":"{"1" * 5000}"')
@@ -327,10 +330,10 @@ class Code:
         return os.mkdir, ("ran",)
 
 
-def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(
-    with_code, capfd, monkeypatch
-):
-    monkeypatch.setattr(tensorboard_server, "serve", lambda one, port, find: print(f"port {port}"))
+def test_reading_commands_import_no_code_of_folder(with_code, capfd, monkeypatch):
+    monkeypatch.setattr(
+        tensorboard_server, "serve", lambda folder, port, find: print(f"port {port}")
+    )
     for command in (*READING, *SLOWER[1:], ["tensorboard", "x"]):
         assert call(*command)
     ask_for_all(with_code.parent)
@@ -339,7 +342,7 @@ def test_looking_exporting_refining_and_reporting_import_nothing_that_it_names(
 
 
 @pytest.mark.parametrize("command", [MEASURING, RESUMING[0], ["confirm", "x"]], ids=" ".join)
-def test_code_of_a_foreign_folder_needs_trust(with_code, command, capfd, tmp_path, monkeypatch):
+def test_code_of_foreign_folder_needs_trust(with_code, command, capfd, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with_code.joinpath("trials", "00003", "test.json").unlink()
     with pytest.raises(UsageError, match="their_module:Learner"):
@@ -351,7 +354,7 @@ def test_code_of_a_foreign_folder_needs_trust(with_code, command, capfd, tmp_pat
 
 
 @pytest.mark.parametrize("command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join)
-def test_a_checkpoint_with_code_is_refused_whatever_its_digest(with_code, command):
+def test_checkpoint_with_code_is_refused(with_code, command):
     for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
         path = folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
         path.write_bytes(pickle.dumps({"model": Code()}, protocol=2))

@@ -126,11 +126,13 @@ def test_spec_error_shows_the_first_of_many_faults() -> None:
 
 
 def test_fault_cuts_long_values() -> None:
-    with pytest.raises(SpecError, match=r"seed: must be a whole number, got 'xxx.*x\.\.\.$") as one:
+    with pytest.raises(
+        SpecError, match=r"seed: must be a whole number, got 'xxx.*x\.\.\.$"
+    ) as raised:
         build_spec({**SPEC, "seed": "x" * 100_000})
-    assert len(str(one.value)) < 500
+    assert len(str(raised.value)) < 500
     text = f"choice([{'1, ' * 40_000}])"
     rule = "lr: is a domain of 120,010 characters, must be at most 100,000"
-    with pytest.raises(SpecError, match=rule) as one:
+    with pytest.raises(SpecError, match=rule) as raised:
         build_spec({**SPEC, "search": {"space": {"lr": text}}})
-    assert len(str(one.value)) < 500
+    assert len(str(raised.value)) < 500

@@ -16,12 +16,12 @@ from benchmarks.gpu_list.steps import ROW, STEPS
 LEASE_S = 45 * 60  # that a GPU can be had for
 
 
-def test_its_steps_take_no_longer_than_a_gpu_can_be_had():
+def test_gpu_steps_fit_time_limit():
     assert sum(step.limit_s for step in STEPS.values()) <= LEASE_S
     assert list(STEPS) == list(range(1, len(STEPS) + 1))
 
 
-def test_a_step_that_fails_or_hangs_leaves_what_it_had_found(monkeypatch, capfd):
+def test_failed_or_hung_step_keeps_partial_results(monkeypatch, capfd):
     code = {
         1: f"print({ROW!r} + '[\"a\", \"1\"]'); print('no such kernel'); raise SystemExit(3)",
         2: f'print({ROW!r} + \'["b", "2"]\', flush=True); import time; time.sleep(60)',
@@ -40,7 +40,7 @@ def test_a_step_that_fails_or_hangs_leaves_what_it_had_found(monkeypatch, capfd)
     assert "| **failed** | exit code 3: no such kernel |" in gpu_list.table([failed])
 
 
-def test_the_table_takes_the_place_of_the_one_before(tmp_path):
+def test_table_replaces_previous_table(tmp_path):
     page = tmp_path / "GPU.md"
     page.write_text(f"# Before\n{gpu_list.BEGIN}\nold\n{gpu_list.END}\nafter\n")
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_the_table_takes_the_place_of_the_one_before(tmp_path):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_mps_is_there_for_what_begins_within_it_and_ends(tmp_path, monkeypatch, fails):
+def test_mps_runs_within_context_and_ends(tmp_path, monkeypatch, fails):
     """The service itself is on machines with a GPU alone; here a script writes down its calls."""
     script, log = tmp_path / sharing.MPS, tmp_path / "log"
     script.write_text(
@@ -60,12 +60,12 @@ def test_mps_is_there_for_what_begins_within_it_and_ends(tmp_path, monkeypatch, 
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(KeyError) if fails else nullcontext(), sharing.mps():
-        place = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
-        assert os.path.isdir(place)
+        pipes = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
+        assert os.path.isdir(pipes)
         if fails:
             raise KeyError
-    assert log.read_text().split() == ["-d", place, place, "quit"]
-    assert not os.path.exists(place)
+    assert log.read_text().split() == ["-d", pipes, pipes, "quit"]
+    assert not os.path.exists(pipes)
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
 
 
@@ -110,9 +110,9 @@ def test_the_whole_list_runs_dry(tmp_path):
             )
             for number, output in enumerate(outputs)
         ]
-    said = "".join(output.read_text() for output in outputs)
-    assert [half.returncode for half in halves] == [0, 0], said
-    assert "**failed**" not in said
+    text = "".join(output.read_text() for output in outputs)
+    assert [half.returncode for half in halves] == [0, 0], text
+    assert "**failed**" not in text
     for number, step in STEPS.items():
-        assert re.search(rf"^\| {number} {re.escape(step.title)} \| (?!time)", said, re.M)
+        assert re.search(rf"^\| {number} {re.escape(step.title)} \| (?!time)", text, re.M)
     assert gpu_list.PAGE.read_text() == before

@@ -15,18 +15,18 @@ from tuner.cluster import access
 RUN = ("run", "digits", "--num-samples", "1", "--storage")
 
 
-def said(*arguments, before=(), first="", cwd, **environment):
+def output_of(*arguments, before=(), first="", cwd, **environment):
     """The exit code of a command, and all that it says; `first` is done in the same shell."""
     modules = os.pathsep.join(filter(os.path.isabs, sys.path))
     inherited = {**os.environ, "PYTHONPATH": modules, **environment}
-    wanted = {name: value for name, value in inherited.items() if value is not None}
+    environ = {name: value for name, value in inherited.items() if value is not None}
     command = [*before, "sh", "-c", f'{first} exec "$@"', "sh", sys.executable, "-m", "tuner"]
     done = subprocess.run(
         [*command, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        env=wanted,
+        env=environ,
         cwd=cwd,
     )
     return done.returncode, (done.stdout + done.stderr).splitlines()
@@ -46,7 +46,7 @@ def needs(*command):
 def test_command_in_removed_directory_is_refused(tmp_path, arguments):
     gone = tmp_path / "gone"
     gone.mkdir()
-    code, lines = said(*arguments, first=f"rmdir {gone};", cwd=gone)
+    code, lines = output_of(*arguments, first=f"rmdir {gone};", cwd=gone)
     assert (code, lines) == (
         2,
         ["error: the working directory has been removed: go to one that exists"],
@@ -57,13 +57,13 @@ def test_command_of_user_without_home_is_refused():
     needs("unshare", "--mount")
     files = ("/etc/passwd", "/etc/nsswitch.conf")  # the other lets systemd know of root
     nobody = "".join(f"mount --bind /dev/null {file};" for file in files)
-    code, lines = said("ls", before=("unshare", "--mount"), first=nobody, cwd="/", HOME=None)
+    code, lines = output_of("ls", before=("unshare", "--mount"), first=nobody, cwd="/", HOME=None)
     rule = "user 0 has no home folder: set HOME to a folder that it can write to"
     assert (code, lines) == (2, [f"error: {rule}"])
 
 
 def test_storage_with_scheme_in_capitals_is_refused(tmp_path):
-    code, lines = said("validate", "digits", "--storage", "S3://bucket/x", cwd=tmp_path)
+    code, lines = output_of("validate", "digits", "--storage", "S3://bucket/x", cwd=tmp_path)
     rule = "a storage's URL begins in small letters: s3://, got 'S3://bucket/x'"
     assert (code, lines) == (2, [f"error: {rule}"])
     assert list(tmp_path.iterdir()) == []
@@ -79,11 +79,11 @@ def test_command_without_temporary_folder_is_refused(options, reason):
     storage = Path("/var/tmp/tuner-never-made")
     where = {"before": ("unshare", "--mount"), "cwd": "/"}
     where["first"] = f"mount -t tmpfs -o {options} tmpfs {access.TEMPORARY};"
-    code, [line] = said(*RUN, storage, **where)
+    code, [line] = output_of(*RUN, storage, **where)
     assert code == 1
     assert line.startswith(f"error: Ray needs a folder in {access.TEMPORARY}: {reason}")
     assert not storage.exists()
-    code, lines = said("doctor", "--storage", storage, **where)
+    code, lines = output_of("doctor", "--storage", storage, **where)
     assert code == 1
     assert any(line.startswith("broken  machine, temporary files: ") for line in lines)
 
@@ -91,11 +91,11 @@ def test_command_without_temporary_folder_is_refused(options, reason):
 def test_command_without_loopback_is_refused(tmp_path):
     needs("unshare", "--net")
     where = {"before": ("unshare", "--net"), "cwd": tmp_path}
-    code, [line] = said(*RUN, tmp_path / "results", **where)
+    code, [line] = output_of(*RUN, tmp_path / "results", **where)
     assert code == 1
     assert line.startswith("error: Ray did not start on this machine: 127.0.0.1 cannot be reached")
     assert line.endswith("; bring the loopback interface up: ip link set lo up")
     assert list(tmp_path.iterdir()) == []
-    code, lines = said("doctor", "--storage", tmp_path / "results", **where)
+    code, lines = output_of("doctor", "--storage", tmp_path / "results", **where)
     assert code == 1
     assert any(line.startswith("broken  machine, loopback: ") for line in lines)

@@ -24,11 +24,11 @@ def longer(x):
 
 
 def count(source, counted):
-    found = counted(ast.parse(source))
-    return found if isinstance(found, int) else list(found)
+    counts = counted(ast.parse(source))
+    return counts if isinstance(counts, int) else list(counts)
 
 
-def test_each_line_is_of_one_kind():
+def test_each_line_has_one_kind():
     kinds = {"code": 4, "blank": 4, "docstring": 4, "comment": 1, "import": 3}
     assert house.lines_by_kind(SOURCE) == kinds
     assert sum(kinds.values()) == len(SOURCE.splitlines())
@@ -44,7 +44,7 @@ def test_tests_are_functions_and_methods():
     )
 
 
-def test_mocks_are_what_replaces():
+def test_mocks_count_replacing_calls():
     replacing = (
         *("monkeypatch.setattr(a, 'b', 1)", "patch.setitem(d, 'k', 1)", "mocker.spy(a, 'b')"),
         *("patch('a.b')", "mock.patch.object(a, 'b')", "m.delattr(a, 'b')"),
@@ -53,9 +53,9 @@ def test_mocks_are_what_replaces():
     assert count("monkeypatch.setenv('A', 'b'); monkeypatch.chdir(a); dispatch()", house.mocks) == 0
 
 
-def test_private_is_what_is_anothers():
-    own = "self._a; cls._b; super()._c; x.__d__; x.e; from f import __version__"
-    assert count(own, house.private_uses) == []
+def test_private_uses_exclude_self_and_class():
+    allowed = "self._a; cls._b; super()._c; x.__d__; x.e; from f import __version__"
+    assert count(allowed, house.private_uses) == []
     others = "from f import _g; a.b._c._d"
     assert count(others, house.private_uses) == ["f._g", "a.b._c._d", "a.b._c"]
     modules = "from tuner.a._b import c; from tuner.a import _b; from other._a import b"

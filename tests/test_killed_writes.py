@@ -40,7 +40,7 @@ LOSS = Objective(metric="loss", mode="min")
 
 @pytest.mark.parametrize("kills", KILLS)
 @pytest.mark.parametrize("kind", ["journal", "checkpoint"])
-def test_nothing_is_unreadable_and_nothing_begins_anew(tmp_path, kind, kills):
+def test_killed_write_leaves_readable_state(tmp_path, kind, kills):
     done = subprocess.run(
         [sys.executable, __file__, str(tmp_path / "x"), kind, str(kills)],
         capture_output=True,

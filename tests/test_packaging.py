@@ -83,28 +83,26 @@ def test_a_wheel_has_every_file_of_the_source(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["checkout", "wheel"])
-def test_nothing_beside_the_user_shadows_what_ships(
-    source: str, installed: Path, beside: Path
-) -> None:
-    place = ROOT if source == "checkout" else installed
+def test_files_of_user_do_not_shadow_package(source: str, installed: Path, beside: Path) -> None:
+    package_dir = ROOT if source == "checkout" else installed
     for experiment in ("digits", "digits_bohb"):
-        done = tuner(beside, place, "validate", experiment)
+        done = tuner(beside, package_dir, "validate", experiment)
         assert done.returncode == 0, done.stderr
-        assert done.stderr == f"{place / 'tuner/cli/main.py'}\n"
+        assert done.stderr == f"{package_dir / 'tuner/cli/main.py'}\n"
         assert done.stdout.startswith(f"{experiment} would run")
-    own = tuner(beside, place, "validate", "digits_grid")  # the user's own comes first
-    assert own.returncode == 2
-    assert "line 1: RuntimeError: of the user" in own.stderr
+    users_own = tuner(beside, package_dir, "validate", "digits_grid")  # the user's own comes first
+    assert users_own.returncode == 2
+    assert "line 1: RuntimeError: of the user" in users_own.stderr
 
 
 @pytest.mark.parametrize("source", ["checkout", "wheel"])
-def test_a_copy_of_an_experiment_that_ships_is_the_users_own(
+def test_copied_experiment_overrides_shipped_experiment(
     source: str, installed: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    place = ROOT if source == "checkout" else installed
+    package_dir = ROOT if source == "checkout" else installed
     for experiment in ("experiments/digits.py", "digits"):
-        done = tuner(tmp_path, place, "validate", experiment)
+        done = tuner(tmp_path, package_dir, "validate", experiment)
         assert done.returncode == 0, done.stderr
         assert f"{tmp_path / 'experiments/digits.py'}" in done.stdout
 
@@ -132,10 +130,10 @@ def needed(texts: Iterable[str], extras: frozenset[str] = frozenset()) -> set[Re
     seen: set[Requirement] = set()
     waiting = [(text, extras) for text in texts]
     while waiting:
-        text, asked = waiting.pop()
+        text, requested = waiting.pop()
         requirement = Requirement(text)
         marker = requirement.marker
-        if marker and not any(marker.evaluate({"extra": name}) for name in asked or {""}):
+        if marker and not any(marker.evaluate({"extra": name}) for name in requested or {""}):
             continue
         if requirement not in seen:
             seen.add(requirement)
@@ -156,8 +154,8 @@ def test_constraints_pin_all_that_an_extra_installs(extra: str) -> None:
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_constraints_meet_what_an_extra_asks_for(extra: str) -> None:
-    asked = [Requirement(text) for text in EXTRAS[extra]]
-    for each in asked:
+def test_constraints_satisfy_extra_requirements(extra: str) -> None:
+    requirements = [Requirement(text) for text in EXTRAS[extra]]
+    for each in requirements:
         if each.name != "setuptools":
             assert each.specifier.contains(PINNED[canonicalize_name(each.name)]), each

@@ -17,7 +17,7 @@ from tuner.errors import InterruptedSearchError
 from tuner.process import lasting
 
 
-def test_it_runs_within_and_is_over_afterwards():
+def test_running_ends_thread_on_exit():
     seen = []
 
     def watch(over):
@@ -32,7 +32,7 @@ def test_it_runs_within_and_is_over_afterwards():
     assert threading.active_count() == before
 
 
-def test_one_that_ends_by_itself_is_no_matter():
+def test_running_accepts_finished_work():
     with process.running(lambda over: None):
         pass
 
@@ -45,7 +45,7 @@ def send(number):
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_signal_is_handled_within_only(number):
+def test_handled_signal_runs_handler_until_exit(number):
     seen, before = [], signal.getsignal(number)
     with process.handled(lambda number, frame: seen.append(number)):
         send(number)
@@ -55,7 +55,7 @@ def test_a_signal_is_handled_within_only(number):
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_one_that_is_ignored_stays_so(number, monkeypatch):
+def test_interrupting_keeps_ignored_signal(number, monkeypatch):
     before = signal.signal(number, signal.SIG_IGN)
     try:
         with process.interrupting(), process.held_back():
@@ -65,7 +65,7 @@ def test_one_that_is_ignored_stays_so(number, monkeypatch):
         signal.signal(number, before)
 
 
-def test_in_another_thread_signals_are_left_alone():
+def test_interrupting_in_other_thread_changes_no_handler():
     before = signal.getsignal(signal.SIGTERM)
     seen = []
 
@@ -80,7 +80,7 @@ def test_in_another_thread_signals_are_left_alone():
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_the_first_is_an_error_and_the_next_is_nothing(number):
+def test_interrupting_raises_for_first_signal_only(number):
     cleaned = []
 
     def work():
@@ -98,7 +98,7 @@ def test_the_first_is_an_error_and_the_next_is_nothing(number):
     assert cleaned
 
 
-def test_what_takes_any_error_does_not_take_it():
+def test_interrupting_error_passes_except_exception():
     with (
         pytest.raises(InterruptedSearchError),
         process.interrupting(),
@@ -107,13 +107,13 @@ def test_what_takes_any_error_does_not_take_it():
         send(signal.SIGTERM)
 
 
-def test_on_the_way_out_none_has_an_effect():
+def test_interrupting_after_no_more_ignores_signal():
     with process.interrupting() as no_more:
         no_more()
         send(signal.SIGTERM)
 
 
-def test_what_is_held_back_comes_at_the_end():
+def test_held_back_signal_raises_at_end():
     reached = []
 
     def work():
@@ -131,27 +131,26 @@ CLIPBOARD = "\x1b]52;c;ZWNobyBoaQ==\x07"
 HOSTILE = f"a{CLIPBOARD}b\x9bc\x7fd\u202ee\ud800f\rg"
 
 
-def test_text_is_all_that_comes_through(monkeypatch):
+def test_guard_removes_control_characters():
     written = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", written)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    process.guard()
-    guarded = sys.stdout
-    process.guard()
-    assert sys.stdout is guarded
-    print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
-    sys.stdout.writelines(["one\n", "\x1btwo\n"])
+    with contextlib.redirect_stdout(written), contextlib.redirect_stderr(io.StringIO()):
+        process.guard()
+        guarded = sys.stdout
+        process.guard()
+        assert sys.stdout is guarded
+        print(f"{HOSTILE}\tä ✓", file=sys.stdout, flush=True)
+        sys.stdout.writelines(["one\n", "\x1btwo\n"])
     assert written.getvalue() == "a ]52;c;ZWNobyBoaQ== b c d e f g\tä ✓\none\n two\n"
 
 
-def test_nothing_gets_past_it_as_bytes():
+def test_text_only_has_no_byte_buffer():
     guarded = process.TextOnly(io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     assert not hasattr(guarded, "buffer")
     assert guarded.encoding == "ascii"
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-def test_a_console_has_colours_of_its_own_alone(guarded):
+def test_console_passes_only_its_escape_sequences(guarded):
     written = io.StringIO()
     stream = process.TextOnly(written) if guarded else written
     console = process.console(stream, force_terminal=True, color_system="standard", width=80)
@@ -181,14 +180,14 @@ print("done")
 
 
 @pytest.mark.parametrize(("how", "code"), [("lasting", 0), ("as it is", 1)])
-def test_what_it_does_not_take_is_no_error(how, code):
+def test_lasting_ignores_closed_stderr(how, code):
     command = [sys.executable, "-c", WRITES, how]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("b'one\\n'\n")
     assert (done.stdout.endswith("done\n"), done.returncode != 0) == (code == 0, code != 0)
 
 
-def test_another_stream_in_its_place_is_left(capsys):
+def test_lasting_keeps_replaced_stream(capsys):
     replaced = sys.stderr
     with lasting():
         assert sys.stderr is replaced

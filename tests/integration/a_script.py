@@ -81,7 +81,7 @@ def run_all():
     factor = 5.0
     data = [10.0, 20.0]
     with cluster.connect():
-        found = {
+        output = {
             "function": losses("function", train),
             "closure": losses("closure", lambda config: {"loss": factor * config["lr"]}),
             "partial": losses("partial", partial(train, factor=2.0)),
@@ -90,12 +90,12 @@ def run_all():
             "learner": losses("learner", Line),
         }
         results = tuner.load_results("learner")
-        found["confirmed"] = len(
+        output["confirmed"] = len(
             tuner.confirm(results, top=1, seeds=2, trainable=Line, address="auto").results.trials
         )
-        found["tested"] = evaluate(results, trainable=Line)["test_loss"]
-        found["exported"] = sorted(path.name for path in results.export("exported").iterdir())
-    print(json.dumps(found))
+        output["tested"] = evaluate(results, trainable=Line)["test_loss"]
+        output["exported"] = sorted(path.name for path in results.export("exported").iterdir())
+    print(json.dumps(output))
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ def tuner(cluster, working, *arguments, at=(), address=None, stderr=subprocess.P
 
 def ended(process):
     """Its exit code, what it printed and what it said."""
-    out, said = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, out, said
+    out, messages = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, messages
 
 
 def until(condition, process):

@@ -17,7 +17,7 @@ from tuner.cluster import access
 from tuner.trial import guard
 from tuner.vision.image_classifier import ImageClassifier
 
-SAID = "this is what the trial said"
+OUTPUT = "this is what the trial said"
 
 
 def raises():
@@ -71,12 +71,12 @@ class Learner:
         self.does = config["does"]
         self.epoch = 0
         if config.get("when") == "at the start":
-            print(SAID, self.does, self.epoch, flush=True)
+            print(OUTPUT, self.does, self.epoch, flush=True)
             ACTS[self.does]()
 
     def step(self):
         self.epoch += 1
-        print(SAID, self.does, self.epoch)
+        print(OUTPUT, self.does, self.epoch)
         if self.epoch == 2 and self.does in ACTS:
             ACTS[self.does]()
         if self.epoch == 2 and self.does in REPORTS:
@@ -114,7 +114,7 @@ def stubborn(config):
 def train(config):
     """A plain function: three reports unless told otherwise."""
     does = config["does"]
-    print(SAID, does)
+    print(OUTPUT, does)
     if does in ACTS and config.get("when") == "at the start":
         ACTS[does]()
     if does == "returns_at_once":
@@ -165,11 +165,11 @@ def _threads():
 class Gated(ImageClassifier):
     """The image classifier; its step number `gate_at` waits until the file `gate`/open is there."""
 
-    def __init__(self, config, constants, **place):
+    def __init__(self, config, constants, **process):
         self.gate = Path(constants["gate"])
         self.gate_at = constants["gate_at"]
         ours = ("gate", "gate_at")
-        super().__init__(config, {k: v for k, v in constants.items() if k not in ours}, **place)
+        super().__init__(config, {k: v for k, v in constants.items() if k not in ours}, **process)
 
     def step(self):
         with (self.gate / "steps").open("a") as steps:
@@ -183,8 +183,8 @@ class Gated(ImageClassifier):
 class Listening(Learner):
     """Counts the sockets on which it and all that Ray runs beside it listen."""
 
-    def __init__(self, config, constants, **place):
-        super().__init__({**config, "does": "listens"}, constants, **place)
+    def __init__(self, config, constants, **process):
+        super().__init__({**config, "does": "listens"}, constants, **process)
 
     def step(self):
         mark, folder = os.environ[guard.MARK], os.path.dirname(os.environ[access.TOKEN_PATH])

@@ -56,12 +56,12 @@ def assert_sound(folder, trials):
     ids = [e["trial_id"] for e in events if e["event"] == TRIAL_STARTED]
     assert sorted(set(ids)) == [f"{number:05}" for number in range(trials)]
     for trial_id in set(ids):
-        mine = [e for e in events if e.get("trial_id") == trial_id]
-        epochs = [e["epoch"] for e in mine if e["event"] == RESULT]
+        of_trial = [e for e in events if e.get("trial_id") == trial_id]
+        epochs = [e["epoch"] for e in of_trial if e["event"] == RESULT]
         assert epochs == list(range(1, len(epochs) + 1))
-        saved = {e["epoch"] for e in mine if e["event"] == CHECKPOINT}
+        saved = {e["epoch"] for e in of_trial if e["event"] == CHECKPOINT}
         assert {1, epochs[-1]} <= saved <= set(epochs)  # the best is seen to below
-        starts = [e["config"] for e in mine if e["event"] == TRIAL_STARTED]
+        starts = [e["config"] for e in of_trial if e["event"] == TRIAL_STARTED]
         assert all(config == starts[0] for config in starts)
     for trial in Results(folder).trials.values():
         assert trial.status in ("completed", "stopped")

@@ -19,4 +19,4 @@ def train(config):
     for _ in range(2):
         time.sleep(0.4)
         gpu = int(os.environ["CUDA_VISIBLE_DEVICES"])
-        tune.report({"loss": config["x"], "gpu": gpu, "began": began, "told": time.time()})
+        tune.report({"loss": config["x"], "gpu": gpu, "began": began, "last_seen": time.time()})

@@ -111,8 +111,8 @@ class Node:
 
 def taken_nets():
     """Which 10.213.N.0/24 this machine has: those of other clusters."""
-    told = subprocess.run(["ip", "-o", "addr"], check=True, capture_output=True, text=True)
-    return {int(number) for number in re.findall(r" 10\.213\.(\d+)\.", told.stdout)}
+    addresses = subprocess.run(["ip", "-o", "addr"], check=True, capture_output=True, text=True)
+    return {int(number) for number in re.findall(r" 10\.213\.(\d+)\.", addresses.stdout)}
 
 
 class Cluster:

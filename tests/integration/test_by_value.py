@@ -49,7 +49,7 @@ def test_a_closure_goes_to_the_workers(searched):
 
 
 @pytest.mark.slow
-def test_whatever_a_script_may_hold(tmp_path):
+def test_script_trainables_run_by_value(tmp_path):
     code, out, errors = run(SCRIPT, "all", cwd=tmp_path)
     assert code == 0, errors
     assert json.loads(out) == {
@@ -72,7 +72,7 @@ def test_whatever_a_script_may_hold(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_killed_is_resumed_from_python_alone(tmp_path):
+def test_resume_after_kill_takes_trainable_from_python(tmp_path):
     killed = start(SCRIPT, "slow", cwd=tmp_path)
     journal = tmp_path / "results" / "slow"
     deadline = time.monotonic() + LIMIT_S

@@ -58,7 +58,7 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_own_learner_by_the_real_command(here, ray_here):
+def test_run_command_trains_custom_learner(here, ray_here):
     command = Path(sys.executable).parent / "tuner"
     done = subprocess.run([command, "run", "guess"], capture_output=True, text=True, cwd=here)
     assert done.returncode == 0, done.stderr

@@ -32,12 +32,12 @@ SPEC = {
 
 
 class Steered:
-    """The experiment, the process that drives it, and what was asked of it."""
+    """The experiment, the process that drives it, and the ids of its control requests."""
 
     def __init__(self, storage):
         self.cwd = storage
         self.files = ExperimentFolder(storage / "results" / "steered")
-        self.asked = []
+        self.request_ids = []
         (storage / "spec.json").write_text(json.dumps(SPEC))
         self.process = None
 
@@ -78,11 +78,11 @@ class Steered:
 
     def ask(self, control):
         with suppress(UsageError):  # where the search, or the trial, has just ended
-            self.asked.append(request(self.files, control, by="test"))
+            self.request_ids.append(request(self.files, control, by="test"))
 
     def ask_and_wait(self, control):
         self.ask(control)
-        wait_for(lambda: {e["id"] for e in self.answers()} >= set(self.asked), self.process)
+        wait_for(lambda: {e["id"] for e in self.answers()} >= set(self.request_ids), self.process)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def steered(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0])
-def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
+def test_control_after_kill_is_done_once(steered, seed):
     rng = random.Random(seed)
     steered.drive()
     first = next(event["trial_id"] for event in steered.events() if event["event"] == RESULT)
@@ -120,17 +120,17 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
     assert steered.process.wait(180) == 0
 
     answers = steered.answers()
-    assert sorted(answer["id"] for answer in answers) == sorted(steered.asked)
+    assert sorted(answer["id"] for answer in answers) == sorted(steered.request_ids)
     refused = [a["control"]["verb"] for a in answers if "refused" in a]
     assert set(refused) <= {"stop-trial", "pause", "go-on"}
     results = Results(steered.files.path)
     assert results.spec.num_samples == TRIALS
-    asked = [trial for trial in results.trials.values() if trial.origin == "asked"]
-    assert [trial.config["x"] for trial in asked] == [2.5, 1.5]
-    own = [trial.config for trial in results.trials.values() if trial.origin != "asked"]
+    requested = [trial for trial in results.trials.values() if trial.origin == "asked"]
+    assert [trial.config["x"] for trial in requested] == [2.5, 1.5]
+    suggested = [trial.config for trial in results.trials.values() if trial.origin != "asked"]
     searcher = results.spec.search.build(results.spec.seed)
-    assert own == [searcher.suggest(f"{number:05}") for number in range(len(own))]
-    assert len(own) >= TRIALS
+    assert suggested == [searcher.suggest(f"{number:05}") for number in range(len(suggested))]
+    assert len(suggested) >= TRIALS
     for trial in results.trials.values():
         epochs = [report.epoch for report in trial.results]
         assert epochs == list(range(1, len(epochs) + 1))
@@ -141,11 +141,11 @@ def test_each_control_is_done_once_whatever_is_killed_when(steered, seed):
                 *(first, "stopped"),
                 False,
             )
-            assert trial.ended_by in steered.asked
+            assert trial.ended_by in steered.request_ids
 
 
 @pytest.mark.slow
-def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
+def test_pause_frees_all_cpus_and_finish_ends_started_trials(steered):
     steered.drive()
     steered.ask_and_wait(control_of("pause"))
     wait_for(lambda: not Results(steered.files.path).counts["running"], steered.process)
@@ -153,8 +153,8 @@ def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
     assert {event["status"] for event in ended} <= {"interrupted", "completed"}
     shown = driven.shown("show", steered.files.path)
     assert (shown["status"], shown["paused"]) == ("running", True)
-    told = driven.shown("control", steered.files.path, "finish")
-    assert (told["answer"], told["control"]) == ("done", {"verb": "finish"})
+    output = driven.shown("control", steered.files.path, "finish")
+    assert (output["answer"], output["control"]) == ("done", {"verb": "finish"})
     assert steered.process.wait(180) == 0
     results = Results(steered.files.path)
     assert results.standing == "ended as asked"

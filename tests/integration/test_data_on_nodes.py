@@ -87,7 +87,7 @@ def served(folder, address):
     requests = []
 
     class Counting(SimpleHTTPRequestHandler):
-        def log_request(self, *told):
+        def log_request(self, *details):
             requests.append(self.path)
 
     server = ThreadingHTTPServer((address, 0), partial(Counting, directory=folder))
@@ -120,7 +120,7 @@ def driver(cluster, source, url, *, data, joining=0):
     )
 
 
-def said(process):
+def messages_of(process):
     """Its lines up to `ready`."""
     lines = []
     for line in process.stdout:
@@ -130,11 +130,11 @@ def said(process):
     pytest.fail(f"it ended with {process.wait()} after {lines}")
 
 
-def test_one_node_downloads_it_and_the_others_and_a_later_one_get_it_from_nodes(cluster, tmp_path):
+def test_dataset_is_downloaded_once_and_copied_between_nodes(cluster, tmp_path):
     source = write_archive(tmp_path / "remote" / ARCHIVE, count=COUNT)
     with served(tmp_path / "remote", cluster.here) as (url, requests):
         process = driver(cluster, source, url, data=tmp_path / "mine", joining=1)
-        lines = said(process)
+        lines = messages_of(process)
         assert len(lines) == 2, lines
         assert lines[0].startswith("CIFAR-10 is on no node: ")
         assert lines[1].endswith(" to 2 nodes that lack it")
@@ -147,7 +147,7 @@ def test_one_node_downloads_it_and_the_others_and_a_later_one_get_it_from_nodes(
         assert requests == [f"/{ARCHIVE}"]
         assert not (tmp_path / "mine" / ARCHIVE).exists()
         again = driver(cluster, source, url, data=tmp_path / "mine")
-        assert said(again) == []
+        assert messages_of(again) == []
         assert again.wait(PATIENCE_S) == 0
         assert len(requests) == 1
 
@@ -169,27 +169,27 @@ def start(cluster, working, *command, at=()):
     )
 
 
-def test_code_of_a_script_goes_to_every_node(cluster, tmp_path):
+def test_script_code_is_sent_to_every_node(cluster, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = ("script.py", cluster.head, tmp_path / "results")
-    code, _, said = ended(start(cluster, tmp_path, *command, at=cluster.enter(1)))
-    assert code == 0, said
+    code, _, messages = ended(start(cluster, tmp_path, *command, at=cluster.enter(1)))
+    assert code == 0, messages
     for name in ("train", "Counts"):
         results = Results(tmp_path / "results" / name)
-        assert results.counts["completed"] == 4, said
+        assert results.counts["completed"] == 4, messages
         reports = [trial.results[-1].metrics for trial in results.trials.values()]
         assert [report["loss"] for report in reports] == [1.5, 3, 4.5, 6]
         assert len({report["node"] for report in reports}) > 1
 
 
-def test_images_are_decoded_once_and_each_node_gets_a_copy(cluster, tmp_path):
+def test_images_are_decoded_once_and_copied_to_nodes(cluster, tmp_path):
     photos.write(tmp_path / "photos", each=30)
     command = ("-m", "tuner", "run", "folder:photos", "training.model=cnn", "--num-samples", "4")
     options = ("scheduler.max_t=1", "--cpus", "2", "--address", cluster.head, "--no-evaluate")
     at = cluster.outside() if cluster.namespaces else ()
     search = start(cluster, tmp_path, *command, *options, at=at)
-    code, out, said = ended(search)
-    assert code == 0, said
+    code, out, messages = ended(search)
+    assert code == 0, messages
     assert Results(tmp_path / "results" / "photos").counts["completed"] == 4, out
     [decoded] = (tmp_path / "data" / "decoded").glob("photos-*")
     for number in (1, 2):

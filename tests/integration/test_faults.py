@@ -11,7 +11,7 @@ import faulty
 import psutil
 import pytest
 from driven import call
-from faulty import SAID
+from faulty import OUTPUT
 
 from tuner.cluster import connect as cluster
 from tuner.experiment.reading import read
@@ -97,28 +97,28 @@ def assert_failed(results, does, epochs):
 @pytest.mark.parametrize("does", OF_A_LEARNER)
 def test_learner_fails_alone(learners, does):
     log = log_of(learners, assert_failed(learners, does, 1))
-    assert log.startswith(f"{SAID} {does} 1\n")
+    assert log.startswith(f"{OUTPUT} {does} 1\n")
     assert (f"in {does}" in log) == (does in faulty.ACTS)  # the traceback
     tries = 2 if does == "segfaults" else 1  # what dies twice in an epoch would do so again
-    assert log.count(f"{SAID} {does} 2\n") == tries
+    assert log.count(f"{OUTPUT} {does} 2\n") == tries
 
 
 @pytest.mark.parametrize("does", OF_A_FUNCTION)
 def test_function_fails_alone(functions, does):
     log = log_of(functions, assert_failed(functions, does, 1))
-    assert log.startswith(f"{SAID} {does}\n")
+    assert log.startswith(f"{OUTPUT} {does}\n")
     assert (f"in {does}" in log) == (does in faulty.ACTS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("does", AT_THE_START)
-def test_trial_fails_before_its_first_epoch(at_the_start, does):
+def test_fault_at_start_fails_trial(at_the_start, does):
     trial = assert_failed(at_the_start, does, 0)
     if does != "dies":
         assert f"in {does}" in log_of(at_the_start, trial)
 
 
-def test_trials_beside_failed_ones_complete(learners, functions):
+def test_trials_beside_failed_trials_complete(learners, functions):
     for results in (learners, functions):
         assert results.status == "completed"
         for does in (GOOD, "tells_its_process"):
@@ -132,7 +132,7 @@ def test_report_leaves_out_values_that_are_not_finite(learners):
     assert "not recorded: ['odd', 'name']" in log_of(learners, trial)
 
 
-def test_a_function_may_return_early_or_return_its_report(functions):
+def test_function_may_return_early_or_return_report(functions):
     early, mapping = (trial_that(functions, d) for d in ("returns_early", "returns_a_mapping"))
     assert (early.status, early.last_epoch) == ("completed", 1)
     assert (mapping.status, mapping.values("val_loss")) == ("completed", [(1, 0.25)])
@@ -161,7 +161,7 @@ def test_threads_are_those_reserved(learners, functions):
 
 
 @pytest.mark.slow
-def test_an_actor_that_is_used_again_carries_nothing_over(searched):
+def test_reused_actor_keeps_no_state(searched):
     tells = ["tells_its_process"] * 2
     for trainable in ("Learner", "train"):
         fields = spec(trainable, tells, number="grid_search([0, 1, 2])")
@@ -171,7 +171,7 @@ def test_an_actor_that_is_used_again_carries_nothing_over(searched):
         assert [t.last_epoch for t in results.trials.values()] == [3] * 6
         lines = {log_of(results, trial) for trial in results.trials.values()}
         assert len(lines) == 1  # each log has its own trial's lines and no others
-        assert lines.pop().count(SAID) == (3 if trainable == "Learner" else 1)
+        assert lines.pop().count(OUTPUT) == (3 if trainable == "Learner" else 1)
 
 
 def test_process_of_a_failed_trial_is_not_used_again(searched):
@@ -183,7 +183,7 @@ def test_process_of_a_failed_trial_is_not_used_again(searched):
 
 
 @pytest.mark.slow
-def test_process_in_which_a_function_goes_on_is_not_used_again(searched):
+def test_process_of_unfinished_function_is_not_reused(searched):
     results = searched(
         trainable="faulty:stubborn",
         search={
@@ -231,11 +231,11 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
 def assert_timeout(results, message, epoch):
     """The one trial was ended while its Learner hung in this epoch, and was not tried again."""
     [trial] = results.trials.values()
-    told = ("timeout", f"{message}; its log shows where it hung")
-    assert (trial.status, trial.error) == ("failed", told)
+    expected = ("timeout", f"{message}; its log shows where it hung")
+    assert (trial.status, trial.error) == ("failed", expected)
     log = log_of(results, trial)
     assert "in hangs" in log
-    assert log.count(f"{SAID} hangs {epoch}\n") == 1
+    assert log.count(f"{OUTPUT} hangs {epoch}\n") == 1
 
 
 def test_hanging_start_is_ended_and_logged(searched):
@@ -248,30 +248,30 @@ SOON_S = 20  # enough for a start on a busy machine; a worker has half as long a
 
 
 @pytest.mark.slow
-def test_a_worker_that_answers_nothing_is_ended_by_the_driver(searched):
+def test_driver_ends_silent_worker(searched):
     """One is stopped; the other has called off what would have ended it."""
     fields = spec("Learner", ["is_stopped", "calls_off"])
     results = searched(**fields, timeouts={"report_s": SOON_S}, max_concurrent=2)
-    told = [(t.status, t.last_epoch, t.error) for t in results.trials.values()]
-    assert told == [("failed", 1, ("timeout", f"no report in {SOON_S} s, {BY_DRIVER}"))] * 2
+    ends = [(t.status, t.last_epoch, t.error) for t in results.trials.values()]
+    assert ends == [("failed", 1, ("timeout", f"no report in {SOON_S} s, {BY_DRIVER}"))] * 2
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_once_its_trial_is_done_is_no_fault_of_the_next(searched):
+def test_worker_that_hangs_after_trial_does_not_fail_next_trial(searched):
     fields = spec("Learner", ["hangs_when_dropped", GOOD])
     results = searched(**fields, timeouts={"report_s": SOON_S}, max_concurrent=1)
-    told = [(t.status, t.last_epoch) for t in results.trials.values()]
-    assert told == [("completed", 3)] * 2
+    ends = [(t.status, t.last_epoch) for t in results.trials.values()]
+    assert ends == [("completed", 3)] * 2
 
 
 def story_of_a_trial(results, trial_id):
     """Each epoch that the trial's Learner has begun, in order, repeats included."""
-    said = results.log_path(results.trial(trial_id)).read_text().splitlines()
-    return [int(line.rpartition(" ")[2]) for line in said if line.startswith(SAID)]
+    lines = results.log_path(results.trial(trial_id)).read_text().splitlines()
+    return [int(line.rpartition(" ")[2]) for line in lines if line.startswith(OUTPUT)]
 
 
 @pytest.mark.slow
-def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
+def test_resume_of_moved_folder_skips_lost_checkpoints(
     searched, ray_here, tmp_path, monkeypatch, caplog
 ):
     """It is as a kill after the second epochs would have left it; the first are the best."""
@@ -300,12 +300,12 @@ def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
     assert epochs == [[1, 2, 3]] * 3
     begun = [story_of_a_trial(results, trial_id) for trial_id in results.trials]
     assert begun == [[1, 2, 3, 2, 3], [1, 2, 3], [1, 2, 3, 1, 2, 3]]
-    told = " ".join(caplog.messages)
+    messages = " ".join(caplog.messages)
     for trial_id, epoch, fault in (
         *(("00000", 2, "is missing"), ("00001", 1, "is missing"), ("00001", 2, "is missing")),
         *(("00002", 1, "is not what was written"), ("00002", 2, "is missing")),
     ):
-        assert f"checkpoint of trial {trial_id}, epoch {epoch} {fault}" in told
+        assert f"checkpoint of trial {trial_id}, epoch {epoch} {fault}" in messages
     assert [path.read_text() for path in foreign] == ["theirs"] * 3
     assert not any(path.parent.exists() for path in left)
     times = [event["time"] for event in read(moved)]
@@ -313,23 +313,23 @@ def test_a_folder_that_was_moved_and_has_lost_files_goes_on_at_an_earlier_time(
     assert 0 < results.history.duration_s < 24 * 3600
 
 
-def test_some_failures_are_exit_code_3_and_stdout_is_one_json_document(some_fail):
+def test_some_failures_give_exit_code_3_and_json(some_fail):
     done, results = some_fail
     assert done.return_value == 3
-    told = json.loads(done.stdout)
-    assert told["counts"] == {
+    document = json.loads(done.stdout)
+    assert document["counts"] == {
         "completed": 2,
         "stopped": 0,
         "failed": len(OF_A_LEARNER),
         "running": 0,
         "interrupted": 0,
     }
-    assert told["best"]["trial_id"] == results.get_best_trial().trial_id
-    assert told["best"]["config"] == {"does": GOOD}
+    assert document["best"]["trial_id"] == results.get_best_trial().trial_id
+    assert document["best"]["config"] == {"does": GOOD}
     assert "\x1b" not in done.output
 
 
-def test_all_failures_are_exit_code_1(ray_here, tmp_path):
+def test_all_failures_give_exit_code_1(ray_here, tmp_path):
     done = run(tmp_path, spec("train", ["raises"], when="at the start"))
     assert done.return_value == 1
     assert "no usable trial: 1 failed (exception)" in done.stderr
@@ -339,9 +339,7 @@ def test_all_failures_are_exit_code_1(ray_here, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_search_that_fails_alike_ends_and_a_resume_runs_its_failed_trials_again(
-    ray_here, tmp_path
-):
+def test_resume_after_same_failures_retries_failed_trials(ray_here, tmp_path):
     missing = tmp_path / "labels.csv"
     fields = {
         "trainable": "faulty:reads",

@@ -48,7 +48,7 @@ def start(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_signal_ends_it_and_a_resume_finishes_it(start, tmp_path, ray_here):
+def test_resume_after_sigint_completes_search(start, tmp_path, ray_here):
     process = start(max_concurrent=2, num_samples=3, epochs=12, scheduler="none")
     folder = tmp_path / "results" / "gated"
     wait_for(at_the_gate(tmp_path), process)
@@ -60,10 +60,10 @@ def test_a_signal_ends_it_and_a_resume_finishes_it(start, tmp_path, ray_here):
     assert stderr.splitlines()[-1].startswith("error: SIGINT ended the search; go on with: ")
     assert stderr.splitlines()[-1].endswith(f"resume {folder}") or "resume gated" in stderr
     assert "Traceback" not in stderr
-    told = list(read(folder))
-    assert (told[-1]["event"], told[-1]["status"]) == ("experiment_ended", "interrupted")
-    started = {e["trial_id"] for e in told if e["event"] == TRIAL_STARTED}
-    ended = {e["trial_id"]: e["status"] for e in told if e["event"] == "trial_ended"}
+    events = list(read(folder))
+    assert (events[-1]["event"], events[-1]["status"]) == ("experiment_ended", "interrupted")
+    started = {e["trial_id"] for e in events if e["event"] == TRIAL_STARTED}
+    ended = {e["trial_id"]: e["status"] for e in events if e["event"] == "trial_ended"}
     assert started == set(ended)
     assert "interrupted" in ended.values()
 
@@ -81,7 +81,7 @@ def ending_of(process, folder):
 
 
 @pytest.mark.slow
-def test_a_second_sigterm_acts_as_the_first(start, tmp_path):
+def test_repeated_sigterm_acts_as_first(start, tmp_path):
     process = start(max_concurrent=1)
     wait_for(at_the_gate(tmp_path), process)
     for _ in range(3):
@@ -89,14 +89,14 @@ def test_a_second_sigterm_acts_as_the_first(start, tmp_path):
         time.sleep(0.3)
     open_gate(tmp_path)
     _, stderr = process.communicate(timeout=LIMIT_S)
-    told = (143, "experiment_ended", "interrupted")
-    assert ending_of(process, tmp_path / "results" / "gated") == told
+    expected = (143, "experiment_ended", "interrupted")
+    assert ending_of(process, tmp_path / "results" / "gated") == expected
     assert stderr.splitlines()[-1].startswith("error: SIGTERM ended the search; go on with: ")
     assert "Traceback" not in stderr
 
 
 @pytest.mark.slow
-def test_a_closed_terminal_ends_it(start, tmp_path):
+def test_closed_terminal_interrupts_search(start, tmp_path):
     terminal, its_end = pty.openpty()
     take = partial(fcntl.ioctl, its_end, termios.TIOCSCTTY, 0)
     process = start(max_concurrent=1, stdin=its_end, stdout=its_end, stderr=its_end, first=take)
@@ -111,12 +111,12 @@ def test_a_closed_terminal_ends_it(start, tmp_path):
     wait_for(is_at_the_gate, process)
     os.close(terminal)
     open_gate(tmp_path)
-    told = (129, "experiment_ended", "interrupted")
-    assert ending_of(process, tmp_path / "results" / "gated") == told
+    expected = (129, "experiment_ended", "interrupted")
+    assert ending_of(process, tmp_path / "results" / "gated") == expected
 
 
 @pytest.mark.slow
-def test_sigterm_while_ray_starts_is_one_sentence(start, tmp_path):
+def test_sigterm_while_ray_starts_prints_one_error(start, tmp_path):
     process = start()
     driver = psutil.Process(process.pid)
     wait_for(lambda: "raylet" in [child.name() for child in driver.children()], process)
@@ -127,7 +127,7 @@ def test_sigterm_while_ray_starts_is_one_sentence(start, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_after_a_kill_the_story_is_that_of_a_run_without_one(start, tmp_path, gated_whole):
+def test_resume_after_kill_equals_uninterrupted_run(start, tmp_path, gated_whole):
     process = start(max_concurrent=1)
     folder = tmp_path / "results" / "gated"
     wait_for(at_the_gate(tmp_path), process)
@@ -178,7 +178,7 @@ def short(tmp_path, ray_here):
 
 
 @pytest.mark.slow
-def test_longer_trials_go_on_after_a_kill_as_if_there_had_been_none(short, tmp_path):
+def test_resume_of_longer_trials_after_kill_equals_uninterrupted_run(short, tmp_path):
     folder, copy = short
     completed = {t.trial_id for t in Results(folder).trials.values() if t.status == "completed"}
     assert 1 < len(completed) < 4

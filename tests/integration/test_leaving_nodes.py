@@ -44,8 +44,8 @@ def searching(cluster, tmp_path):
 
     def start(trials, *more):
         command = (*SEARCH, "--num-samples", str(trials), *more)
-        with (working / "said").open("w") as said:
-            search = tuner(cluster, working, *command, at=cluster.enter(1), stderr=said)
+        with (working / "said").open("w") as stderr_file:
+            search = tuner(cluster, working, *command, at=cluster.enter(1), stderr=stderr_file)
         until(lambda: {("00000", 2), ("00001", 2)} <= set(reported(results(working))), search)
         addresses = {address for _, address, _ in notes(working)}
         assert addresses == {cluster.address_of(1), cluster.address_of(2)}
@@ -58,14 +58,14 @@ def results(working):
     return working / "results" / "far"
 
 
-def said(working):
+def stderr_of(working):
     return (working / "said").read_text()
 
 
 def completed(working, search, trials):
     """Make sure that the search ends with every trial, and no epoch lost or told twice."""
     code, out, _ = ended(search)
-    assert code == 0, said(working)
+    assert code == 0, stderr_of(working)
     assert f"{trials} trials: {trials} completed" in out
     events = list(read(results(working)))
     statuses = Counter(e["status"] for e in events if e["event"] == "trial_ended")
@@ -75,7 +75,7 @@ def completed(working, search, trials):
         assert epochs == list(range(1, 9))
 
 
-def test_a_node_that_is_cut_off_for_a_while_costs_no_trial_and_no_report(cluster, searching):
+def test_node_cut_off_briefly_loses_no_report(cluster, searching):
     """Its trial trains on meanwhile, and cannot report."""
     if not cluster.namespaces:
         pytest.skip("a node is cut off by its network namespace, which only root can make")
@@ -99,15 +99,15 @@ def test_trial_of_a_node_that_shuts_down_continues_elsewhere(cluster, searching)
 
 
 @pytest.mark.slow
-def test_a_worker_of_a_node_that_answers_nothing_is_ended_by_the_driver(cluster, searching):
+def test_driver_ends_silent_worker_of_other_node(cluster, searching):
     working, search = searching(2, f"timeouts.report_s={SILENT_S}")
     [worker] = cluster.nodes[2].workers("ray::ResourceTrainable")
     worker.suspend()
     (working / "open").touch()
     code, out, _ = ended(search)
-    assert code == 3, said(working)
+    assert code == 3, stderr_of(working)
     assert "2 trials: 1 completed, 1 failed" in out
     [error] = [e["error"] for e in read(results(working)) if e.get("error")]
-    told = f"no report in {SILENT_S} s, and its process did not end itself: the driver did"
-    assert error == {"kind": "timeout", "message": told}
+    message = f"no report in {SILENT_S} s, and its process did not end itself: the driver did"
+    assert error == {"kind": "timeout", "message": message}
     worker.wait(PATIENCE_S)

@@ -115,7 +115,7 @@ def assert_whole(searches, name, samples=None):
     assert searches.queue.ended(name).status == "completed"
 
 
-def test_a_runner_that_is_killed_is_followed_and_every_search_runs_once(tmp_path):
+def test_killed_runner_is_replaced_and_searches_run_once(tmp_path):
     searches = Searches(tmp_path)
     try:
         for name in ("first", "second", "third"):
@@ -127,9 +127,9 @@ def test_a_runner_that_is_killed_is_followed_and_every_search_runs_once(tmp_path
         driver = searches.driver("first")
         assert searches.queue.experiment("first").is_driven
         second = searches.start("run", "--at-once", "1")
-        _, told = second.communicate(timeout=4 * LIMIT_S)
-        assert second.returncode == 0, told
-        assert "first runs already" in told
+        _, stderr = second.communicate(timeout=4 * LIMIT_S)
+        assert second.returncode == 0, stderr
+        assert "first runs already" in stderr
         for name in ("first", "second", "third"):
             assert_whole(searches, name, 4)
             assert len(searches.events(name, EXPERIMENT_STARTED)) == 1
@@ -140,7 +140,7 @@ def test_a_runner_that_is_killed_is_followed_and_every_search_runs_once(tmp_path
 
 @needs_s3
 @pytest.mark.nodes
-def test_a_queue_in_a_bucket_is_run_from_anywhere(tmp_path, s3, monkeypatch):
+def test_queue_in_bucket_runs_from_other_machine(tmp_path, s3, monkeypatch):
     monkeypatch.setenv("TUNER_STORAGE", s3)
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "one"))
     searches = Searches(tmp_path, environment=os.environ)
@@ -148,8 +148,8 @@ def test_a_queue_in_a_bucket_is_run_from_anywhere(tmp_path, s3, monkeypatch):
     searches.add("first", "ann", 2)
     searches.environment["TUNER_MIRROR"] = str(tmp_path / "another machine")
     runner = searches.start("run")
-    _, told = runner.communicate(timeout=2 * LIMIT_S)
-    assert runner.returncode == 3, told
+    _, stderr = runner.communicate(timeout=2 * LIMIT_S)
+    assert runner.returncode == 3, stderr
     entries = {one.entry.name: one for one in Queue(s3).statuses()}
     assert {name: one.status for name, one in entries.items()} == {
         "fails": "failed",
@@ -184,7 +184,7 @@ def most_at_once(searches, names, since, until):
     return most
 
 
-def test_two_with_a_ray_each_get_their_share_and_one_that_ends_makes_room_at_once(tmp_path):
+def test_queue_with_separate_rays_divides_cpus_by_share(tmp_path):
     """And both end, though the driver of one is killed."""
     searches, names = Searches(tmp_path), ("first", "second")
 
@@ -204,19 +204,19 @@ def test_two_with_a_ray_each_get_their_share_and_one_that_ends_makes_room_at_onc
         wait_for(lambda: searches.queue.ended("second"), runner)
         wait_for(lambda: live()["first"] == 4, runner)
         request(searches.queue.experiment("first"), control_of("finish"))
-        _, told = runner.communicate(timeout=LIMIT_S)
-        assert runner.returncode == 0, told
-        assert "the driver of first was killed" in told
+        _, stderr = runner.communicate(timeout=LIMIT_S)
+        assert runner.returncode == 0, stderr
+        assert "the driver of first was killed" in stderr
         assert_whole(searches, "first")
         assert_whole(searches, "second", 12)
         assert [len(searches.events(name, EXPERIMENT_STARTED)) for name in names] == [2, 1]
-        assert most_at_once(searches, names, since, until) == {"first": 1, "second": 3}, told
+        assert most_at_once(searches, names, since, until) == {"first": 1, "second": 3}, stderr
     finally:
         searches.close()
 
 
 @pytest.mark.nodes
-def test_two_that_share_one_ray_get_their_share_and_both_end_though_a_driver_is_killed(tmp_path):
+def test_queue_with_shared_ray_completes_after_driver_kill(tmp_path):
     with real_nodes.cluster() as cluster:
         cluster.start(1, cpus=4)
         cluster.await_nodes(1)
@@ -229,15 +229,15 @@ def test_two_that_share_one_ray_get_their_share_and_both_end_though_a_driver_is_
             wait_for(lambda: len(searches.events("second", TRIAL_STARTED)) >= 2, runner)
             since = searches.events("second", TRIAL_STARTED)[1]["time"]
             os.kill(searches.driver("second"), signal.SIGKILL)
-            _, told = runner.communicate(timeout=4 * LIMIT_S)
-            assert runner.returncode == 0, told
-            assert "the driver of second was killed" in told
+            _, stderr = runner.communicate(timeout=4 * LIMIT_S)
+            assert runner.returncode == 0, stderr
+            assert "the driver of second was killed" in stderr
             assert_whole(searches, "first", 16)
             assert_whole(searches, "second", 12)
             assert len(searches.events("second", EXPERIMENT_STARTED)) == 2
             names = ("first", "second")
             until = min(searches.events(name)[-1]["time"] for name in names)
             most = most_at_once(searches, names, since, until)
-            assert most == {"first": 2, "second": 2}, told
+            assert most == {"first": 2, "second": 2}, stderr
         finally:
             searches.close()

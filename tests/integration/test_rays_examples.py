@@ -85,7 +85,7 @@ class DiesOnce(tune.Trainable):
         Path("cleared").write_text(str(self.counted))
 
 
-def test_class_goes_on_where_its_process_died(searched):
+def test_trainable_class_resumes_after_process_death(searched):
     results = searched(
         trainable=DiesOnce,
         search={"strategy": "grid", "space": {"lr": "grid_search([1.0, 2.0])"}},

@@ -54,12 +54,12 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        own = {"TUNER_STORAGE", "VIRTUAL_ENV", "PYTHONHOME"}
-        self.environment = {k: v for k, v in os.environ.items() if k not in own}
+        removed = {"TUNER_STORAGE", "VIRTUAL_ENV", "PYTHONHOME"}
+        self.environment = {k: v for k, v in os.environ.items() if k not in removed}
         self.environment["PATH"] = os.pathsep.join(
-            place
-            for place in os.environ["PATH"].split(os.pathsep)
-            if not any((Path(place) / name).exists() for name in ("tuner", "ray"))
+            entry
+            for entry in os.environ["PATH"].split(os.pathsep)
+            if not any((Path(entry) / name).exists() for name in ("tuner", "ray"))
         )
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:

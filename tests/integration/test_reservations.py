@@ -54,7 +54,7 @@ def watch(stop, seen, condition=lambda used: False, reached=lambda: None):
             reached()
 
 
-def test_the_plan_is_what_ray_counts_while_trials_run(searched, tmp_path):
+def test_plan_equals_reservation_of_ray(searched, tmp_path):
     resources = {"cpus": 1, "workers": 2}
     here = int(ray.cluster_resources()["CPU"])
     fields = spec(tmp_path, resources=resources, num_samples=2 * here)
@@ -92,7 +92,7 @@ def test_the_plan_is_what_ray_counts_while_trials_run(searched, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
-def test_no_rank_outlives_its_driver(tmp_path, number):
+def test_ranks_end_with_driver(tmp_path, number):
     path = tmp_path / "ranked.json"
     path.write_text(json.dumps(spec(tmp_path, resources={"workers": 2}, num_samples=1)))
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -120,13 +120,13 @@ def test_no_rank_outlives_its_driver(tmp_path, number):
 
 def listening(of=None):
     """The local addresses of listening TCP sockets: of these processes, or of all."""
-    found = {}
+    ports = {}
     for name in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
             _, local, _, state, *rest = line.split()
             if state == "0A":
-                found[f"socket:[{rest[5]}]"] = local
+                ports[f"socket:[{rest[5]}]"] = local
     if of is None:
-        return set(found.values())
+        return set(ports.values())
     links = (os.readlink(fd) for pid in of for fd in Path(f"/proc/{pid}/fd").iterdir())
-    return {found[link] for link in links if link in found}
+    return {ports[link] for link in links if link in ports}

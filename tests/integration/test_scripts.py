@@ -43,7 +43,7 @@ def search_of_functions(searched, epochs, **fields):
     )
 
 
-def test_a_function_that_has_reported_max_t_times_runs_to_its_return(searched):
+def test_function_after_max_t_reports_runs_to_return(searched):
     results = search_of_functions(searched, 3, scheduler={"max_t": 3, "grace_period": 3})
     assert results.counts["completed"] == 2
     assert [len(trial.results) for trial in results.trials.values()] == [3, 3]
@@ -53,18 +53,18 @@ def test_a_function_that_has_reported_max_t_times_runs_to_its_return(searched):
 
 
 @pytest.mark.slow
-def test_function_that_is_stopped_or_reports_beyond_max_t_is_cut_and_its_log_says_so(searched):
+def test_stopped_function_is_cut_and_noted_in_log(searched):
     scheduler = {"max_t": 3, "grace_period": 1, "reduction_factor": 2}
     results = search_of_functions(searched, 9, scheduler=scheduler)
     assert [trial.status for trial in results.trials.values()] == ["completed", "stopped"]
     for trial_id, epochs in (("00000", 3), ("00001", 1)):
         assert results.trial(trial_id).last_epoch == epochs
         assert not model_of(results, trial_id).exists()
-        said = f"ended after epoch {epochs}: what follows its last report does not run"
-        assert said in log_of(results, trial_id)
+        note = f"ended after epoch {epochs}: what follows its last report does not run"
+        assert note in log_of(results, trial_id)
 
 
-def test_pytorchs_mnist_example_is_stopped_early_and_runs_to_its_end(searched, tmp_path):
+def test_mnist_example_stops_early_or_completes(searched, tmp_path):
     lrs = [0.1, 1e-4]
     command = [sys.executable, f"{HERE}/mnist.py", "--lr", "{lr}", "--epochs", "3"]
     results = searched(
@@ -85,7 +85,7 @@ def test_pytorchs_mnist_example_is_stopped_early_and_runs_to_its_end(searched, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("gated", "began_at"), [(3, [0, 0, 2, 2]), (5, [0, 0, 0, 0])])
-def test_a_script_goes_on_after_a_kill(tmp_path, ray_here, gated, began_at):
+def test_script_resumes_after_kill(tmp_path, ray_here, gated, began_at):
     command = f"{sys.executable} {HERE}/counting_script.py {tmp_path} {gated} {{lr}}"
     process = driven.start(
         *("run", "--command", command, "search.space.lr=uniform(1, 2)", "objective.metric=loss"),

@@ -78,7 +78,7 @@ def test_commands_read_the_experiment_by_name_and_by_path(results, tmp_path):
     assert by_name["best"] == shown("best", "digits")
 
 
-def test_folder_holds_what_the_contract_names(results):
+def test_folder_has_files_of_the_contract(results):
     assert sorted(path.name for path in results.folder.iterdir()) == [
         "experiment.json",
         "journal.jsonl",
@@ -115,23 +115,23 @@ def test_the_experiment_frames_the_journal(events):
 
 def test_each_trial_starts_reports_and_ends_in_order(results, events):
     for trial_id in results.trials:
-        told = of(events, trial_id)
-        kinds = [event["event"] for event in told]
-        epochs = [event["epoch"] for event in told if event["event"] == RESULT]
+        of_trial = of(events, trial_id)
+        kinds = [event["event"] for event in of_trial]
+        epochs = [event["epoch"] for event in of_trial if event["event"] == RESULT]
         without = [kind for kind in kinds if kind != CHECKPOINT]
         assert without == [TRIAL_STARTED, *[RESULT] * len(epochs), TRIAL_ENDED]
         assert epochs == list(range(1, len(epochs) + 1))
         reported = 0
-        for event in told[1:-1]:  # a checkpoint may come later than its report, not sooner
+        for event in of_trial[1:-1]:  # a checkpoint may come later than its report, not sooner
             reported = event["epoch"] if event["event"] == RESULT else reported
             assert event["epoch"] <= reported
         assert kinds[-2] == CHECKPOINT
-        assert told[-2]["epoch"] == epochs[-1]
-        assert set(told[0]["config"]) == {"lr", "momentum", "weight_decay", "batch_size"}
-        assert told[-1]["status"] == ("completed" if len(epochs) == 4 else "stopped")
+        assert of_trial[-2]["epoch"] == epochs[-1]
+        assert set(of_trial[0]["config"]) == {"lr", "momentum", "weight_decay", "batch_size"}
+        assert of_trial[-1]["status"] == ("completed" if len(epochs) == 4 else "stopped")
 
 
-def test_the_newest_and_the_best_checkpoint_stay_and_are_what_was_written(results):
+def test_newest_and_best_checkpoints_are_kept_intact(results):
     for trial in results.trials.values():
         best = results.best_epoch(trial)
         records = {record.epoch: record for record in trial.checkpoints}
@@ -159,7 +159,7 @@ def single(value):
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
-def test_a_finished_experiment_is_resumed_to_nothing(results, events):
+def test_resume_of_finished_experiment_runs_nothing(results, events):
     again = resume_experiment(results.folder)
     assert again.trials == results.trials
     assert list(read(results.folder)) == events
@@ -171,17 +171,19 @@ def test_an_experiment_that_exists_is_not_overwritten(results):
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_configs_one_at_a_time_and_all_at_once(searched):
-    one = searched(**DIGITS, max_concurrent=1)
+def test_same_seed_gives_same_configs_for_any_concurrency(searched):
+    sequential = searched(**DIGITS, max_concurrent=1)
     four = searched(**DIGITS, max_concurrent=4)
-    assert [t.config for t in one.trials.values()] == [t.config for t in four.trials.values()]
-    assert [t.values("val_loss") for t in one.trials.values()] == [
+    assert [t.config for t in sequential.trials.values()] == [
+        t.config for t in four.trials.values()
+    ]
+    assert [t.values("val_loss") for t in sequential.trials.values()] == [
         t.values("val_loss") for t in four.trials.values()
     ]
 
 
 @pytest.mark.slow
-def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
+def test_time_budget_ends_search_and_interrupts_trials(searched):
     results = searched(
         trainable="faulty:Endless",
         training={"epochs": 10**9},
@@ -199,7 +201,7 @@ def test_a_time_budget_ends_the_search_and_interrupts_what_runs(searched):
     assert (results.ended_by, results.history.never_started) == ("time_budget", None)
 
 
-def test_stop_between_checkpoints_keeps_the_best_one(searched):
+def test_stop_between_checkpoints_keeps_best_checkpoint(searched):
     results = searched(
         trainable="saving:Passing",
         search={"space": {"x": "uniform(0, 1)"}},
@@ -218,7 +220,7 @@ def test_stop_between_checkpoints_keeps_the_best_one(searched):
     assert load_state(checkpoint.path, checkpoint.sha256)["epochs"].unique().tolist() == [4]
 
 
-def test_trials_reuse_the_processes_of_earlier_ones(searched):
+def test_trials_reuse_earlier_processes(searched):
     results = searched(
         trainable="processes:tell",
         search={"strategy": "bohb", "space": {"x": "uniform(0, 1)"}},

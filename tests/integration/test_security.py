@@ -46,13 +46,13 @@ def test_nobody_joins_without_the_token(ray_here, tmp_path):
     assert join(tmp_path, **right).stdout == "joined 1\n"
 
 
-def test_its_files_are_for_this_user_only(ray_here):
+def test_ray_files_are_private_to_user(ray_here):
     folder = Path(cluster.scratch_folder())
     assert folder.stat().st_mode & 0o077 == 0
     assert Path(os.environ[access.TOKEN_PATH]).stat().st_mode & 0o077 == 0
 
 
-def test_nothing_listens_to_the_outside(searched):
+def test_local_ray_listens_on_loopback_only(searched):
     results = searched(
         trainable="faulty:Listening",
         search={"space": {"x": "uniform(0, 1)"}},
@@ -81,7 +81,7 @@ def doctor(storage, **environment):
     return done.returncode, {(f["topic"], f["name"]): f for f in findings}
 
 
-def test_the_doctor_looks_at_it(ray_here, tmp_path):
+def test_doctor_finds_no_fault_in_local_ray(ray_here, tmp_path):
     code, by_name = doctor(tmp_path)
     assert code == 0
     assert by_name["cluster", "authentication"]["found"] == "with a token"
@@ -89,7 +89,7 @@ def test_the_doctor_looks_at_it(ray_here, tmp_path):
     assert by_name["nodes", "127.0.0.1"]["found"].startswith("shares the storage; CPUs: ")
 
 
-def test_the_doctor_tells_who_is_not_let_in(ray_here, tmp_path):
+def test_doctor_without_token_reports_refused_access(ray_here, tmp_path):
     code, by_name = doctor(tmp_path, **{access.TOKEN: "0" * 64})
     assert code == 1
     joined = by_name["cluster", "joined"]

@@ -43,7 +43,7 @@ def refusal(address, **environment):
         return str(refused.value)
 
 
-def test_what_keeps_one_from_joining_is_told_each_in_its_own_words(cluster, tmp_path, monkeypatch):
+def test_connect_that_cannot_join_names_reason(cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # without a token of the user's own
     right = {access.AUTH_MODE: "token", access.TOKEN: cluster.token}
     assert "asks for a token, and none was shown" in refusal(cluster.head)
@@ -58,19 +58,19 @@ def test_what_keeps_one_from_joining_is_told_each_in_its_own_words(cluster, tmp_
 
         client = GcsClient(cluster.head)
         key, namespace = ray_compat.METADATA
-        told = client.internal_kv_get(key, namespace)
-        older = {**json.loads(told), "ray_version": "2.9.0"}
+        record = client.internal_kv_get(key, namespace)
+        older = {**json.loads(record), "ray_version": "2.9.0"}
         client.internal_kv_put(key, json.dumps(older).encode(), True, namespace)
     try:
         assert "runs Ray 2.9.0, and here is" in refusal(cluster.head, **right)
     finally:
         with access.environment(right):
-            client.internal_kv_put(key, told, True, namespace)
+            client.internal_kv_put(key, record, True, namespace)
 
 
-def test_a_plan_says_what_fits_where(cluster, working):
-    code, out, said = ended(tuner(cluster, working, "validate", "far.json", "--json"))
-    assert code == 0, said
+def test_plan_shows_nodes_that_fit(cluster, working):
+    code, out, messages = ended(tuner(cluster, working, "validate", "far.json", "--json"))
+    assert code == 0, messages
     plan = json.loads(out)
     assert [(n["address"], n["cpus"], n["trials"]) for n in plan["nodes"]] == [
         (cluster.address_of(1), 2, 0),
@@ -79,7 +79,7 @@ def test_a_plan_says_what_fits_where(cluster, working):
     assert (plan["at_once"], plan["across_nodes"]) == (1, 1)
 
 
-def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(cluster, working):
+def test_run_rejects_impossible_resources_and_unshared_storage(cluster, working):
     too_large = ended(tuner(cluster, working, "run", "far.json", "--cpus", "3"))
     assert too_large[0] == 2
     assert (
@@ -93,7 +93,7 @@ def test_what_no_node_can_meet_and_a_storage_that_is_not_shared_are_refused(clus
     assert not (working / "results").exists()
 
 
-def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working, monkeypatch):
+def test_submitted_job_stops_and_resumes(cluster, working, monkeypatch):
     for name in ray_compat.FOR_WORKERS:  # they go with the job, and again with its driver
         monkeypatch.setenv(name, ray_compat.SETTINGS[name])
 
@@ -102,10 +102,10 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working, mo
         return tuner(cluster, working, *arguments, address=address)
 
     storage = ("--storage", working / "shared")
-    code, job_id, said = ended(
+    code, job_id, messages = ended(
         job("submit", "far.json", "resources.workers=1", "--no-wait", *storage)
     )
-    assert code == 0, said
+    assert code == 0, messages
     listing = job("jobs", "--json")
     assert [each["job_id"] for each in json.loads(ended(listing)[1])] == [job_id.strip()]
     folder = working / "shared" / "far"
@@ -115,15 +115,15 @@ def test_a_search_is_sent_as_a_job_stopped_and_gone_on_with(cluster, working, mo
         time.sleep(0.2)
     assert ended(job("stop", job_id.strip()))[:2][0] == 0
     (working / "open").touch()
-    code, resumed, said = ended(job("submit", "--resume", "far", *storage))
-    assert code == 0, said
-    assert "1 trial: 1 completed" in said
+    code, resumed, messages = ended(job("submit", "--resume", "far", *storage))
+    assert code == 0, messages
+    assert "1 trial: 1 completed" in messages
     assert reported(folder) == [("00000", epoch) for epoch in (1, 2, 3, 4)]
     assert "1 trial: 1 completed" in ended(job("logs", resumed.strip()))[1]
     assert json.loads(ended(job("jobs", "--json"))[1])[0]["status"] == "SUCCEEDED"
 
 
-def test_a_search_outlives_a_node_and_its_head(cluster, working):
+def test_search_survives_loss_of_node_and_head(cluster, working):
     """Of a driver on a node without CPUs, and a trial of three workers on two others."""
     at = cluster.outside() if cluster.namespaces else ()
     search = tuner(cluster, working, "run", "far.json", at=at)
@@ -133,16 +133,16 @@ def test_a_search_outlives_a_node_and_its_head(cluster, working):
     cluster.start(3)
     until(lambda: f"restored {cluster.address_of(3)}" in (working / "notes").read_text(), search)
     cluster.nodes[1].kill()
-    code, _, said = ended(search)
+    code, _, messages = ended(search)
     assert code == 1
-    assert f"the cluster's head at {cluster.head} is gone" in said
-    assert "go on with:" in said
+    assert f"the cluster's head at {cluster.head} is gone" in messages
+    assert "go on with:" in messages
     cluster.nodes[3].kill()
     cluster.start(1, cpus=3)
     cluster.await_nodes(1)
     (working / "open").touch()
-    code, out, said = ended(tuner(cluster, working, "resume", "far", at=cluster.enter(1)))
-    assert code == 0, said
+    code, out, messages = ended(tuner(cluster, working, "resume", "far", at=cluster.enter(1)))
+    assert code == 0, messages
     assert "1 trial: 1 completed" in out
     events = list(read(folder))
     assert [e for e in events if e.get("error")] == []

@@ -30,9 +30,9 @@ def digits(searched: Search, **resources: int) -> Results:
     )
 
 
-def test_two_workers_and_two_stages_learn_as_one(searched: Search) -> None:
-    one, tolerance = digits(searched), 1e-9
-    [alone] = one.trials.values()
+def test_two_workers_and_two_stages_equal_single_process(searched: Search) -> None:
+    single, tolerance = digits(searched), 1e-9
+    [alone] = single.trials.values()
     assert len(alone.results) == EPOCHS
     for several in (digits(searched, workers=2), digits(searched, split=2)):
         [together] = several.trials.values()
@@ -40,8 +40,8 @@ def test_two_workers_and_two_stages_learn_as_one(searched: Search) -> None:
         curve = [value for _, value in together.values("val_loss")]
         assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
         state = load_state(several.best_checkpoint().path, None)
-        wanted = load_state(one.best_checkpoint().path, None)
-        for name, value in wanted["model"].items():  # of the whole model
+        expected = load_state(single.best_checkpoint().path, None)
+        for name, value in expected["model"].items():  # of the whole model
             torch.testing.assert_close(state["model"][name], value, rtol=0, atol=tolerance)
 
 
@@ -77,7 +77,7 @@ def faulty(
 
 
 @pytest.mark.slow
-def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]]) -> None:
+def test_failed_rank_fails_only_its_trial(faulty: tuple[Results, set[int]]) -> None:
     results, _ = faulty
     outcome = {}
     for trial in results.trials.values():
@@ -96,10 +96,10 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
         "exits": {("exception", 1)},
     }
     assert results.counts["completed"] == 4  # the first three, and the one after all faults
-    told = {
+    messages = {
         t.error.message for t in results.trials.values() if t.error and t.error.kind == "timeout"
     }
-    assert told == {"a rank waited for another longer than timeouts.ranks_s, 20 s"}
+    assert messages == {"a rank waited for another longer than timeouts.ranks_s, 20 s"}
     raised = next(t for t in results.trials.values() if t.config["fault"] == "raises")
     assert raised.error is not None
     assert raised.error.message.startswith(
@@ -110,7 +110,7 @@ def test_a_rank_that_fails_fails_its_trial_alone(faulty: tuple[Results, set[int]
 
 
 @pytest.mark.slow
-def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[int]]) -> None:
+def test_ranks_train_with_separate_threads(faulty: tuple[Results, set[int]]) -> None:
     results, _ = faulty
     for trial in results.trials.values():
         assert {r.metrics["ranks"] for r in trial.results} == {2.0}
@@ -118,7 +118,7 @@ def test_both_ranks_took_part_with_their_own_threads(faulty: tuple[Results, set[
 
 
 @pytest.mark.slow
-def test_no_rank_outlives_its_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
+def test_ranks_end_with_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
     alive = {

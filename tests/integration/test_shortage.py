@@ -29,13 +29,13 @@ def test_search_waits_for_cpus_that_others_hold(hog, searched, monkeypatch):
     import ray
 
     monkeypatch.setattr(tune_callbacks, "FIRST_S", 1.0)
-    said = []
+    messages = []
 
     class Free(logging.Handler):
         """Ends the actor once the search says that it waits."""
 
         def emit(self, record):
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
             ray.kill(hog)
 
     handler = Free()
@@ -52,5 +52,5 @@ def test_search_waits_for_cpus_that_others_hold(hog, searched, monkeypatch):
     finally:
         logger.removeHandler(handler)
     assert results.status == "completed"
-    assert ": a trial reserves 1 CPU, and the cluster has 1 node of " in said[0]
-    assert said[0].endswith(", of which is free: no node that offers CPUs")
+    assert ": a trial reserves 1 CPU, and the cluster has 1 node of " in messages[0]
+    assert messages[0].endswith(", of which is free: no node that offers CPUs")

@@ -49,9 +49,7 @@ def full(folder):
     (folder / "ballast").unlink()
 
 
-def test_full_disk_ends_the_search_with_one_message_and_a_resume_goes_on(
-    small_disk, gated_whole, tmp_path
-):
+def test_full_disk_ends_search_and_resume_continues(small_disk, gated_whole, tmp_path):
     fields = spec(tmp_path, max_concurrent=1)
     with contextlib.ExitStack() as mended:
         reasons = []
@@ -115,9 +113,7 @@ def end_all(driver):
     wait_for(lambda: not any(is_alive(process.pid) for process in below))
 
 
-def test_a_power_cut_loses_nothing_that_was_reported_seconds_before(
-    disk, at_gate, tmp_path, gated_whole
-):
+def test_power_cut_keeps_earlier_reports(disk, at_gate, tmp_path, gated_whole):
     folder = disk.at / "gated"
     time.sleep(SYNCED_S)
     before = list(read(folder))

@@ -80,8 +80,8 @@ def begun(s3, elsewhere, tmp_path, spec):
 
     def begin(trainable, *more):
         search = ["run", spec(trainable), "--storage", s3, "--name", "far"]
-        with (tmp_path / "said").open("w") as said:
-            driver = subprocess.Popen(command(*search, *more), cwd=HERE, stderr=said)
+        with (tmp_path / "said").open("w") as stderr_file:
+            driver = subprocess.Popen(command(*search, *more), cwd=HERE, stderr=stderr_file)
         drivers.append(driver)
         deadline = time.monotonic() + PATIENCE_S
         while len(reports_in(f"{s3}/far")) < 4:
@@ -97,7 +97,7 @@ def begun(s3, elsewhere, tmp_path, spec):
 
 
 @pytest.mark.slow
-def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, begun):
+def test_resume_from_store_after_kill_needs_no_local_files(s3, elsewhere, begun):
     driver = begun("saving:Slow", "training.epochs=5")
     elsewhere()
     assert load_results("far", s3).status == "running"
@@ -111,8 +111,8 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
     tuner("resume", "far", "--storage", s3)
     reports = reports_in(f"{s3}/far")
     assert reports[: len(before)] == before
-    told = [(e["trial_id"], e["epoch"]) for e in reports]
-    assert sorted(told) == [(t, epoch) for t in TRIALS for epoch in range(1, 6)]
+    reported = [(e["trial_id"], e["epoch"]) for e in reports]
+    assert sorted(reported) == [(t, epoch) for t in TRIALS for epoch in range(1, 6)]
     assert all(e["metrics"]["counted"] == e["epoch"] for e in reports)
     for trial_id in TRIALS:  # each process has gone on from what the one before had saved
         for event in reports[len(before) :]:
@@ -129,16 +129,14 @@ def test_a_killed_search_goes_on_elsewhere_from_the_store_alone(s3, elsewhere, b
     ]
     names = Objects(f"{s3}/far").names("trials")
     for trial_id in TRIALS:
-        own = [name.split("/")[2:] for name in names if name.split("/")[1] == trial_id]
-        assert len({parts[1] for parts in own if parts[0] == "checkpoints"}) in (1, 2)
-        assert any(parts[0].startswith("events.") for parts in own)
+        paths = [name.split("/")[2:] for name in names if name.split("/")[1] == trial_id]
+        assert len({parts[1] for parts in paths if parts[0] == "checkpoints"}) in (1, 2)
+        assert any(parts[0].startswith("events.") for parts in paths)
     assert b"epoch 5" in Objects(f"{s3}/far").read("trials/00002/log.txt")
 
 
 @pytest.mark.nodes
-def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
-    s3, elsewhere, begun, spec
-):
+def test_resume_beside_live_driver_is_refused(s3, elsewhere, begun, spec):
     epochs = "training.epochs=600"  # of 0.3 s each: it is far from its end when it is interrupted
     driver = begun("saving:Slow", epochs)
     elsewhere()
@@ -159,19 +157,17 @@ def test_a_live_driver_is_not_followed_and_what_it_does_is_seen_elsewhere(
 
 
 @pytest.mark.nodes
-def test_a_driver_that_was_held_up_for_long_ends_when_it_finds_another_in_its_place(
-    s3, elsewhere, begun
-):
+def test_suspended_driver_ends_after_takeover(s3, elsewhere, begun):
     epochs = 20  # of 0.3 s each: it is far from its end when it is held up
     driver = begun("saving:Slow", f"training.epochs={epochs}")
     driver.send_signal(signal.SIGSTOP)
     elsewhere()
     try:
-        said = tuner("resume", "far", "--storage", s3).stderr
+        stderr = tuner("resume", "far", "--storage", s3).stderr
     finally:
         driver.send_signal(signal.SIGCONT)
-    assert "waiting 15 s to see whether it is alive" in said
+    assert "waiting 15 s to see whether it is alive" in stderr
     assert driver.wait(timeout=PATIENCE_S) == 1
-    told = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
-    assert sorted(told) == [(t, epoch) for t in TRIALS for epoch in range(1, epochs + 1)]
+    reported = [(e["trial_id"], e["epoch"]) for e in reports_in(f"{s3}/far")]
+    assert sorted(reported) == [(t, epoch) for t in TRIALS for epoch in range(1, epochs + 1)]
     assert load_results("far", s3).status == "completed"

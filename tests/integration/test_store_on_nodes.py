@@ -77,13 +77,13 @@ def reports(name):
 
 def ended(driver):
     """Wait for the search, all of whose trials are to complete."""
-    out, said = driver.communicate(timeout=PATIENCE_S)
-    assert driver.returncode == 0, said
+    out, messages = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, messages
     assert json.loads(out)["counts"]["completed"] == 4
 
 
-def epochs_of(found):
-    return sorted((e["trial_id"], e["epoch"]) for e in found)
+def epochs_of(events):
+    return sorted((e["trial_id"], e["epoch"]) for e in events)
 
 
 def every_epoch(last):
@@ -97,7 +97,7 @@ def test_a_function_on_two_nodes_saves_in_the_store(cluster, tmp_path):
     assert (best.path / "inner" / "counted").read_text() == "5"
 
 
-def test_what_a_lost_node_has_saved_is_gone_on_from_on_another(cluster, tmp_path):
+def test_checkpoint_of_lost_node_is_resumed_elsewhere(cluster, tmp_path):
     driver = begin(cluster, tmp_path, "saving:Slow", "lost")
     deadline = time.monotonic() + PATIENCE_S
     while not all(any(e["trial_id"] == f"{t:05}" for e in reports("lost")) for t in range(4)):
@@ -106,9 +106,9 @@ def test_what_a_lost_node_has_saved_is_gone_on_from_on_another(cluster, tmp_path
         time.sleep(0.2)
     cluster.nodes[2].kill()
     ended(driver)
-    found = reports("lost")
-    assert epochs_of(found) == every_epoch(12)
-    assert all(e["metrics"]["counted"] == e["epoch"] for e in found)
-    last = [e["metrics"]["trained"] for e in found if e["epoch"] == 12]
+    events = reports("lost")
+    assert epochs_of(events) == every_epoch(12)
+    assert all(e["metrics"]["counted"] == e["epoch"] for e in events)
+    last = [e["metrics"]["trained"] for e in events if e["epoch"] == 12]
     assert len([trained for trained in last if trained < 12]) == 2  # those of the lost node
     assert min(last) >= 1

@@ -15,35 +15,35 @@ SPACE = {"strategy": "grid", "space": {"does": "grid_search(['good', 'raises'])"
 
 def records(path):
     """The records of a file of Weights & Biases: LevelDB's log format after 7 bytes."""
-    data, at, found = path.read_bytes(), 7, b""
+    data, at, data_of_record = path.read_bytes(), 7, b""
     while at + 7 <= len(data):
         if BLOCK - at % BLOCK < 7:  # no record begins so late in a block
             at += BLOCK - at % BLOCK
             continue
         size, kind = struct.unpack_from("<HB", data, at + 4)
-        found += data[at + 7 : at + 7 + size]
+        data_of_record += data[at + 7 : at + 7 + size]
         at += 7 + size
         if kind in (WHOLE, LAST):
-            yield found
-            found = b""
+            yield data_of_record
+            data_of_record = b""
 
 
 def offline_runs(storage):
     """run id -> (config, [(step, val_loss)]) of every file that is there to be synchronised."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    found = {}
+    runs = {}
     for path in sorted(storage.glob("wandb/offline-run-*/run-*.wandb")):
         reports = []
         for data in records(path):
             record = Record.FromString(data)
             if record.WhichOneof("record_type") == "run":
                 config = {update.key: update.value_json for update in record.run.config.update}
-                _, reports = found.setdefault(record.run.run_id, (config, []))
+                _, reports = runs.setdefault(record.run.run_id, (config, []))
             if record.WhichOneof("record_type") == "history":
                 items = {i.key or i.nested_key[0]: i.value_json for i in record.history.item}
                 reports.append((int(items["_step"]), float(items["val_loss"])))
-    return found
+    return runs
 
 
 @pytest.fixture(scope="module")

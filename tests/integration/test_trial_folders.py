@@ -29,7 +29,7 @@ def side_by_side(searched, tmp_path):
     return search
 
 
-def test_the_export_of_the_best_holds_its_own_weights(side_by_side, tmp_path):
+def test_export_has_weights_of_best_trial(side_by_side, tmp_path):
     results = side_by_side("keeps_its_weights", scheduler="none")
     for trial in results.trials.values():
         kept = results.best_checkpoint(trial).path / "weights.json"
@@ -40,7 +40,7 @@ def test_the_export_of_the_best_holds_its_own_weights(side_by_side, tmp_path):
     assert json.loads(exported.read_text()) == 1.0
 
 
-def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch):
+def test_trial_reads_files_of_start_dir(searched, tmp_path, monkeypatch):
     (tmp_path / "data.txt").write_text("data")
     monkeypatch.chdir(tmp_path)
     hows = ["by start_dir", "not at all", "and fails"]
@@ -63,7 +63,7 @@ def test_what_lies_where_the_search_was_started(searched, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_the_ranks_of_a_trial_share_its_folder_also_where_they_were_given_by_value(searched):
+def test_ranks_by_value_share_trial_folder(searched):
     class Shares:
         def __init__(self, config, constants, *, device, rank, world_size):
             self.rank = rank
@@ -91,5 +91,5 @@ def test_the_ranks_of_a_trial_share_its_folder_also_where_they_were_given_by_val
     (trial,) = results.trials.values()
     assert trial.error is None
     assert trial.results[0].metrics["same"] == 1
-    own = results.folder / "trials" / trial.trial_id / "files"
-    assert sorted(path.name for path in own.iterdir()) == ["rank0", "rank1"]
+    files = results.folder / "trials" / trial.trial_id / "files"
+    assert sorted(path.name for path in files.iterdir()) == ["rank0", "rank1"]

@@ -41,25 +41,25 @@ def here(ray_here, tmp_path_factory):
 def test_confirm_retrains_leaders_and_measures_the_test_split_once(here):
     before = shown("best", "learner")
     assert before["shown"] == "searched"
-    found = shown("confirm", "learner", "--top", 2, "--seeds", 3)
-    assert found["seeds"] == [1, 2, 3]
+    output = shown("confirm", "learner", "--top", 2, "--seeds", 3)
+    assert output["seeds"] == [1, 2, 3]
     results = Results(here / "results" / "learner-confirm")
     assert results.counts["completed"] == 6
     assert {trial.last_epoch for trial in results.trials.values()} == {3}
     for trial in results.trials.values():
         assert trial.results[0].metrics["seed"] == trial.seed
     assert [trial.seed for trial in results.trials.values()] == [1, 2, 3] * 2
-    leader = found["leaders"][0]
+    leader = output["leaders"][0]
     x = leader["config"]["x"]
     assert leader["values"] == {str(s): pytest.approx(noisy(x, s, 3)) for s in (1, 2, 3)}
     best = shown("best", "learner")
     assert (best["shown"], best["trial_id"]) == ("confirmed", leader["trial_id"])
     seed = min((1, 2, 3), key=lambda s: noisy(x, s, 3))
     assert best["confirmed"]["seed"] == seed
-    assert found["test"]["test_loss"] == pytest.approx(noisy(x, seed, 3) + 100)
+    assert output["test"]["test_loss"] == pytest.approx(noisy(x, seed, 3) + 100)
     evaluated = shown("evaluate", "learner")
     assert evaluated["trial_id"] == leader["trial_id"]
-    assert evaluated["test_loss"] == found["test"]["test_loss"]
+    assert evaluated["test_loss"] == output["test"]["test_loss"]
     records = list((here / "results" / "learner-confirm" / "trials").glob("*/test.json"))
     assert len(records) == 1  # only what was chosen
     now = shown("show", "learner")
@@ -83,12 +83,12 @@ def test_resume_continues_a_confirmation(here):
 
 
 def test_refine_writes_a_grid_that_runs(here):
-    found = shown("refine", "learner")
-    assert (found["path"], found["trials"]) == ("learner-refined.yaml", 3)
-    assert found["command"].endswith("run learner-refined.yaml")
-    call("run", found["path"])
+    output = shown("refine", "learner")
+    assert (output["path"], output["trials"]) == ("learner-refined.yaml", 3)
+    assert output["command"].endswith("run learner-refined.yaml")
+    call("run", output["path"])
     results = Results(here / "results" / "learner-refined")
-    leading = [Results(here / "results" / "learner").trial(t).config for t in found["leading"]]
+    leading = [Results(here / "results" / "learner").trial(t).config for t in output["leading"]]
     xs = [trial.config["x"] for trial in results.trials.values()]
     assert len(xs) == 3
     assert 0 <= min(xs) <= min(c["x"] for c in leading)
@@ -96,7 +96,7 @@ def test_refine_writes_a_grid_that_runs(here):
 
 
 @pytest.mark.slow
-def test_a_search_learns_from_an_earlier_one_and_goes_on_without_it(here):
+def test_warm_start_resumes_without_earlier_search(here):
     options = ("--search", "hyperopt", "search.startup=3", "--max-concurrent", 1)
     done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
     assert "warm start: 6 of the 6 finished trials of learner are given" in done.stderr

@@ -26,10 +26,10 @@ class Travelling:
         while self.epoch >= 2 and not (self.folder / "open").exists():
             time.sleep(0.05)
         self.epoch += 1
-        ones = torch.ones(1)
+        count = torch.ones(1)
         if self.ranks > 1:
-            distributed.all_reduce(ones)
-        return {"loss": self.x / self.epoch, "ranks": ones.item()}
+            distributed.all_reduce(count)
+        return {"loss": self.x / self.epoch, "ranks": count.item()}
 
     def state_dict(self):
         return {"epoch": torch.tensor(self.epoch)}

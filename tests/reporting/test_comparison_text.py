@@ -50,19 +50,19 @@ def test_verdict_of_equal_strategies_is_open(comparison):
 
 
 def test_verdict_without_paired_seeds_is_open(tmp_path):
-    one = search(tmp_path / "r", 12, seed=0)
-    *_, same = verdict(Comparison([one, hyperopt(tmp_path / "h0", 0)]))
+    single = search(tmp_path / "r", 12, seed=0)
+    *_, same = verdict(Comparison([single, hyperopt(tmp_path / "h0", 0)]))
     assert "with the one seed that both have, which says nothing about the spread" in same
-    *_, other = verdict(Comparison([one, hyperopt(tmp_path / "h1", 1)]))
+    *_, other = verdict(Comparison([single, hyperopt(tmp_path / "h1", 1)]))
     assert "no seed in common" in other
 
 
-FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
+LOSSES = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
 
 
 @pytest.fixture
 def leaders(tmp_path):
-    return searched(tmp_path / "digits", FOUND)
+    return searched(tmp_path / "digits", LOSSES)
 
 
 def text_of(leaders, values):

@@ -30,17 +30,17 @@ def machine(monkeypatch):
     return room
 
 
-def finding(place, topic, name):
-    [match] = [f for f in examine(str(place)) if (f.topic, f.name) == (topic, name)]
+def finding(storage, topic, name):
+    [match] = [f for f in examine(str(storage)) if (f.topic, f.name) == (topic, name)]
     return match
 
 
-def test_examine_good_machine_finds_nothing_wrong(tmp_path):
+def test_examine_good_machine_has_no_fault(tmp_path):
     findings = examine(str(tmp_path))
     assert {finding.level for finding in findings} == {"ok"}
-    named = {(finding.topic, finding.name) for finding in findings}
-    assert {("versions", n) for n in ("Python", "tuner", "torch", "ray")} <= named
-    assert {("machine", n) for n in ("CPUs", "GPUs", "memory", "temporary files")} <= named
+    names = {(finding.topic, finding.name) for finding in findings}
+    assert {("versions", n) for n in ("Python", "tuner", "torch", "ray")} <= names
+    assert {("machine", n) for n in ("CPUs", "GPUs", "memory", "temporary files")} <= names
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,7 +98,7 @@ def test_check_nodes_good_node_is_one_line(checked):
 
 
 @pytest.mark.parametrize(
-    ("change", "level", "said"),
+    ("change", "level", "message"),
     [
         ("it did not answer", "broken", "it did not answer"),
         ({"apart": MISSING}, "broken", MISSING),
@@ -107,11 +107,11 @@ def test_check_nodes_good_node_is_one_line(checked):
         ({"findings": (MEMORY,)}, "broken", "0.1 GiB are free"),
     ],
 )
-def test_check_nodes_fault_of_one_node_has_a_line(checked, change, level, said):
+def test_check_nodes_fault_of_one_node_has_a_line(checked, change, level, message):
     first = checked(change)[0]
     assert first.name.startswith("10.0.0.1")
     assert (first.topic, first.level) == ("nodes", level)
-    assert said in first.found
+    assert message in first.found
     assert first.advice
 
 

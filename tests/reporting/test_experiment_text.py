@@ -98,7 +98,7 @@ def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(storage):
     assert results.show()["validation"]["beats_baseline"] is False
 
 
-def test_summary_of_interrupted_search_says_how_to_resume(storage):
+def test_summary_of_interrupted_search_has_resume_command(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5], end=None)
     writer.kill()
@@ -107,7 +107,7 @@ def test_summary_of_interrupted_search_says_how_to_resume(storage):
     assert lines[-1] == "Go on        tuner resume digits"
 
 
-def test_summary_out_of_time_says_how_to_resume(storage):
+def test_summary_out_of_time_has_resume_command(storage):
     writer = Writer(make_folder(storage / "digits", time_budget_s=90.0))
     writer.trial(0, [0.5])
     writer.trial(1, [0.5], end="interrupted")
@@ -147,14 +147,14 @@ def test_nothing_left_names_options_of_resume(storage):
         assert f"tuner resume digits {option}" in text
 
 
-def test_summary_without_usable_trial_says_why(storage):
+def test_summary_without_usable_trial_counts_failures(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
     writer.end("failed")
-    told = summary(Results(writer.folder))
-    assert "digits has no usable trial: 1 failed (exception)" in told
-    assert "  1 exception, first trial 00001\n    [31mboom at line 3\n" in told
-    assert "\x1b" not in told
+    text = summary(Results(writer.folder))
+    assert "digits has no usable trial: 1 failed (exception)" in text
+    assert "  1 exception, first trial 00001\n    [31mboom at line 3\n" in text
+    assert "\x1b" not in text
 
 
 def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
@@ -214,11 +214,11 @@ def test_control_text_is_what_a_user_types(control, text):
 def test_answer_text_has_user_and_reason():
     pause = Answer("1", 0.0, {"verb": "pause"})
     assert answer_text(pause) == "pause"
-    asked = pause._replace(by="ada@lap\x1btop", refused="the search is paused already")
-    told = "pause, asked by ada@lap top; not done: the search is paused already"
-    assert answer_text(asked) == told
-    head, line = control_lines([asked])
-    assert (head, line[-len(told) :]) == ("Asked while it ran", told)
+    answer = pause._replace(by="ada@lap\x1btop", refused="the search is paused already")
+    expected = "pause, asked by ada@lap top; not done: the search is paused already"
+    assert answer_text(answer) == expected
+    head, line = control_lines([answer])
+    assert (head, line[-len(expected) :]) == ("Asked while it ran", expected)
     assert control_lines([]) == []
 
 

@@ -60,7 +60,7 @@ def test_report_page_has_every_figure(tmp_path):
 
 
 @pytest.mark.usefixtures("_no_plotly_js")
-def test_page_shows_the_baseline_and_says_where_it_is_not_beaten(tmp_path):
+def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     path = search(tmp_path / "x", 12).folder / "experiment.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "validation": {"images": 9, "baseline": 0.5}}))
@@ -116,9 +116,9 @@ def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
 
 
 def test_figure_json_cannot_end_its_element():
-    told = figure_json(go.Figure(go.Bar(x=["</script><script>"], y=[float("nan")])))
-    assert "<" not in told
-    (bar,) = json.loads(told)["data"]
+    text = figure_json(go.Figure(go.Bar(x=["</script><script>"], y=[float("nan")])))
+    assert "<" not in text
+    (bar,) = json.loads(text)["data"]
     assert (bar["x"], bar["y"]) == (["</script><script>"], [None])
 
 
@@ -140,7 +140,7 @@ def test_report_page_escapes_controls(tmp_path):
     writer.end()
     page = report_page(Report(Results(writer.folder)))
     section = page[page.index('<section id="controls">') :].partition("</section>")[0]
-    told = re.findall(r"<td[^>]*>([^<]*)</td>", section)
-    assert told[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
-    assert told[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
+    assert cells[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
+    assert cells[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
     assert "num_samples: 9" in page[page.index('<section id="provenance">') :]

@@ -69,10 +69,12 @@ def test_distributions_of_domains_hold_all_values(domain, values, expected):
 def test_distributions_of_any_configs_contain_their_values(values, domain):
     domains = {} if domain is None else {"x": parse_domain(domain)}
     configs = [plain({"x": value}) for value in values]
-    found = distributions_of(domains, configs)
-    for config in configs if found else ():
-        params = {"x": category(config["x"], found["x"])}
-        optuna.trial.create_trial(params=params, distributions=found, value=0)  # refuses others
+    distributions = distributions_of(domains, configs)
+    for config in configs if distributions else ():
+        params = {"x": category(config["x"], distributions["x"])}
+        optuna.trial.create_trial(
+            params=params, distributions=distributions, value=0
+        )  # refuses others
 
 
 def test_write_study_twice_is_refused(tmp_path):
@@ -93,9 +95,9 @@ def test_write_study_twice_is_refused(tmp_path):
 
 def test_write_study_error_hides_the_password(tmp_path):
     results = odd(tmp_path / "x", "one_trial")
-    with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as told:
+    with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as raised:
         write_study(study_of(results), "nothing://user:secret@host/x")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):

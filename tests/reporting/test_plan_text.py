@@ -21,7 +21,7 @@ SPEC = {
 }
 
 
-def told(*, here=False, **changes):
+def plan_rows(*, here=False, **changes):
     spec = build_spec(SPEC | changes)
     lines = plan_text(spec, plan_of(spec, here=here), "mine.yaml").splitlines()
     facts = lines[1 : lines.index("")]
@@ -29,7 +29,7 @@ def told(*, here=False, **changes):
 
 
 def test_plan_text_of_random_search():
-    assert told() == {
+    assert plan_rows() == {
         "From": "mine.yaml",
         "Trials": "24, random search",
         "Objective": "val_loss, the lower the better",
@@ -48,21 +48,21 @@ def test_plan_text_says_how_long_the_search_takes():
 
 
 def test_plan_text_has_the_resources_of_a_trial():
-    assert told(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
+    assert plan_rows(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
         "0.5 CPUs and 0.25 GPUs"
     )
-    two = told(resources={"cpus": 2, "gpus": 1, "workers": 2})
+    two = plan_rows(resources={"cpus": 2, "gpus": 1, "workers": 2})
     assert two["Each trial"].endswith("2 workers of 2 CPUs and 1 GPU")
     assert "Note" not in two
-    assert told(resources={"split": 3})["Each trial"].endswith("3 stages of 1 CPU")
+    assert plan_rows(resources={"split": 3})["Each trial"].endswith("3 stages of 1 CPU")
 
 
 def test_plan_text_has_the_trials_that_fit(monkeypatch):
     monkeypatch.setattr(Machine, "here", lambda: Machine(cpus=8, gpus=2))
-    assert told(here=True, resources={"cpus": 2})["At once"] == "4 on this machine's 8 CPUs"
-    one = told(here=True, resources={"cpus": 4, "gpus": 2})
-    assert one["At once"] == "1 on this machine's 8 CPUs and 2 GPUs"
-    assert told(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
+    assert plan_rows(here=True, resources={"cpus": 2})["At once"] == "4 on this machine's 8 CPUs"
+    rows = plan_rows(here=True, resources={"cpus": 4, "gpus": 2})
+    assert rows["At once"] == "1 on this machine's 8 CPUs and 2 GPUs"
+    assert plan_rows(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
 
 
 def test_plan_text_lists_nodes():
@@ -82,12 +82,12 @@ def test_plan_text_fits_80_columns():
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_plan_text_says_what_timing_decides():
+def test_plan_text_names_search_decided_by_timing():
     learns = {"strategy": "hyperopt", **SPEC["search"]}
-    assert told(search=learns)["Same seed"].startswith("not always the same winner: timing")
-    assert "Same seed" in told(search=learns, scheduler="none")
-    assert "Same seed" not in told(scheduler="none")
-    assert "Same seed" not in told(search=learns, max_concurrent=1)
+    assert plan_rows(search=learns)["Same seed"].startswith("not always the same winner: timing")
+    assert "Same seed" in plan_rows(search=learns, scheduler="none")
+    assert "Same seed" not in plan_rows(scheduler="none")
+    assert "Same seed" not in plan_rows(search=learns, max_concurrent=1)
 
 
 def test_plan_text_lists_layers():

@@ -25,28 +25,28 @@ def ranked(results):
 
 def test_ranked_trials_are_ordered_by_best_value(tmp_path):
     results = search(tmp_path / "x", 12)
-    found = ranked(results)
-    ids = [trial.user_attrs["trial_id"] for trial in found.trials]
+    trials = ranked(results)
+    ids = [trial.user_attrs["trial_id"] for trial in trials.trials]
     assert ids == [trial.trial_id for trial in results.top()]
     assert len(ids) == 11
-    assert {trial.state.name for trial in found.trials} == {"COMPLETE"}
-    assert found.trials[0].value == max(trial.value for trial in found.trials)
-    assert found.varying == ["lr", "momentum", "width"]
-    assert (found.fence, found.outside) == (None, 0)
+    assert {trial.state.name for trial in trials.trials} == {"COMPLETE"}
+    assert trials.trials[0].value == max(trial.value for trial in trials.trials)
+    assert trials.varying == ["lr", "momentum", "width"]
+    assert (trials.fence, trials.outside) == (None, 0)
 
 
 def test_ranked_trials_diverged_are_moved_to_the_fence(tmp_path):
-    found = ranked(odd(tmp_path / "x", "diverged"))
-    assert found.outside == 3
-    assert max(trial.value for trial in found.trials) == found.fence
-    assert found.fence < 10
+    trials = ranked(odd(tmp_path / "x", "diverged"))
+    assert trials.outside == 3
+    assert max(trial.value for trial in trials.trials) == trials.fence
+    assert trials.fence < 10
 
 
 def test_ranked_trials_escape_names_and_texts(tmp_path):
-    found = ranked(odd(tmp_path / "x", "hostile"))
-    (name,) = found.varying
+    trials = ranked(odd(tmp_path / "x", "hostile"))
+    (name,) = trials.varying
     assert name.startswith("&lt;b&gt;bold&lt;b&gt;&lt;script&gt;")
-    assert set(found.values_of(name)) == {"&lt;i&gt;", "&lt;/script&gt;"}
+    assert set(trials.values_of(name)) == {"&lt;i&gt;", "&lt;/script&gt;"}
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,18 @@ def importances_of(results):
     return importances(ranked(results))
 
 
-def test_importances_put_the_decisive_one_first(tmp_path):
-    found = importances_of(search(tmp_path / "x", 60))
-    assert found[0].name == "lr"
-    assert sum(one.share for one in found) == pytest.approx(1)
-    assert found[0].low > max(one.share for one in found[1:])
-    assert all(one.told_apart for one in found)
-    for one in found:
-        assert 0 <= one.low <= one.high <= 1
+def test_importances_rank_decisive_hyperparameter_first(tmp_path):
+    ranking = importances_of(search(tmp_path / "x", 60))
+    assert ranking[0].name == "lr"
+    assert sum(importance.share for importance in ranking) == pytest.approx(1)
+    assert ranking[0].low > max(importance.share for importance in ranking[1:])
+    assert all(importance.told_apart for importance in ranking)
+    for importance in ranking:
+        assert 0 <= importance.low <= importance.high <= 1
 
 
 @pytest.mark.parametrize("count", [10, 20, 50])
-def test_importances_of_noise_are_not_told_apart(count):
+def test_importances_of_noise_are_not_significant(count):
     chance, names = random.Random(count), "abcd"
     trials = [
         create_trial(
@@ -102,9 +102,9 @@ def test_importances_of_noise_are_not_told_apart(count):
         )
         for value in range(count)
     ]
-    found = importances(RankedTrials(tuple(trials), Objective()))
-    assert found[0].share > 0.4  # by chance alone: a quarter is its due
-    assert not any(one.told_apart for one in found)
+    ranking = importances(RankedTrials(tuple(trials), Objective()))
+    assert ranking[0].share > 0.4  # by chance alone: a quarter is its due
+    assert not any(importance.told_apart for importance in ranking)
 
 
 def test_importances_are_reproducible(tmp_path):

@@ -74,9 +74,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     for kind, text in BLOCKS:
         if kind != "console":
-            found = re.match(r"# ([\w.]+)\n", text)
-            assert found, text
-            (tmp_path / found[1]).write_text(text)
+            match = re.match(r"# ([\w.]+)\n", text)
+            assert match, text
+            (tmp_path / match[1]).write_text(text)
     return tmp_path
 
 
@@ -98,6 +98,6 @@ def test_examples_in_python_and_yaml_are_equal() -> None:
 
 def test_conditional_example_gives_both_branches() -> None:
     spec = resolve("conditional.py")[0]
-    low, high = (config_at(spec.search.space, lambda place, u=u: u) for u in (0.3, 0.9))
+    low, high = (config_at(spec.search.space, lambda path, u=u: u) for u in (0.3, 0.9))
     assert low["layer"] == {"activation": "relu", "mult": 1.3}
     assert high["layer"] == {"activation": "tanh"}

@@ -11,15 +11,23 @@ from tuner.reporting.report import Report, RungCount, utc
 
 def test_report_has_the_numbers_of_the_search(tmp_path):
     results = search(tmp_path / "x", 30)
-    told = json.loads(json.dumps(Report(results).as_dict(), allow_nan=False))
+    document = json.loads(json.dumps(Report(results).as_dict(), allow_nan=False))
     best = results.best_json()
-    assert {**told, **results.show(), "best": best} == told
-    assert told["top"][0] == best
-    assert len(told["top"]) == 10
-    assert (told["metric"], told["mode"], told["strategy"]) == ("val_accuracy", "max", "random")
-    assert told["trained_epochs"] == sum(t.last_epoch for t in results.trials.values())
-    assert {one["name"] for one in told["importances"]} == {"lr", "momentum", "width"}
-    assert told["confirmation"] is None
+    assert {**document, **results.show(), "best": best} == document
+    assert document["top"][0] == best
+    assert len(document["top"]) == 10
+    assert (document["metric"], document["mode"], document["strategy"]) == (
+        "val_accuracy",
+        "max",
+        "random",
+    )
+    assert document["trained_epochs"] == sum(t.last_epoch for t in results.trials.values())
+    assert {importance["name"] for importance in document["importances"]} == {
+        "lr",
+        "momentum",
+        "width",
+    }
+    assert document["confirmation"] is None
 
 
 def test_report_groups_failures_by_kind(tmp_path):
@@ -36,18 +44,18 @@ def test_report_groups_failures_by_kind(tmp_path):
 
 def test_report_provenance_is_complete(tmp_path):
     results = search(tmp_path / "x", 3)
-    told = Report(results).provenance
-    assert told["experiment"] == results.document
-    assert told["started"] == utc(results.history.started) == "2023-11-14T22:13:21Z"
+    provenance = Report(results).provenance
+    assert provenance["experiment"] == results.document
+    assert provenance["started"] == utc(results.history.started) == "2023-11-14T22:13:21Z"
     journal = (results.folder / "journal.jsonl").read_bytes()
-    assert told["journal_sha256"] == sha256(journal).hexdigest()
-    assert set(told["report_made_by"]) == {"tuner", "optuna", "plotly"}
+    assert provenance["journal_sha256"] == sha256(journal).hexdigest()
+    assert set(provenance["report_made_by"]) == {"tuner", "optuna", "plotly"}
 
 
 @pytest.mark.parametrize("kind", ODD)
 def test_report_of_odd_experiments_is_complete(tmp_path, kind):
-    told = json.loads(json.dumps(Report(odd(tmp_path / "x", kind)).as_dict(), allow_nan=False))
-    assert (told["best"] is None) == (kind in ("no_trial", "no_report", "all_failed"))
+    document = json.loads(json.dumps(Report(odd(tmp_path / "x", kind)).as_dict(), allow_nan=False))
+    assert (document["best"] is None) == (kind in ("no_trial", "no_report", "all_failed"))
 
 
 def stopped_at(folder, *trials, **spec):

@@ -24,11 +24,11 @@ def board(tmp_path_factory):
 
 def test_board_has_a_row_for_each_trial(board):
     rows = board.sessions()
-    told = {
+    row_values = {
         trial_id: (row["sessions"][0]["status"], row["hparams"]["status"])
         for trial_id, row in rows.items()
     }
-    assert told == {
+    assert row_values == {
         "00000": ("STATUS_SUCCESS", "completed"),
         "00001": ("STATUS_SUCCESS", "stopped"),
         "00002": ("STATUS_FAILURE", "failed"),
@@ -55,18 +55,8 @@ def test_serve_listens_on_this_machine_only(board):
     board.sessions()
     hexadecimal = f":{board.port:04X}"
     listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()]
-    found = {address.split(":")[0] for address in listening if address.endswith(hexadecimal)}
-    assert found == {"0100007F"}  # 127.0.0.1
-
-
-@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
-def test_serve_refuses_a_folder_with_a_link(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(program.TensorBoard, "main", lambda board: pytest.fail("served"))
-    link = tmp_path / "x" / name
-    link.parent.mkdir(parents=True)
-    link.symlink_to(tmp_path)
-    with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
-        serve([ExperimentFolder(tmp_path / "x")])
+    hosts = {address.split(":")[0] for address in listening if address.endswith(hexadecimal)}
+    assert hosts == {"0100007F"}  # 127.0.0.1
 
 
 def test_serve_has_no_projector(tmp_path, monkeypatch):
@@ -85,15 +75,25 @@ def test_serve_has_no_projector(tmp_path, monkeypatch):
 @pytest.fixture
 def logdirs(monkeypatch):
     """The experiments that TensorBoard was started on: run -> what it leads to."""
-    found = []
+    paths = []
 
     def look(board):
         folder = Path(board.flags.logdir)
-        found.append({link.name: link.resolve() for link in folder.iterdir()})
+        paths.append({link.name: link.resolve() for link in folder.iterdir()})
         return 0
 
     monkeypatch.setattr(program.TensorBoard, "main", look)
-    return found
+    return paths
+
+
+@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
+def test_serve_refuses_a_folder_with_a_link(tmp_path, logdirs, name):
+    link = tmp_path / "x" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path)
+    with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
+        serve([ExperimentFolder(tmp_path / "x")])
+    assert logdirs == []
 
 
 def test_serve_of_several_names_their_runs(tmp_path, logdirs):
@@ -128,6 +128,6 @@ def test_serve_adds_later_experiments(tmp_path, monkeypatch):
         return 1
 
     monkeypatch.setattr(program.TensorBoard, "main", look)
-    found = [ExperimentFolder(tmp_path / "a")]
+    folders = [ExperimentFolder(tmp_path / "a")]
     find = lambda: [ExperimentFolder(path) for path in sorted(tmp_path.iterdir())]  # noqa: E731
-    assert serve(found, find=find) == 0
+    assert serve(folders, find=find) == 0

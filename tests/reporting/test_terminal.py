@@ -18,7 +18,7 @@ from tuner.reporting.terminal import Progress, Status, TimeLeft, elapsed_s, live
 from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
-KNOWN = TimeLeft(total=3, max_t=4)
+TIME_LEFT = TimeLeft(total=3, max_t=4)
 
 CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
 
@@ -30,7 +30,7 @@ class Shown:
         self.history = History(OBJECTIVE)
         for event in earlier:
             self.history.apply(event)
-        self._progress = Progress(self.history, KNOWN, metric=OBJECTIVE.metric, stream=stream)
+        self._progress = Progress(self.history, TIME_LEFT, metric=OBJECTIVE.metric, stream=stream)
 
     def __call__(self, event):
         self.history.apply(event)
@@ -96,9 +96,9 @@ def test_progress_shows_controls():
     shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
     shown.close()
     assert stream.getvalue() == "pause, asked by ada\n"
-    assert Status(shown.history, KNOWN, "m").counts() == "0 running, paused"
+    assert Status(shown.history, TIME_LEFT, "m").counts() == "0 running, paused"
     shown({"event": "control", "time": START, "id": "2", "control": {"verb": "finish"}})
-    assert Status(shown.history, KNOWN, "m").counts() == "0 running, ending as asked"
+    assert Status(shown.history, TIME_LEFT, "m").counts() == "0 running, ending as asked"
 
 
 def test_progress_of_resume_shows_only_new_bests(events):
@@ -130,7 +130,7 @@ def test_progress_shows_each_failure_once():
 
 
 def rendered(events, width, **settings):
-    time_left = replace(KNOWN, **settings)
+    time_left = replace(TIME_LEFT, **settings)
     status = Status(fold(events, OBJECTIVE), time_left, OBJECTIVE.metric, "1 CPU")
     file = io.StringIO()
     now = events[-1]["time"] if events else START

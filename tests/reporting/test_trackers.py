@@ -41,8 +41,8 @@ def mlflow(spec):
 
     def runs():
         experiment = client.get_experiment_by_name("digits")
-        runs = client.search_runs([experiment.experiment_id])
-        return {run.info.run_name: run for run in runs}, client
+        records = client.search_runs([experiment.experiment_id])
+        return {run.info.run_name: run for run in records}, client
 
     return runs
 

@@ -27,14 +27,14 @@ class Outer(Settings):
 
 
 def faults(**values):
-    made, found = parse(Outer, values)
+    made, errors = parse(Outer, values)
     assert made is None
-    return [str(fault) for fault in found]
+    return [str(fault) for fault in errors]
 
 
 def test_parse_valid_values_builds_model():
-    made, found = parse(Outer, {"name": "x", "inner": {"size": 3}})
-    assert (made.inner.size, found) == (3, [])
+    made, faults = parse(Outer, {"name": "x", "inner": {"size": 3}})
+    assert (made.inner.size, faults) == (3, [])
 
 
 class Mixed(Settings):
@@ -44,8 +44,8 @@ class Mixed(Settings):
 
 
 def test_parse_bool_for_number_is_refused():
-    _, found = parse(Mixed, {"count": True, "flag": True, "either": True})
-    assert [str(fault) for fault in found] == ["count: must be a number, got True"]
+    _, refused = parse(Mixed, {"count": True, "flag": True, "either": True})
+    assert [str(fault) for fault in refused] == ["count: must be a number, got True"]
     assert parse(Mixed, {"count": 1, "flag": True, "either": True})[1] == []
     assert faults(name="x", rate=False) == ["rate: must be a number, got False"]
 

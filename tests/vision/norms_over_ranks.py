@@ -57,12 +57,12 @@ class _OverRanks(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         normed, weight, scale, n = ctx.saved_tensors
-        own = torch.stack([gradient.sum(OVER_IMAGES), (gradient * normed).sum(OVER_IMAGES)])
-        means = own.clone()
+        sums = torch.stack([gradient.sum(OVER_IMAGES), (gradient * normed).sum(OVER_IMAGES)])
+        means = sums.clone()
         dist.all_reduce(means)
         means /= n
         back = gradient - _over(means[0]) - normed * _over(means[1])
-        return back * _over(weight * scale), own[1], own[0], None
+        return back * _over(weight * scale), sums[1], sums[0], None
 
 
 def _over(values_C):

@@ -39,13 +39,13 @@ def trained(learner, epochs=2):
     return {"reports": reports, "state": learner.state_dict(), "test": learner.test()}
 
 
-def assert_equal(result, wanted, *, metrics=METRICS, rel=1e-10, most=1e-12):
+def assert_equal(result, expected, *, metrics=METRICS, rel=1e-10, most=1e-12):
     """Both have trained alike; `most` is the largest difference of a weight."""
-    for got, expected in zip(result["reports"], wanted["reports"], strict=True):
+    for got, expected_report in zip(result["reports"], expected["reports"], strict=True):
         for name in metrics:
-            assert got[name] == pytest.approx(expected[name], rel=rel), name
-    assert result["test"] == pytest.approx(wanted["test"], rel=rel)
-    for model in {"model", "raw_model"} & wanted["state"].keys():
-        for key, value in wanted["state"][model].items():
+            assert got[name] == pytest.approx(expected_report[name], rel=rel), name
+    assert result["test"] == pytest.approx(expected["test"], rel=rel)
+    for model in {"model", "raw_model"} & expected["state"].keys():
+        for key, value in expected["state"][model].items():
             difference = result["state"][model][key].double() - value.double()
             assert difference.abs().max() <= most, key

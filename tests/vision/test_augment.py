@@ -110,8 +110,8 @@ def test_resized_crops_equal_each_image_alone(scale, flip, channels, size, seed)
     got_NP = crop_and_flip(rows_NP, draws, **shape)
     assert (got_NP.shape, got_NP.dtype) == (rows_NP.shape, torch.float32)
     for n in range(4):
-        wanted = naive_resized_crop(images[n], draws.window_N4[n], flip and draws.flip_N[n])
-        assert torch.allclose(got_NP[n], wanted.float().flatten(), atol=0.01)
+        expected = naive_resized_crop(images[n], draws.window_N4[n], flip and draws.flip_N[n])
+        assert torch.allclose(got_NP[n], expected.float().flatten(), atol=0.01)
         alone = crop_and_flip(rows_NP[n : n + 1], draws.at(slice(n, n + 1)), **shape)
         assert torch.equal(alone[0], got_NP[n])
 
@@ -150,33 +150,33 @@ def test_cutmix_share_is_the_area_outside_the_cut():
     assert set((height_N * width_N).tolist()) > {0, 1, 4, SIZE**2}
 
 
-def naive(own, partner, mixes, n):
+def naive(image, partner, mixes, n):
     """One image, pixel by pixel."""
-    out = own.clone()
+    out = image.clone()
     for y in range(SIZE):
         for x in range(SIZE):
             in_rows = mixes.top_N[n] <= y < mixes.bottom_N[n]
             cut = in_rows and mixes.left_N[n] <= x < mixes.right_N[n]
             share = 0.0 if cut else mixes.blend_N[n]
-            out[:, y, x] = share * own[:, y, x] + (1 - share) * partner[:, y, x]
+            out[:, y, x] = share * image[:, y, x] + (1 - share) * partner[:, y, x]
     return out
 
 
 def test_mix_of_a_batch_equals_each_image_alone():
     mixes = mixes_of(BOTH, 20)
     assert 3 < is_cut(mixes).sum() < 17
-    own, partners = torch.rand(2, 20, 3, SIZE, SIZE, dtype=torch.float64)
+    images, partners = torch.rand(2, 20, 3, SIZE, SIZE, dtype=torch.float64)
     labels_N, partner_labels_N = torch.randint(4, (2, 20))
-    got_NCHW, shares_NK = mix((own, labels_N), (partners, partner_labels_N), mixes, classes=4)
+    got_NCHW, shares_NK = mix((images, labels_N), (partners, partner_labels_N), mixes, classes=4)
     for n in range(20):
-        assert torch.allclose(got_NCHW[n], naive(own[n], partners[n], mixes, n))
-        wanted = torch.zeros(4, dtype=torch.float64)
-        wanted[labels_N[n]] += mixes.share_N[n]
-        wanted[partner_labels_N[n]] += 1 - mixes.share_N[n]
-        assert torch.allclose(shares_NK[n], wanted)
+        assert torch.allclose(got_NCHW[n], naive(images[n], partners[n], mixes, n))
+        expected = torch.zeros(4, dtype=torch.float64)
+        expected[labels_N[n]] += mixes.share_N[n]
+        expected[partner_labels_N[n]] += 1 - mixes.share_N[n]
+        assert torch.allclose(shares_NK[n], expected)
         # The share of the label is the image's share of the pixels
-        ones, zeros = torch.ones(1, 1, SIZE, SIZE), torch.zeros(1, 1, SIZE, SIZE)
-        (pixels, _) = mix((ones, labels_N[:1]), (zeros, labels_N[:1]), mixes.at([n]), classes=4)
+        white, black = torch.ones(1, 1, SIZE, SIZE), torch.zeros(1, 1, SIZE, SIZE)
+        (pixels, _) = mix((white, labels_N[:1]), (black, labels_N[:1]), mixes.at([n]), classes=4)
         assert pixels.mean().item() == pytest.approx(mixes.share_N[n].item(), abs=1e-6)
 
 
@@ -203,9 +203,9 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
     x_NCHW, labels_N = batcher_alone.training_batch(plain, every)
     following = torch.arange(1, count + 1) % count
     partners = x_NCHW[following], labels_N[following]
-    wanted = mix((x_NCHW, labels_N), partners, planned.mixes, classes=10)
+    expected = mix((x_NCHW, labels_N), partners, planned.mixes, classes=10)
     got = batcher.training_batch(planned, every)
-    assert all(map(torch.equal, got, wanted))
+    assert all(map(torch.equal, got, expected))
 
 
 @either
@@ -213,14 +213,14 @@ def test_partner_is_the_next_image_of_the_epoch(augmentation):
 @pytest.mark.parametrize("size", [2, 16])
 def test_training_batch_is_the_same_on_any_ranks_and_micro_batches(world_size, size, augmentation):
     planned, batcher = epoch_of(augmentation)
-    wanted_NCHW, wanted_NK = batcher.training_batch(planned, slice(0, None))
+    expected_NCHW, expected_NK = batcher.training_batch(planned, slice(0, None))
     seen = 0
     for rank in range(world_size):
-        own = {"batch_size": 16, "rank": rank, "world_size": world_size}
-        for shard in shards(tiny_images.INFO.train, **own):
+        sharding = {"batch_size": 16, "rank": rank, "world_size": world_size}
+        for shard in shards(tiny_images.INFO.train, **sharding):
             for part in micro_shards(shard, size=size, world_size=world_size):
                 x_NCHW, shares_NK = batcher.training_batch(planned, part.positions)
-                assert torch.equal(x_NCHW, wanted_NCHW[part.positions])
-                assert torch.equal(shares_NK, wanted_NK[part.positions])
+                assert torch.equal(x_NCHW, expected_NCHW[part.positions])
+                assert torch.equal(shares_NK, expected_NK[part.positions])
                 seen += part.count
     assert seen == tiny_images.INFO.train

@@ -15,14 +15,14 @@ def tensors(model):
 
 def test_weight_average_decay_grows_to_its_setting():
     weight = torch.zeros(2, dtype=torch.float64)
-    average, wanted = WeightAverage(lambda: [weight], decay=0.3), 0.0
+    average, expected = WeightAverage(lambda: [weight], decay=0.3), 0.0
     for n in range(6):
         weight.fill_(n + 1)
         average.update()
         decay = min(0.3, (1 + n) / (10 + n))
-        wanted = decay * wanted + (1 - decay) * (n + 1)
+        expected = decay * expected + (1 - decay) * (n + 1)
         with average.applied():
-            assert weight.tolist() == pytest.approx([wanted] * 2)
+            assert weight.tolist() == pytest.approx([expected] * 2)
         assert weight.tolist() == [n + 1] * 2
     assert (1 + 3) / (10 + 3) > 0.3 > (1 + 2) / (10 + 2)
 
@@ -56,8 +56,8 @@ def test_weight_average_begins_again_or_keeps_nothing_without_decay(decay):
 
 def made(of, **settings):
     values = {"steps": 2, "decay": 0.8, "power": 0, **settings}
-    named = {f"lookahead_{name}": value for name, value in values.items()}
-    return Lookahead(of, RecipeSettings(**named), total=10)
+    prefixed = {f"lookahead_{name}": value for name, value in values.items()}
+    return Lookahead(of, RecipeSettings(**prefixed), total=10)
 
 
 @pytest.mark.parametrize("power", [0, 1, 3])

@@ -46,14 +46,14 @@ def test_at_once_gives_the_same_batches(images, crop, mixed):
     epoch = plan(rows=range(20), augmentation=augmentation)
     whole = batcher.at_once(epoch, part_size=7)
     for positions in (slice(0, 8), slice(8, 20), slice(1, 20, 2)):
-        (x, labels), (wanted, wanted_labels) = (
+        (x, labels), (expected, expected_labels) = (
             batcher.training_batch(each, positions) for each in (whole, epoch)
         )
-        assert torch.equal(x, wanted)
-        assert torch.equal(labels, wanted_labels)
+        assert torch.equal(x, expected)
+        assert torch.equal(labels, expected_labels)
         assert x.is_contiguous(memory_format=torch.channels_last)
         x.zero_()  # as a first layer may that works in place
-        assert torch.equal(batcher.training_batch(whole, positions)[0], wanted)
+        assert torch.equal(batcher.training_batch(whole, positions)[0], expected)
 
 
 def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):

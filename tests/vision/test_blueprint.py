@@ -16,9 +16,9 @@ PLAN = {
 
 
 def settings_of(name):
-    own = {"width": 4} if "width" in MODELS[name].defaults else {}
+    extra = {"width": 4} if "width" in MODELS[name].defaults else {}
     dataset = "cifar10" if MODELS[name].takes(channels=3, image_size=32) else "digits"
-    return ClassifierSettings(model=name, dataset=dataset, **own)
+    return ClassifierSettings(model=name, dataset=dataset, **extra)
 
 
 def built(settings):

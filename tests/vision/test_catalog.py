@@ -35,11 +35,11 @@ def test_import_of_catalog_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    ("package", "found"), [(models, MODELS), (datasets, DATASETS), (sources, SOURCES)]
+    ("package", "catalog"), [(models, MODELS), (datasets, DATASETS), (sources, SOURCES)]
 )
-def test_catalog_has_each_file_without_underscore(package, found):
+def test_catalog_has_each_file_without_underscore(package, catalog):
     files = {path.stem for path in Path(package.__path__[0]).glob("[!_]*.py")}
-    assert found.keys() - {"tiny"} == files
+    assert catalog.keys() - {"tiny"} == files
     assert len(files) >= 2
 
 
@@ -70,15 +70,15 @@ def test_short_name_is_a_valid_folder_name(dataset, name):
     DecodedSet(f"{name}-0123456789ab").path(Path("data"))
 
 
-def test_without_place_hides_the_path_of_a_folder():
+def test_without_place_hides_folder_path():
     assert without_place("folder:/home/me/photos") == "folder:photos"
     assert without_place("hf:user/pets") == "hf:user/pets"
     assert without_place("digits") == "digits"
 
 
 def test_moved_changes_the_folder_of_images_or_of_all_data():
-    own = {"dataset": "folder:photos", "lr": 1}
-    assert moved(own, "/there") == {"dataset": "folder:/there", "lr": 1}
+    config = {"dataset": "folder:photos", "lr": 1}
+    assert moved(config, "/there") == {"dataset": "folder:/there", "lr": 1}
     assert moved({"dataset": "cifar10"}, "/there") == {"dataset": "cifar10", "data_dir": "/there"}
     assert moved({}, "/there") == {"data_dir": "/there"}
 
@@ -107,7 +107,7 @@ def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     assert len(arrays.splits["train"]) == before.train
 
 
-def test_is_dotted_tells_a_function_from_the_place_of_a_scheme():
+def test_is_dotted_distinguishes_function_from_scheme():
     for scheme in (*SOURCES, DECODED):
         assert not is_dotted(f"{scheme}:load")
     assert is_dotted("foldr:load")

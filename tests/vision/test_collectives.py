@@ -21,15 +21,15 @@ DTYPES = (
 
 def buffers_of(rank):
     """Each holds ones on rank 0, and zeros on rank 1."""
-    ones = torch.full((4, 6), 1.0 - rank)
+    buffer = torch.full((4, 6), 1.0 - rank)
     return {
-        **{f"in_{dtype}": ones[0, :3].to(getattr(torch, dtype)) for dtype in DTYPES},
-        "sliced": ones.clone()[:, ::2],
-        "transposed": ones.clone().T,
-        "expanded": ones[:1, :1].clone().expand(300, 2),
-        "expanded_and_sliced": ones.clone()[:, None, ::3].expand(4, 5, 2),
-        "channels_last": ones.clone().view(1, 2, 3, 4).to(memory_format=torch.channels_last),
-        "number": ones[0, 0].clone(),
+        **{f"in_{dtype}": buffer[0, :3].to(getattr(torch, dtype)) for dtype in DTYPES},
+        "sliced": buffer.clone()[:, ::2],
+        "transposed": buffer.clone().T,
+        "expanded": buffer[:1, :1].clone().expand(300, 2),
+        "expanded_and_sliced": buffer.clone()[:, None, ::3].expand(4, 5, 2),
+        "channels_last": buffer.clone().view(1, 2, 3, 4).to(memory_format=torch.channels_last),
+        "number": buffer[0, 0].clone(),
         "empty": torch.empty(0),
     }
 

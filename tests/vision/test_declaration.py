@@ -81,9 +81,9 @@ def start(space=LR, *, here=True, **training):
 
 
 def test_start_faults_name_missing_weights_and_patterns_once_for_each_network(library):
-    told = start(model="torchvision:tiny", pretrained=True, freeze=["0.*"])
+    faults = start(model="torchvision:tiny", pretrained=True, freeze=["0.*"])
     assert len(library) == 1
-    weights, pattern = sorted(set(told), reverse=True)
+    weights, pattern = sorted(set(faults), reverse=True)
     assert weights.startswith("training.pretrained: the pretrained weights of torchvision:tiny")
     assert weights.endswith("fetch-it")
     assert pattern == "training.freeze: matches no parameter, got '0.*'; available: 1"
@@ -107,26 +107,26 @@ def refusals(**changes: Any) -> str:
     return "\n".join(map(str, refused.value.faults))
 
 
-@pytest.mark.parametrize("named", [[], ["top5_accuracy"], "top5_accuracy", ["macro_f1"]])
-def test_the_classifier_reports_the_metric_that_decides(named: Any) -> None:
-    training = {**DIGITS["training"], **({"metrics": named} if named else {})}
+@pytest.mark.parametrize("metric", [[], ["top5_accuracy"], "top5_accuracy", ["macro_f1"]])
+def test_classifier_reports_decision_metric(metric: Any) -> None:
+    training = {**DIGITS["training"], **({"metrics": metric} if metric else {})}
     raw = {**DIGITS, "training": training, "objective": {"metric": "val_macro_f1", "mode": "max"}}
     spec = validate(raw, machine=MACHINE)
-    listed = [named] if isinstance(named, str) else named
+    listed = [metric] if isinstance(metric, str) else metric
     assert spec.constants["metrics"] == list(dict.fromkeys([*listed, "macro_f1"]))
     again = validate(spec.model_dump(mode="json"), machine=MACHINE)
     assert again == spec
 
 
-def test_a_metric_that_decides_and_cannot_be_is_the_objectives_fault(
+def test_impossible_decision_metric_is_fault_of_objective(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     five = replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e"))
     monkeypatch.setitem(DATASETS, "digits", five)
     objective = {"metric": "val_top5_accuracy", "mode": "max"}
     assert refusals(objective=objective).startswith("objective.metric: ")
-    named = {**DIGITS["training"], "metrics": ["top5_accuracy"]}
-    assert refusals(training=named).startswith("training.metrics: ")
+    training = {**DIGITS["training"], "metrics": ["top5_accuracy"]}
+    assert refusals(training=training).startswith("training.metrics: ")
 
 
 @pytest.mark.parametrize(

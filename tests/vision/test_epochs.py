@@ -47,11 +47,15 @@ def test_shards_count_each_position_once_over_the_ranks(count, batch_size, world
     ]
     positions = list(range(count))
     batches = [positions[i : i + batch_size] for i in range(0, count, batch_size)]
-    assert {len(own) for own in ranks} == {len(batches)}  # every rank takes part in every batch
+    assert {len(shards_of_rank) for shards_of_rank in ranks} == {
+        len(batches)
+    }  # every rank takes part in every batch
     for batch, *parts in zip(batches, *ranks, strict=True):
         counted = [positions[part.positions] for part in parts if part.count]
         assert sorted(itertools.chain(*counted)) == batch
-        assert [len(own) for own in counted] == [part.count for part in parts if part.count]
+        assert [len(shards_of_rank) for shards_of_rank in counted] == [
+            part.count for part in parts if part.count
+        ]
         assert {part.global_count for part in parts} == {len(batch)}
         assert all(len(positions[part.positions]) == max(part.count, 1) for part in parts)
         assert max(p.count for p in parts) - min(p.count for p in parts) <= 1
@@ -74,16 +78,16 @@ def test_micro_shards_hold_all_images_in_equally_many_parts_on_every_rank(
 ):
     counted, numbers = [], []
     for rank in range(world_size):
-        own = []
+        of_rank = []
         for shard in shards(count, batch_size=batch_size, rank=rank, world_size=world_size):
             parts = micro_shards(shard, size=size, world_size=world_size)
-            own.append(len(parts))
+            of_rank.append(len(parts))
             images = [range(count)[part.positions][: part.count] for part in parts]
             assert all(len(part) <= size for part in images)
             assert all(len(range(count)[part.positions]) >= 1 for part in parts)
             assert {part.global_count for part in parts} == {shard.global_count}
             counted += [position for part in images for position in part]
-        numbers.append(own)
+        numbers.append(of_rank)
     assert sorted(counted) == list(range(count))
     assert numbers == [numbers[0]] * world_size
 

@@ -71,10 +71,10 @@ def overlapping(rank, name, settings, micro_batch_size=None):
     ran = set()
     hook = register_module_forward_pre_hook(lambda module, inputs: ran.add(type(module)))
     with patch.object(replica, "OVERLAPPING", ("cpu",)):
-        one = learner(name, rank=rank, world_size=2, **settings)
+        network = learner(name, rank=rank, world_size=2, **settings)
         if micro_batch_size:
-            one.load_state_dict({**one.state_dict(), "micro_batch_size": micro_batch_size})
-        result = trained(one)
+            network.load_state_dict({**network.state_dict(), "micro_batch_size": micro_batch_size})
+        result = trained(network)
     hook.remove()
     assert DistributedDataParallel in ran
     return result

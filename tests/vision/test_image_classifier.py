@@ -107,8 +107,8 @@ def test_test_time_flip_evaluates_both_mirror_images_alike():
 
 @pytest.mark.parametrize("class_weights", [None, [1.0 + label for label in range(10)]])
 def test_metrics_equal_those_of_a_plain_loop(class_weights):
-    one_batch = {"norm": "group", "dtype": "float64", "batch_size": 49, "lr_schedule": "constant"}
-    learner = tiny(**one_batch, class_weights=class_weights)
+    settings = {"norm": "group", "dtype": "float64", "batch_size": 49, "lr_schedule": "constant"}
+    learner = tiny(**settings, class_weights=class_weights)
     weights = class_weights and torch.tensor(class_weights).double()
     model = learner.model
     data = image_set(DataChoice("tiny"), torch.device("cpu"))

@@ -61,8 +61,8 @@ def test_only_the_training_loss_is_smoothed_and_weighted():
     loss = CrossEntropy(torch.float32, smoothing=0.2, weights_K=weights_K)
     plain = F.cross_entropy(LOGITS2_NK, LABELS2_N, reduction="sum").item()
     made = {"label_smoothing": 0.2, "weight": weights_K, "reduction": "sum"}
-    wanted = F.cross_entropy(LOGITS2_NK, LABELS2_N, **made).item()
-    assert loss.training(LOGITS2_NK, LABELS2_N).item() == pytest.approx(wanted)
+    expected = F.cross_entropy(LOGITS2_NK, LABELS2_N, **made).item()
+    assert loss.training(LOGITS2_NK, LABELS2_N).item() == pytest.approx(expected)
     assert loss.evaluated([LOGITS2_NK], LABELS2_N).tolist() == pytest.approx([plain, 1])
 
 
@@ -70,8 +70,8 @@ def test_only_the_training_loss_is_smoothed_and_weighted():
 def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     loss = CrossEntropy(torch.float32, smoothing=0.1, weights_K=weights_K)
     other_N = torch.tensor([2, 1])
-    own_NK, other_NK = F.one_hot(LABELS2_N, 3), F.one_hot(other_N, 3)
-    mixed = loss.training(LOGITS2_NK, 0.3 * own_NK + 0.7 * other_NK)
+    first_NK, second_NK = F.one_hot(LABELS2_N, 3), F.one_hot(other_N, 3)
+    mixed = loss.training(LOGITS2_NK, 0.3 * first_NK + 0.7 * second_NK)
     parts = [loss.training(LOGITS2_NK, labels) for labels in (LABELS2_N, other_N)]
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
@@ -87,16 +87,16 @@ def test_evaluated_weighs_shifts_together_as_the_image(flip):
         return x_NCHW.flatten(1).tanh() @ weight_PK
 
     padded = F.pad(x_NCHW, (1, 1, 1, 1), mode="reflect")
-    places = (1 / 2, x_NCHW), (1 / 4, padded[:, :, 2:, 2:]), (1 / 4, padded[:, :, :4, :4])
-    wanted_NK = torch.zeros(2, 3)
-    for share, place in places:
-        sides = [place, place.flip(3)] if flip else [place]
+    shifts = (1 / 2, x_NCHW), (1 / 4, padded[:, :, 2:, 2:]), (1 / 4, padded[:, :, :4, :4])
+    mean_NK = torch.zeros(2, 3)
+    for share, shifted in shifts:
+        sides = [shifted, shifted.flip(3)] if flip else [shifted]
         for view in sides:
-            wanted_NK += share / len(sides) * logits_of(view)
+            mean_NK += share / len(sides) * logits_of(view)
     views = loss.views(x_NCHW)
     assert len(views) == (6 if flip else 3)
-    wanted = CrossEntropy(torch.float32).evaluated([wanted_NK], LABELS2_N)
-    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), wanted)
+    expected = CrossEntropy(torch.float32).evaluated([mean_NK], LABELS2_N)
+    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), expected)
 
 
 LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])

@@ -191,9 +191,9 @@ def in_whole_batches():
 
 
 def assert_equals_whole_batches(made, reports):
-    expected, weights = in_whole_batches()
-    for got, wanted in zip(reports, expected, strict=True):
-        assert results(got) == pytest.approx(results(wanted), rel=1e-11)
+    expected_reports, weights = in_whole_batches()
+    for got, expected in zip(reports, expected_reports, strict=True):
+        assert results(got) == pytest.approx(results(expected), rel=1e-11)
     for key, value in weights.items():
         assert (made.state_dict()["model"][key] - value).abs().max() <= 1e-12, key
 
@@ -242,8 +242,8 @@ def test_evaluation_short_of_memory_continues_in_parts(monkeypatch, capsys):
         with LiveBytes(budget=memory.peak // 2) as tight_memory:
             assert tight.test() == pytest.approx(expected, rel=1e-12)
         assert bool(tight_memory.refused) == refused
-        said = f"out of memory in evaluation at a micro-batch of {INFO.test}"
-        assert (said in capsys.readouterr().out) == refused
+        message = f"out of memory in evaluation at a micro-batch of {INFO.test}"
+        assert (message in capsys.readouterr().out) == refused
     assert tight.state_dict()["micro_batch_size"] == 20  # training's
 
 

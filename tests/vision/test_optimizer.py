@@ -43,12 +43,12 @@ def test_muon_treats_each_filter_as_a_row(layout):
         optimizer="muon", muon_lr=0.1, muon_momentum=0.8, weight_decay=0.01
     )
     optimizer = build_optimizer(settings, model)
-    wanted = torch.optim.Muon([matrix], lr=0.1, momentum=0.8, weight_decay=0.1)
+    reference = torch.optim.Muon([matrix], lr=0.1, momentum=0.8, weight_decay=0.1)
     for step in range(3):
         with_gradients(model, step)
         matrix.grad = model[1].weight.grad.flatten(1).clone()
         optimizer.step()
-        wanted.step()
+        reference.step()
         assert torch.equal(model[1].weight.flatten(1), matrix)
 
 
@@ -65,8 +65,8 @@ def test_muon_leaves_other_layers_to_sgd():
         for step in range(3):
             with_gradients(model, step)
             optimizer.step()
-    wanted = theirs.state_dict()
-    differ = {name for name, value in ours.state_dict().items() if (value != wanted[name]).any()}
+    expected = theirs.state_dict()
+    differ = {name for name, value in ours.state_dict().items() if (value != expected[name]).any()}
     assert differ == HIDDEN
 
 

@@ -27,7 +27,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def photos_dir(tmp_path: Path) -> Path:
     return photos.write(tmp_path / "my photos", each=12)
 
 
@@ -36,16 +36,16 @@ def doubts_in(plan: dict[str, Any]) -> list[str]:
     return [note for note in plan["notes"] if "weights fetch" not in note]
 
 
-def spec_of(place: Path, **changes: Any) -> ValidatedSpec:
-    raw = default_experiment(f"folder:{place}", place, {})
+def spec_of(photos_dir: Path, **changes: Any) -> ValidatedSpec:
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {})
     raw["training"] |= changes
     return validate(raw)
 
 
-def test_a_folder_alone_is_an_experiment(place: Path) -> None:
+def test_folder_gives_default_experiment(photos_dir: Path) -> None:
     spec, source = resolve("folder:my photos", ["num_samples=3", "training.model=cnn"])
-    assert (spec.name, source) == ("my-photos", f"folder:{place}")
-    assert spec.training["dataset"] == f"folder:{place}"
+    assert (spec.name, source) == ("my-photos", f"folder:{photos_dir}")
+    assert spec.training["dataset"] == f"folder:{photos_dir}"
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
 
 
@@ -74,7 +74,7 @@ def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path: Path, e
     assert spec.scheduler.max_t * info.train >= 800 * spec.training["batch_size"]
 
 
-def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
+def test_training_faults_are_reported_first(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(SpecError, match=r"training.dataset: must have at least two classes"):
         resolve("folder:empty")
@@ -82,11 +82,11 @@ def test_what_cannot_work_is_told_before_anything_else(tmp_path: Path) -> None:
         resolve("foldr:x")
 
 
-def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
+def test_plan_shows_images_and_doubts(photos_dir: Path) -> None:
     for number in range(4, 12):
-        (place / "rose" / f"{number:04}.jpg").unlink()
-    (place / "tulip" / "x.jpg").unlink(missing_ok=True)
-    spec = spec_of(place)
+        (photos_dir / "rose" / f"{number:04}.jpg").unlink()
+    (photos_dir / "tulip" / "x.jpg").unlink(missing_ok=True)
+    spec = spec_of(photos_dir)
     plan = plan_of(spec, here=True)
     assert plan["data"] == {
         "title": "my photos, a folder of images",
@@ -96,55 +96,55 @@ def test_a_plan_shows_the_images_and_their_doubts(place: Path) -> None:
     }
     assert "20 / 4 / 4 of 3x40x40" in plan_text(spec, plan, "here")
     assert doubts_in(plan) == []
-    (place / "rose" / "0003.jpg").unlink()
-    [note] = doubts_in(plan_of(spec_of(place), here=False))
+    (photos_dir / "rose" / "0003.jpg").unlink()
+    [note] = doubts_in(plan_of(spec_of(photos_dir), here=False))
     assert "uneven" in note
 
 
-def test_copies_across_splits_are_told_once_decoded(place: Path) -> None:
-    for path in (place / "rose").iterdir():
-        path.write_bytes((place / "rose" / "0000.jpg").read_bytes())
-    spec = spec_of(place)
+def test_copies_across_splits_are_reported_after_decoding(photos_dir: Path) -> None:
+    for path in (photos_dir / "rose").iterdir():
+        path.write_bytes((photos_dir / "rose" / "0000.jpg").read_bytes())
+    spec = spec_of(photos_dir)
     assert not any("copies" in note for note in plan_of(spec, here=False)["notes"])
     [warning] = spec.pin_data()
     assert "are exact copies of images of another split" in warning
     assert spec.pin_data() == ()
-    assert warning in plan_of(spec_of(place), here=False)["notes"]
+    assert warning in plan_of(spec_of(photos_dir), here=False)["notes"]
 
 
-def test_files_that_are_left_out_are_told_before_and_after_decoding(place: Path) -> None:
-    (place / "rose" / "a.heic").touch()
-    told = f"1 file in {place} left out: 1 .heic"
-    spec = spec_of(place)
-    assert doubts_in(plan_of(spec, here=False)) == [told]
-    assert spec.pin_data() == (told,)
-    assert doubts_in(plan_of(spec_of(place), here=False)) == [told]
+def test_skipped_files_are_reported_before_and_after_decoding(photos_dir: Path) -> None:
+    (photos_dir / "rose" / "a.heic").touch()
+    doubt = f"1 file in {photos_dir} left out: 1 .heic"
+    spec = spec_of(photos_dir)
+    assert doubts_in(plan_of(spec, here=False)) == [doubt]
+    assert spec.pin_data() == (doubt,)
+    assert doubts_in(plan_of(spec_of(photos_dir), here=False)) == [doubt]
 
 
-def test_all_trials_get_what_the_search_began_with(place: Path) -> None:
-    spec = spec_of(place)
+def test_trials_get_images_of_search_start(photos_dir: Path) -> None:
+    spec = spec_of(photos_dir)
     spec.pin_data()
     constants = spec.trial_constants
     assert constants["dataset"].startswith("decoded:my-photos-")
     assert constants["image_size"] is None
-    assert spec.training["dataset"] == f"folder:{place}"
-    (place / "rose" / "0003.jpg").unlink()
+    assert spec.training["dataset"] == f"folder:{photos_dir}"
+    (photos_dir / "rose" / "0003.jpg").unlink()
     assert spec.trial_constants == constants
-    again = spec_of(place)
+    again = spec_of(photos_dir)
     again.pin_data()
     assert again.trial_constants != constants
 
 
-def test_skipped_images_are_counted_and_listed(place: Path) -> None:
-    (place / "rose" / "0003.jpg").write_bytes(b"no image")
-    spec = spec_of(place, skip_unreadable=True)
+def test_skipped_images_are_counted_and_listed(photos_dir: Path) -> None:
+    (photos_dir / "rose" / "0003.jpg").write_bytes(b"no image")
+    spec = spec_of(photos_dir, skip_unreadable=True)
     [warning] = spec.pin_data()
     assert warning.startswith("1 image skipped that cannot be read: ")
     plan = plan_of(spec, here=False)
     assert doubts_in(plan) == [warning]
     assert plan["data"]["classes"] == {"daisy": 12, "rose": 11, "tulip": 12}
     [skipped] = plan["data"]["skipped"]
-    assert skipped.startswith(str(place / "rose" / "0003.jpg"))
+    assert skipped.startswith(str(photos_dir / "rose" / "0003.jpg"))
 
 
 MODULE = """
@@ -156,7 +156,7 @@ def load():
 """
 
 
-def test_what_only_a_call_can_tell_is_checked_before_the_trials(
+def test_data_faults_are_checked_before_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_images_of_a_test.py").write_text(MODULE)
@@ -184,48 +184,53 @@ def torch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "torch"
 
 
-def test_default_experiment_fine_tunes_weights_that_are_here(place: Path, torch_home: Path) -> None:
-    dataset = f"folder:{place}"
-    assert "pretrained" not in default_experiment(dataset, place, {})["training"]
+def test_default_experiment_fine_tunes_weights_that_are_here(
+    photos_dir: Path, torch_home: Path
+) -> None:
+    dataset = f"folder:{photos_dir}"
+    assert "pretrained" not in default_experiment(dataset, photos_dir, {})["training"]
     weights_named("resnet18").path.write_bytes(b"")
-    raw = default_experiment(dataset, place, {})
+    raw = default_experiment(dataset, photos_dir, {})
     assert raw["training"]["model"] == "torchvision:resnet18"
     assert (raw["training"]["pretrained"], raw["training"]["image_size"]) == (True, 128)
     assert raw["search"]["points_to_evaluate"][0]["train_layers"] == "head"
-    assert "pretrained" not in default_experiment(dataset, place, {"pretrained": False})["training"]
-    own = {"model": "torchvision:mobilenet_v3_small"}
-    assert "pretrained" not in default_experiment(dataset, place, own)["training"]
+    assert (
+        "pretrained"
+        not in default_experiment(dataset, photos_dir, {"pretrained": False})["training"]
+    )
+    training = {"model": "torchvision:mobilenet_v3_small"}
+    assert "pretrained" not in default_experiment(dataset, photos_dir, training)["training"]
 
 
-def test_default_experiment_takes_the_network_of_an_export(place: Path, tmp_path: Path) -> None:
+def test_default_experiment_takes_the_network_of_an_export(
+    photos_dir: Path, tmp_path: Path
+) -> None:
     model = {"name": "resnet20", "settings": {"norm": "group"}, "image_size": 32}
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "config.json").write_text(json.dumps({"model": model}))
     training = {"start_from": str(tmp_path / "export")}
-    raw = default_experiment(f"folder:{place}", place, training)["training"]
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, training)["training"]
     assert (raw["model"], raw["norm"], raw["image_size"]) == ("resnet20", "group", 32)
     assert raw["fit_head"]
 
 
-def test_photos_without_weights_are_given_the_command_that_fetches_some(
-    place: Path, torch_home: Path
-) -> None:
-    [hint] = spec_of(place).declaration.hints(spec_of(place))
+def test_hints_without_weights_name_fetch_command(photos_dir: Path, torch_home: Path) -> None:
+    [hint] = spec_of(photos_dir).declaration.hints(spec_of(photos_dir))
     assert "weights fetch mobilenet_v3_large" in hint
     weights_named("resnet50").path.write_bytes(b"")
-    assert list(spec_of(place).declaration.hints(spec_of(place))) == []
+    assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
 
 
 def test_default_experiment_searches_heads_where_they_alone_train(
-    place: Path, torch_home: Path
+    photos_dir: Path, torch_home: Path
 ) -> None:
     weights_named("resnet18").path.write_bytes(b"")
-    raw = default_experiment(f"folder:{place}", place, {"train_layers": "head"})
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"})
     assert raw["search"]["space"].keys() == {"lr", "weight_decay"}
     assert raw["num_samples"] == 100
 
 
-def test_default_experiment_does_not_search_what_the_user_sets(place: Path) -> None:
-    search = default_experiment(f"folder:{place}", place, {"lr": 0.01})["search"]
+def test_default_experiment_does_not_search_what_the_user_sets(photos_dir: Path) -> None:
+    search = default_experiment(f"folder:{photos_dir}", photos_dir, {"lr": 0.01})["search"]
     assert "lr" not in search["space"]
     assert "lr" not in search["points_to_evaluate"][0]

@@ -105,9 +105,9 @@ def results(tmp_path_factory):
     return real_ranks.run(cases, tmp_path_factory.mktemp("split"))
 
 
-def assert_close(state, wanted):
-    assert state.keys() == wanted.keys()
-    for key, value in wanted.items():
+def assert_close(state, expected):
+    assert state.keys() == expected.keys()
+    for key, value in expected.items():
         if isinstance(value, dict):
             assert_close(state[key], value)
         elif isinstance(value, torch.Tensor):
@@ -116,13 +116,13 @@ def assert_close(state, wanted):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_two_stages_equal_one_process(results, optimizer):
-    learner, wanted = alone(optimizer, 2)
+    learner, expected = alone(optimizer, 2)
     third = learner.step()
     for rank in results:
         got = rank[optimizer]
-        for ours, theirs in zip(got["first"]["reports"], wanted["reports"], strict=True):
+        for ours, theirs in zip(got["first"]["reports"], expected["reports"], strict=True):
             assert quick(ours) == pytest.approx(quick(theirs), rel=1e-11)
-        assert got["first"]["test"] == pytest.approx(wanted["test"], rel=1e-11)
+        assert got["first"]["test"] == pytest.approx(expected["test"], rel=1e-11)
         assert quick(got["third"]) == pytest.approx(quick(third), rel=1e-11)
 
 
@@ -130,9 +130,9 @@ def test_two_stages_equal_one_process(results, optimizer):
 def test_state_of_two_stages_is_that_of_one_process(results, optimizer):
     first, second = (rank[optimizer]["first"]["state"] for rank in results)
     assert same(first, second)
-    wanted = alone(optimizer, 2)[1]["state"]
-    del wanted["micro_batch_size"]
-    assert_close(first, wanted)
+    expected = alone(optimizer, 2)[1]["state"]
+    del expected["micro_batch_size"]
+    assert_close(first, expected)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

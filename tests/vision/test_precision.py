@@ -72,12 +72,12 @@ def test_step_in_half_precision_learns(setting, runs_on):
     plain = ImageClassifier({}, TINY)
     computed = set()
     learner.model.head.register_forward_hook(lambda m, i, out: computed.add(out.dtype))
-    reports, expected = ([made.step() for _ in range(3)] for made in (learner, plain))
+    reports, expected_reports = ([made.step() for _ in range(3)] for made in (learner, plain))
     assert computed == {HALF[setting]}
     assert all(p.dtype == torch.float32 for p in learner.model.parameters())
-    for got, wanted in zip(reports, expected, strict=True):
-        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.02)
-        assert got["train_loss"] != wanted["train_loss"]
+    for got, expected in zip(reports, expected_reports, strict=True):
+        assert got["train_loss"] == pytest.approx(expected["train_loss"], rel=0.02)
+        assert got["train_loss"] != expected["train_loss"]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -87,11 +87,11 @@ def test_weights_in_half_precision_have_norms_in_float32(dtype, runs_on):
     norms = {n for n, m in learner.model.named_modules() if isinstance(m, nn.BatchNorm2d)}
     for name, tensor in learner.model.state_dict().items():
         if tensor.is_floating_point():
-            wanted = torch.float32 if name.rpartition(".")[0] in norms else getattr(torch, dtype)
-            assert tensor.dtype == wanted, name
+            expected = torch.float32 if name.rpartition(".")[0] in norms else getattr(torch, dtype)
+            assert tensor.dtype == expected, name
     for _ in range(3):
-        got, wanted = learner.step(), plain.step()
-        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=0.05)
+        got, expected = learner.step(), plain.step()
+        assert got["train_loss"] == pytest.approx(expected["train_loss"], rel=0.05)
     state = learner.state_dict()
     assert {w.dtype for w in state["model"].values()} == {torch.float32, torch.int64}
 

@@ -204,14 +204,14 @@ def test_compile_gives_the_same_training(monkeypatch):
     # Traced and differentiated as ever, but not turned into C++, which takes 20 seconds.
     compiled, compile_with = [], partial(torch.compile, backend="aot_eager")
     monkeypatch.setattr(torch, "compile", lambda m: compiled.append(m) or compile_with(m))
-    one_batch = {**TINY, "batch_size": 49}
-    learner = ImageClassifier({**WHOLE, "compile": True}, one_batch)
-    plain = ImageClassifier(WHOLE, one_batch)
+    settings = {**TINY, "batch_size": 49}
+    learner = ImageClassifier({**WHOLE, "compile": True}, settings)
+    plain = ImageClassifier(WHOLE, settings)
     assert compiled == [learner.model]
     assert learner.state_dict()["model"].keys() == plain.state_dict()["model"].keys()
     for _ in range(2):  # the second begins after the averages have been evaluated
-        got, wanted = learner.step(), plain.step()
-        assert got["train_loss"] == pytest.approx(wanted["train_loss"], rel=1e-3)
+        got, expected = learner.step(), plain.step()
+        assert got["train_loss"] == pytest.approx(expected["train_loss"], rel=1e-3)
 
 
 def test_state_of_an_average_holds_averaged_and_raw_weights():
@@ -244,10 +244,10 @@ SPREAD = {"replicas": {"world_size": 2}, "stages": {"world_size": 2, "split": 2}
 RECIPES = {"whole": WHOLE, "fast": {**SPEEDY, "metrics": list(OPTIONAL_METRICS)}}
 
 
-def spread(rank, settings, **place):
-    first = ImageClassifier(settings, EXACT, rank=rank, **place)
+def spread(rank, settings, **ranks):
+    first = ImageClassifier(settings, EXACT, rank=rank, **ranks)
     result = trained(first)
-    resumed = ImageClassifier(settings, EXACT, rank=rank, **place)
+    resumed = ImageClassifier(settings, EXACT, rank=rank, **ranks)
     resumed.load_state_dict(result["state"])
     assert quick(resumed.step()) == quick(first.step())
     assert same(resumed.state_dict(), first.state_dict())
@@ -256,10 +256,10 @@ def spread(rank, settings, **place):
 
 def batch_norm(rank):
     """On CPUs, each rank has statistics of its own, of which those of rank 0 count."""
-    own = {"norm": "batch", "ema_decay": 0.8}
-    learner = ImageClassifier(own, EXACT, rank=rank, world_size=2)
+    settings = {"norm": "batch", "ema_decay": 0.8}
+    learner = ImageClassifier(settings, EXACT, rank=rank, world_size=2)
     result = trained(learner)
-    resumed = ImageClassifier(own, EXACT, rank=rank, world_size=2)
+    resumed = ImageClassifier(settings, EXACT, rank=rank, world_size=2)
     resumed.load_state_dict(result["state"])
     assert quick(resumed.step()) == quick(learner.step())
     return result
@@ -268,22 +268,22 @@ def batch_norm(rank):
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     cases = {
-        f"{name} {place}": partial(spread, settings=settings, **SPREAD[place])
+        f"{name} {spread_name}": partial(spread, settings=settings, **SPREAD[spread_name])
         for name, settings in RECIPES.items()
-        for place in SPREAD
+        for spread_name in SPREAD
     }
     return real_ranks.run({**cases, "batch_norm": batch_norm}, tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_ranks_equal_one_process(ranks, recipe):
-    wanted = trained(ImageClassifier(RECIPES[recipe], EXACT))
+    expected = trained(ImageClassifier(RECIPES[recipe], EXACT))
     for rank in ranks:
-        for place in SPREAD:
-            assert_equal(rank[f"{recipe} {place}"], wanted, metrics=ALL_METRICS)
+        for spread_name in SPREAD:
+            assert_equal(rank[f"{recipe} {spread_name}"], expected, metrics=ALL_METRICS)
 
 
-ALL = [*(f"{recipe} {place}" for recipe in RECIPES for place in SPREAD), "batch_norm"]
+ALL = [*(f"{recipe} {spread_name}" for recipe in RECIPES for spread_name in SPREAD), "batch_norm"]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -294,7 +294,7 @@ def test_ranks_agree_bit_for_bit(ranks, name):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
 @pytest.mark.parametrize(
-    "own",
+    "config",
     [
         *({**WHOLE, "precision": name} for name in ("float32", "bf16", "fp16")),
         {**SPEEDY, "dtype": "float16", "metrics": list(OPTIONAL_METRICS)},
@@ -302,9 +302,9 @@ def test_ranks_agree_bit_for_bit(ranks, name):
     ],
     ids=["float32", "bf16", "fp16", "weights in float16", "the same with fused SGD"],
 )
-def test_complete_recipe_trains_and_resumes_on_a_gpu(own):
-    place = {"device": torch.device("cuda")}
-    learner, restored = (ImageClassifier(own, TINY, **place) for _ in range(2))
+def test_complete_recipe_trains_and_resumes_on_a_gpu(config):
+    device = {"device": torch.device("cuda")}
+    learner, restored = (ImageClassifier(config, TINY, **device) for _ in range(2))
     first = learner.step()
     restored.load_state_dict(learner.state_dict())
     assert quick(restored.step()) == pytest.approx(quick(learner.step()), rel=1e-2)

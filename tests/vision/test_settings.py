@@ -17,18 +17,18 @@ def keys(**values):
 
 
 @pytest.fixture
-def place(tmp_path):
+def photos_dir(tmp_path):
     return photos.write(tmp_path / "photos", each=10)
 
 
-def test_check_settings_of_a_folder_uses_its_listing(place):
-    own = {"dataset": f"folder:{place}", "image_size": 16, "model": "resnet18"}
-    assert keys(**own, batch_size=22) == []
-    (fault,) = check_settings({**own, "batch_size": 23})
+def test_check_settings_of_a_folder_uses_its_listing(photos_dir):
+    settings = {"dataset": f"folder:{photos_dir}", "image_size": 16, "model": "resnet18"}
+    assert keys(**settings, batch_size=22) == []
+    (fault,) = check_settings({**settings, "batch_size": 23})
     assert (fault.key, fault.value) == ("batch_size", 23)
-    assert keys(**{**own, "image_size": 8}, batch_size=4) == ["model"]
-    assert keys(**own, cutout=17, crop_padding=9, batch_size=4) == ["crop_padding", "cutout"]
-    assert keys(dataset=f"folder:{place}", image_size=3, batch_size=4) == ["image_size"]
+    assert keys(**{**settings, "image_size": 8}, batch_size=4) == ["model"]
+    assert keys(**settings, cutout=17, crop_padding=9, batch_size=4) == ["crop_padding", "cutout"]
+    assert keys(dataset=f"folder:{photos_dir}", image_size=3, batch_size=4) == ["image_size"]
 
 
 @pytest.mark.parametrize("name", ["foldr", "foldr:my photos", "foldr:photos", "folder:", "cifar"])
@@ -154,7 +154,7 @@ NAMES = st.sampled_from([*ClassifierSettings.model_fields, "other"])
 
 
 @given(st.dictionaries(NAMES, ANYTHING))
-def test_check_settings_of_any_values_names_a_given_key_or_builds(values):
+def test_check_settings_of_any_values_names_key_or_builds(values):
     faults = check_settings(values)
     if not faults:
         ClassifierSettings.model_validate(values)
@@ -162,7 +162,7 @@ def test_check_settings_of_any_values_names_a_given_key_or_builds(values):
 
 
 @pytest.mark.parametrize(
-    ("values", "split", "told"),
+    ("values", "split", "keys"),
     [
         ({"norm": "group"}, 12, []),
         ({"norm": "group"}, 13, ["model"]),
@@ -172,6 +172,6 @@ def test_check_settings_of_any_values_names_a_given_key_or_builds(values):
         ({"norm": "group", "precision": "fp16"}, 2, ["precision"]),
     ],
 )
-def test_check_settings_of_a_split_rejects_what_stages_lack(values, split, told):
-    assert [fault.key for fault in check_settings(values, split=split)] == told
+def test_check_settings_of_a_split_rejects_what_stages_lack(values, split, keys):
+    assert [fault.key for fault in check_settings(values, split=split)] == keys
     assert check_settings(values) == []

@@ -36,7 +36,7 @@ def test_summary_opens_containers_but_no_blocks():
     assert names[3:12] == [f"blocks.{number}" for number in range(9)]
 
 
-def test_summary_includes_uncalled_parts_and_own_parameters():
+def test_summary_includes_uncalled_parts_and_direct_parameters():
     summary = summary_of(plan(own("Unused"), model_args={}), frozen=("aside.bias",))
     assert summary.unused == ("aside.weight",)
     stages = summary.stages

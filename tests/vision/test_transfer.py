@@ -55,8 +55,8 @@ def test_load_weights_reads_safetensors_and_exports(tmp_path):
 @pytest.mark.parametrize("prefix", ["", "net.", "model."])
 def test_without_prefix_names_the_weights_as_the_network_does(prefix):
     state = model().state_dict()
-    given = {prefix + name: weight for name, weight in state.items()}
-    assert without_prefix(given, model()).keys() == state.keys()
+    prefixed = {prefix + name: weight for name, weight in state.items()}
+    assert without_prefix(prefixed, model()).keys() == state.keys()
 
 
 class Evil:
@@ -118,8 +118,8 @@ def test_matching_takes_layers_and_patterns():
     assert head_of(made) == "3"
     assert matching(made, ["0"]) == {"0.weight", "0.bias"}
     assert matching(made, ["*.bias"]) == {"0.bias", "1.bias", "3.bias"}
-    own = {f"{layer}.{kind}" for layer in "01" for kind in ("weight", "bias")}
-    assert matching(made, ["[01].*", "3.bias"]) == {*own, "3.bias"}
+    names = {f"{layer}.{kind}" for layer in "01" for kind in ("weight", "bias")}
+    assert matching(made, ["[01].*", "3.bias"]) == {*names, "3.bias"}
     assert matching(made, []) == frozenset()
 
 
@@ -226,8 +226,8 @@ def test_check_settings_names_faults_of_start_and_freeze(values, key):
     ],
 )
 def test_pixel_stats_are_those_of_the_weights_where_known(settings, channels, mean):
-    given = (0.1,) * channels
-    data = replace(tiny_images.INFO, channels=channels, mean=given, std=given)
+    stats = (0.1,) * channels
+    data = replace(tiny_images.INFO, channels=channels, mean=stats, std=stats)
     assert with_pixel_stats(data, ClassifierSettings(**settings)).mean == mean
 
 

@@ -92,8 +92,8 @@ def test_known_weights_are_those_of_networks_that_ship():
 def test_known_weights_are_described_as_by_torchvision():
     models = import_torchvision().models
     for weights in WEIGHTS:
-        known = models.get_model_weights(weights.network)
-        member = known.IMAGENET1K_V1 if weights.name.endswith("-v1") else known.DEFAULT
+        theirs = models.get_model_weights(weights.network)
+        member = theirs.IMAGENET1K_V1 if weights.name.endswith("-v1") else theirs.DEFAULT
         row, transforms = weights.row(), member.transforms()
         assert member.url == row["source"]
         assert member.meta["_file_size"] == row["size_mib"]

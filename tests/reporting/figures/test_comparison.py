@@ -10,16 +10,16 @@ def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
     results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
     results.append(search(tmp_path / "h", 20, search=space))
     comparison = Comparison(results)
-    place = [side.strategy for side in comparison.sides].index("random")
+    index = [side.strategy for side in comparison.sides].index("random")
     figures = draw_section("comparison", comparison)
     assert [figure.name for figure in figures] == ["trials", "epochs", "seconds"]
     for figure in figures:
-        low, high, mean = (t for t in figure.plot.data if t.line.color == COLOURS[place])
+        low, high, mean = (t for t in figure.plot.data if t.line.color == COLOURS[index])
         assert mean.name == "random (3 seeds)"
         assert all(a <= b <= c for a, b, c in zip(low.y, mean.y, high.y, strict=True))
         assert list(mean.y) == sorted(mean.y)
-        assert mean.y[-1] == pytest.approx(comparison.sides[place].best.mean)
-        (single,) = (t for t in figure.plot.data if t.line.color != COLOURS[place])
+        assert mean.y[-1] == pytest.approx(comparison.sides[index].best.mean)
+        (single,) = (t for t in figure.plot.data if t.line.color != COLOURS[index])
         assert single.name == "hyperopt (1 seed)"
         assert single.line.dash != mean.line.dash
 

@@ -29,7 +29,7 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     next(iter(results[0].trials.values())).forecasts = {1: {}}  # as a scheduler that predicts
     subjects = dict.fromkeys(get_args(Section), Report(results[0]))
     subjects["comparison"] = Comparison(results)
-    shown = {s: [one.name for one in draw_section(s, of)] for s, of in subjects.items()}
+    shown = {s: [figure.name for figure in draw_section(s, of)] for s, of in subjects.items()}
     slices = [f"slice-{i}" for i in range(3)]
     contours = [f"contour-{i}" for i in range(3)]
     assert shown == {

@@ -21,12 +21,12 @@ def test_importance_shows_the_spread(tmp_path):
     assert "cannot be told" not in caption + "".join(bars.y)
 
 
-def test_importance_of_few_trials_cannot_be_told(tmp_path):
+def test_importance_of_few_trials_is_not_significant(tmp_path):
     report = Report(search(tmp_path / "x", 12))  # too few for what lr does
     caption, plot = hyperparameters.importance(report)
     (bars,) = plot.data
-    told = [one["told_apart"] for one in report.as_dict()["importances"]]
-    assert not any(told)
+    significant = [importance["told_apart"] for importance in report.as_dict()["importances"]]
+    assert not any(significant)
     assert all(label.endswith("  cannot be told") for label in bars.y)
     assert set(bars.marker.color) == {GREY}
     assert "matters most cannot be told" in caption
@@ -39,7 +39,7 @@ def test_importance_of_few_trials_cannot_be_told(tmp_path):
         ("running", "Nothing to show: it takes 10 trials with a value, and there are 2."),
     ],
 )
-def test_importance_without_enough_trials_says_why(tmp_path, kind, why):
+def test_importance_without_enough_trials_has_reason(tmp_path, kind, why):
     assert hyperparameters.importance(Report(odd(tmp_path / "x", kind))) == (why, None)
 
 
@@ -55,10 +55,10 @@ def test_parallel_draws_a_line_for_each_trial(tmp_path):
 
 def slices(results):
     figures = draw_section("hyperparameters", Report(results))
-    return {one.title: one for one in figures if one.name.startswith("slice")}
+    return {figure.title: figure for figure in figures if figure.name.startswith("slice")}
 
 
-def test_slices_say_where_the_best_trials_lie(tmp_path):
+def test_slices_name_range_of_best_trials(tmp_path):
     figures = slices(search(tmp_path / "x", 60))
     assert len(figures) == 3
     lr, width = figures["Slice: lr"], figures["Slice: width"]
@@ -71,20 +71,20 @@ def test_slices_say_where_the_best_trials_lie(tmp_path):
 
 
 def test_slices_draw_outliers_at_the_fence(tmp_path):
-    (one,) = slices(odd(tmp_path / "x", "diverged")).values()
-    assert "3 trials above " in one.caption
-    assert max(one.plot.data[0].y) < 10
+    (figure,) = slices(odd(tmp_path / "x", "diverged")).values()
+    assert "3 trials above " in figure.caption
+    assert max(figure.plot.data[0].y) < 10
 
 
 def contours(results):
     figures = draw_section("hyperparameters", Report(results))
-    return [one for one in figures if one.name.startswith("contour")]
+    return [figure for figure in figures if figure.name.startswith("contour")]
 
 
 def test_contours_show_each_pair_of_leading_hyperparameters(tmp_path):
     figures = contours(search(tmp_path / "x", 60))
-    assert [one.name for one in figures] == ["contour-0", "contour-1", "contour-2"]
-    assert all(one.plot is not None for one in figures)
+    assert [figure.name for figure in figures] == ["contour-0", "contour-1", "contour-2"]
+    assert all(figure.plot is not None for figure in figures)
     assert contours(odd(tmp_path / "y", "diverged")) == []  # one hyperparameter
 
 

@@ -39,12 +39,12 @@ def test_curves_leave_outliers_outside(tmp_path):
     assert "lie outside the picture" in caption
 
 
-def test_curves_without_reports_say_why(tmp_path):
+def test_curves_without_reports_have_reason(tmp_path):
     caption, plot = draw(odd(tmp_path / "x", "no_report"))
     assert (caption, plot) == ("Nothing to show: no trial reported val_accuracy.", None)
 
 
-def test_rungs_show_who_was_stopped_there(tmp_path):
+def test_rungs_show_stopped_trials(tmp_path):
     results = search(tmp_path / "x", 12)  # 8 of the 12 are run to their end or fail
     caption, plot = stopping.rungs(Report(results))
     went_on, stopped = plot.data
@@ -54,7 +54,7 @@ def test_rungs_show_who_was_stopped_there(tmp_path):
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
 
 
-def test_rungs_without_stops_say_why(tmp_path):
+def test_rungs_without_stops_have_reason(tmp_path):
     for kind in ("no_scheduler", "one_trial"):
         caption, plot = stopping.rungs(Report(odd(tmp_path / kind, kind)))
         assert (caption, plot) == ("Nothing to show: no scheduler stopped a trial.", None)
@@ -84,7 +84,7 @@ def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
     assert [epoch for _, epoch in plot.data[0].customdata] == ["2", "2"]
 
 
-def test_forecasts_without_a_completed_trial_say_why(tmp_path):
+def test_forecasts_without_completed_trial_have_reason(tmp_path):
     caption, plot = stopping.forecasts(predicted(tmp_path / "x", (STOPPED, 0.2)))
     assert (caption, plot) == (
         "Nothing to show: no end was predicted of a trial that came to it.",
@@ -94,6 +94,6 @@ def test_forecasts_without_a_completed_trial_say_why(tmp_path):
 
 def test_forecasts_are_shown_only_if_there_are_any(tmp_path):
     without = draw_section("stopping", Report(search(tmp_path / "x", 9)))
-    assert "forecasts" not in [one.name for one in without]
+    assert "forecasts" not in [figure.name for figure in without]
     shown = draw_section("stopping", predicted(tmp_path / "y", (COMPLETED, 0.85)))
-    assert "forecasts" in [one.name for one in shown]
+    assert "forecasts" in [figure.name for figure in shown]

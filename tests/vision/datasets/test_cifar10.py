@@ -82,7 +82,7 @@ def test_load_of_a_damaged_file_raises_and_leaves_nothing(tmp_path, content, mes
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
-def test_load_of_a_hostile_archive_writes_nowhere_else(tmp_path):
+def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
     members = [tarfile.TarInfo(name) for name in ("../../escaped", str(tmp_path / "absolute"))]
     for member in members:
         member.size = 1

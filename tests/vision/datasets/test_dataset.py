@@ -65,17 +65,17 @@ SETTINGS = {"model": "cnn", "width": 2, "batch_size": 8, "epochs": 2, "image_siz
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def photos_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     return photos.write(tmp_path / "photos", each=12)
 
 
-def learner(place, **changed):
-    return ImageClassifier({"lr": 0.1}, {**SETTINGS, "dataset": f"folder:{place}", **changed})
+def learner(photos_dir, **changed):
+    return ImageClassifier({"lr": 0.1}, {**SETTINGS, "dataset": f"folder:{photos_dir}", **changed})
 
 
-def test_state_of_a_folder_describes_its_data(place, tmp_path):
-    first = learner(place)
+def test_state_of_a_folder_describes_its_data(photos_dir, tmp_path):
+    first = learner(photos_dir)
     first.step()
     torch.save(first.state_dict(), tmp_path / "state")
     state = torch.load(tmp_path / "state", weights_only=True)
@@ -83,18 +83,18 @@ def test_state_of_a_folder_describes_its_data(place, tmp_path):
     assert info.classes == photos.CLASSES
     assert described(info) == state[DATA]
     assert (info.train, info.validation, info.test) == (26, 5, 5)
-    second = learner(place)
+    second = learner(photos_dir)
     second.load_state_dict(state)
     assert second.step()["val_loss"] == first.step()["val_loss"]
     with pytest.raises(DataError, match="does not hold them"):
         info.load(tmp_path, split_seed=0)
 
 
-def test_load_state_dict_rejects_changed_images(place):
-    state = learner(place).state_dict()
-    photos.write(place, each=13)
+def test_load_state_dict_rejects_changed_images(photos_dir):
+    state = learner(photos_dir).state_dict()
+    photos.write(photos_dir, each=13)
     with pytest.raises(DataError, match="not the images"):
-        learner(place).load_state_dict(state)
+        learner(photos_dir).load_state_dict(state)
 
 
 @pytest.mark.parametrize("data", [3, {"classes": []}, {"strange": 1}])

@@ -120,7 +120,7 @@ def test_evaluate_without_method_test_raises(folder, name):
         (f"{__name__}:Narrow", CheckpointError, r"Narrow: size\n\tof bias"),
     ],
 )
-def test_evaluate_of_another_trainable_says_what_fails(folder, trainable, error, message):
+def test_evaluate_of_other_trainable_names_fault(folder, trainable, error, message):
     with pytest.raises(error, match=message):
         evaluate(changed(folder, trainable=trainable))
 
@@ -133,8 +133,12 @@ def test_evaluate_passes_trial_and_data_dir(folder):
 def test_evaluate_export_of_a_custom_learner_loads_its_tensors(folder, tmp_path):
     """Its tensors are those of the export, all else is a new Learner's."""
     export = read_export(Results(folder).export(tmp_path / "out"))
-    found = evaluate_export(export, data_dir="/data")
-    assert (found["trial_id"], found["test_loss"], found["test_accuracy"]) == ("00002", 0.25, -1.0)
+    result = evaluate_export(export, data_dir="/data")
+    assert (result["trial_id"], result["test_loss"], result["test_accuracy"]) == (
+        "00002",
+        0.25,
+        -1.0,
+    )
     [[config, constants, state]] = measured
     assert (config, constants["data_dir"]) == ({"lr": 0.01}, "/data")
     assert state["bias"] == 0

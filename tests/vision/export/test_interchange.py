@@ -94,8 +94,8 @@ def test_write_rejects_a_file_with_other_logits(tmp_path, monkeypatch):
 
 
 def test_check_formats_names_missing_packages(monkeypatch):
-    found = {"onnx": object()}
-    monkeypatch.setattr(interchange, "find_spec", found.get)
+    installed = {"onnx": object()}
+    monkeypatch.setattr(interchange, "find_spec", installed.get)
     with pytest.raises(
         UsageError,
         match=r"--format onnx needs onnxscript, onnxruntime: pip .* 'tuner\[onnx\]'",

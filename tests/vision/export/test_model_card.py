@@ -162,8 +162,10 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     image, options = IMAGES[name]
     path = tmp_path / name
     image.save(path, **options)
-    given = CONFIG["input"] | {"dtype": dtype} | {k: CONFIG["input"][k][:channels] for k in STATS}
-    changes = {"input": given, "model": CONFIG["model"] | {"in_channels": channels}}
+    input_settings = (
+        CONFIG["input"] | {"dtype": dtype} | {k: CONFIG["input"][k][:channels] for k in STATS}
+    )
+    changes = {"input": input_settings, "model": CONFIG["model"] | {"in_channels": channels}}
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))
     program: dict[str, Any] = {}
     exec(programs(card(changes))[1], program)
@@ -176,7 +178,7 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
 
 
 @pytest.mark.parametrize(
-    ("own_splits", "part"),
+    ("splits", "part"),
     [
         (None, "10,000 for the test. ## Config"),
         ([], "same shares in each (split seed 3)"),
@@ -185,11 +187,11 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
         (["validation"], "test was taken from its training images"),
     ],
 )
-def test_card_says_which_splits_the_data_came_with(own_splits, part):
-    assert part in words(card({"data": CONFIG["data"] | {"own_splits": own_splits}}))
+def test_card_names_user_splits(splits, part):
+    assert part in words(card({"data": CONFIG["data"] | {"own_splits": splits}}))
 
 
-def test_card_says_where_the_baseline_is_not_beaten():
+def test_card_warns_of_unbeaten_baseline():
     data = CONFIG["data"] | {"baseline": 0.125}
     test = METRICS["test"] | {"images": 40, "baseline": 0.8}
     text = words(card({"data": data}, {"test": test}))
@@ -211,8 +213,8 @@ def test_card_omits_what_was_not_measured():
 
 @pytest.mark.parametrize(("sha256", "weights"), [("0" * 64, "model.safetensors"), (None, "folder")])
 def test_card_of_a_custom_learner_names_its_class(sha256, weights):
-    own = {"trainable": "mine:MyLearner", "model": None, "input": None, "data": None}
-    text = words(card(own | {"weights_sha256": sha256}))
+    custom = {"trainable": "mine:MyLearner", "model": None, "input": None, "data": None}
+    text = words(card(custom | {"weights_sha256": sha256}))
     assert "A model of mine:MyLearner" in text
     assert weights in text
     assert "load_model" not in text

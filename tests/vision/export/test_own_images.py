@@ -17,18 +17,18 @@ from tuner.vision.sources._pixels import square
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def photos_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     return photos.write(tmp_path / "photos", each=40)
 
 
 @pytest.fixture
-def results(place, tmp_path):
-    return trained(tmp_path / "results" / "photos", dataset=f"folder:{place}", image_size=12)
+def results(photos_dir, tmp_path):
+    return trained(tmp_path / "results" / "photos", dataset=f"folder:{photos_dir}", image_size=12)
 
 
-def test_export_needs_no_images_and_names_no_paths(results, place, tmp_path):
-    place.rename(tmp_path / "elsewhere")
+def test_export_needs_no_images_and_names_no_paths(results, photos_dir, tmp_path):
+    photos_dir.rename(tmp_path / "elsewhere")
     to = results.export(tmp_path / "out")
     config = read_export(to).config
     assert config.classes == photos.CLASSES
@@ -42,11 +42,11 @@ def test_export_needs_no_images_and_names_no_paths(results, place, tmp_path):
 
 
 def test_evaluate_of_moved_images_uses_the_split_of_the_search(
-    results, place, tmp_path, monkeypatch
+    results, photos_dir, tmp_path, monkeypatch
 ):
     to = results.export(tmp_path / "out")
     (tmp_path / "elsewhere").mkdir()
-    moved = place.rename(tmp_path / "elsewhere" / "photos")
+    moved = photos_dir.rename(tmp_path / "elsewhere" / "photos")
     measured = evaluate(results, data_dir=str(moved))
     monkeypatch.chdir(moved.parent)
     measured_again = evaluate_export(read_export(to))
@@ -71,8 +71,8 @@ def export(results, tmp_path):
 def predicted(export, folder, names="*.jpg", bits=None):
     """How many of the images of `folder` the model gets right, and how many there are."""
     model, classes = export.model(), export.config.classes
-    given = export.config.input
-    mean_C, std_C = torch.tensor(given.mean), torch.tensor(given.std)
+    settings = export.config.input
+    mean_C, std_C = torch.tensor(settings.mean), torch.tensor(settings.std)
     files = sorted(folder.glob(f"*/{names}"))
     right = 0
     for file in files:
@@ -85,19 +85,19 @@ def predicted(export, folder, names="*.jpg", bits=None):
 
 def test_evaluate_export_measures_every_image_of_a_folder(export, tmp_path):
     others = photos.write(tmp_path / "others", each=20, seed=1000)
-    found = evaluate_export(export, data_dir=str(others))
+    measured = evaluate_export(export, data_dir=str(others))
     right, count = predicted(export, others)
-    assert (found["images"], count) == (60, 60)
-    assert found["test_accuracy"] == pytest.approx(right / count)
+    assert (measured["images"], count) == (60, 60)
+    assert measured["test_accuracy"] == pytest.approx(right / count)
 
 
 def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(export, tmp_path):
     some = photos.write(tmp_path / "some", each=1, seed=1000)
     for name in ("daisy", "rose"):
         shutil.rmtree(some / name)
-    found = evaluate_export(export, data_dir=str(some))
-    assert (found["images"], found["baseline"]) == (1, 1)
-    assert found["test_accuracy"] == predicted(export, some)[0]
+    measured = evaluate_export(export, data_dir=str(some))
+    assert (measured["images"], measured["baseline"]) == (1, 1)
+    assert measured["test_accuracy"] == predicted(export, some)[0]
     photos.write(some, each=1, classes=("cat", "dog"))
     with pytest.raises(UsageError, match=r"does not know: cat, dog; it knows daisy, rose, tulip"):
         evaluate_export(export, data_dir=str(some))
@@ -116,13 +116,13 @@ def test_evaluate_export_of_splits_measures_the_test_folder(export, tmp_path):
         evaluate_export(export, data_dir=str(root))
 
 
-def test_evaluate_export_on_the_images_of_its_training_warns(export, place, caplog):
-    assert evaluate_export(export, data_dir=str(place))["images"] == 120
+def test_evaluate_export_on_the_images_of_its_training_warns(export, photos_dir, caplog):
+    assert evaluate_export(export, data_dir=str(photos_dir))["images"] == 120
     [record] = caplog.records
     assert "84 of these 120 are its training split, so the metrics flatter" in record.message
 
 
-def test_evaluate_export_of_a_missing_or_empty_folder_says_what_it_needs(export, tmp_path):
+def test_evaluate_export_of_missing_or_empty_folder_raises(export, tmp_path):
     with pytest.raises(UsageError, match=f"no folder {tmp_path / 'gone'}"):
         evaluate_export(export, data_dir=str(tmp_path / "gone"))
     (tmp_path / "empty").mkdir()
@@ -130,15 +130,15 @@ def test_evaluate_export_of_a_missing_or_empty_folder_says_what_it_needs(export,
         evaluate_export(export, data_dir=str(tmp_path / "empty"))
 
 
-def test_evaluate_export_scales_deep_images_as_in_training(place, tmp_path):
+def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path):
     def deep(folder, most):
         for path in sorted(folder.rglob("*.jpg")):
             pixels = np.asarray(Image.open(path).convert("L")) / 255 * most
             Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
             path.unlink()
 
-    deep(place, 4095)
-    dataset = f"folder:{place}"
+    deep(photos_dir, 4095)
+    dataset = f"folder:{photos_dir}"
     results = trained(tmp_path / "results" / "deep", dataset=dataset, image_size=12)
     export = read_export(results.export(tmp_path / "out"))
     assert export.config.training["image_bits"] == export.config.input.bits == 12

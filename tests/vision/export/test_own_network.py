@@ -31,7 +31,7 @@ class Net(nn.Module):
 """
 
 
-OWN = {"model": "exported_net:Net", "model_args": {"width": 6}, "width": None}
+CUSTOM = {"model": "exported_net:Net", "model_args": {"width": 6}, "width": None}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def module(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(module, tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("storage") / "own", **OWN)
+    return trained(tmp_path_factory.mktemp("storage") / "own", **CUSTOM)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_load_model_without_trust_imports_nothing(results, tmp_path, unimported)
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_load_model_with_trust_rebuilds_the_model(results, module, tmp_path, dtype):
-    folder = trained(tmp_path / "own", **OWN, dtype=dtype).export(tmp_path / "out")
+    folder = trained(tmp_path / "own", **CUSTOM, dtype=dtype).export(tmp_path / "out")
     before = torch.random.get_rng_state()
     model = tuner.load_model(folder, trust_code=True)
     assert torch.equal(torch.random.get_rng_state(), before)

@@ -47,9 +47,9 @@ def expected(model, file):
 
 def test_predict_equals_softmax_of_load_image(model, tmp_path):
     new = photos.write(tmp_path / "new", each=3, seed=50)
-    found = list(predict(model, new))
-    assert [each.file for each in found] == [str(file) for file in sorted(new.rglob("*.jpg"))]
-    for each in found:
+    predictions = list(predict(model, new))
+    assert [each.file for each in predictions] == [str(file) for file in sorted(new.rglob("*.jpg"))]
+    for each in predictions:
         by_label = dict(zip(photos.CLASSES, expected(model, each.file), strict=True))
         assert dict(each.top) == pytest.approx(by_label, abs=1e-6)
         assert [p for _, p in each.top] == sorted((p for _, p in each.top), reverse=True)
@@ -69,10 +69,12 @@ VARIANTS = (
 def test_predict_gives_the_probabilities_of_evaluate(storage, tmp_path, number):
     to = exported(storage, f"variant{number}", **VARIANTS[number])
     new = photos.write(tmp_path / "new", each=50, seed=50)
-    found = list(predict(to, [new]))
-    truth = [os.path.basename(os.path.dirname(each.file)) for each in found]
-    loss = -sum(math.log(dict(p.top)[name]) for p, name in zip(found, truth, strict=True)) / 150
-    right = sum(p.label == name for p, name in zip(found, truth, strict=True)) / 150
+    predictions = list(predict(to, [new]))
+    truth = [os.path.basename(os.path.dirname(each.file)) for each in predictions]
+    loss = (
+        -sum(math.log(dict(p.top)[name]) for p, name in zip(predictions, truth, strict=True)) / 150
+    )
+    right = sum(p.label == name for p, name in zip(predictions, truth, strict=True)) / 150
     measured = evaluate_export(read_export(to), data_dir=str(new))
     assert measured["test_loss"] == pytest.approx(loss, abs=1e-6)
     assert measured["test_accuracy"] == pytest.approx(right)
@@ -117,15 +119,15 @@ def dirty(folder):
     return good, [folder / name for name in (*bad, "pipe.jpg", "broken.jpg")]
 
 
-def test_predict_goes_on_after_files_that_cannot_be_read(model, tmp_path):
+def test_predict_continues_after_unreadable_files(model, tmp_path):
     good, bad = dirty(tmp_path / "dirty")
     extra = tmp_path / "gone.jpg", tmp_path / "dirty" / "x.jpg"
-    found = {each.file: each for each in predict(model, [tmp_path / "dirty", *extra])}
-    assert found.keys() == {*map(str, (*good, *bad, *extra))}
-    assert {file for file, each in found.items() if each.fault} == {*map(str, (*bad, *extra))}
-    assert not any(each.top or each.label for each in found.values() if each.fault)
+    predictions = {each.file: each for each in predict(model, [tmp_path / "dirty", *extra])}
+    assert predictions.keys() == {*map(str, (*good, *bad, *extra))}
+    assert {file for file, each in predictions.items() if each.fault} == {*map(str, (*bad, *extra))}
+    assert not any(each.top or each.label for each in predictions.values() if each.fault)
     for file in good:
-        values = [dict(found[str(file)].top)[name] for name in photos.CLASSES]
+        values = [dict(predictions[str(file)].top)[name] for name in photos.CLASSES]
         assert values == pytest.approx(expected(model, file), abs=1e-6), file
 
 
@@ -134,10 +136,10 @@ def test_predict_keeps_the_order_of_paths_over_several_batches(model, tmp_path, 
     new = photos.write(tmp_path / "new", each=3, seed=50)
     (new / "rose" / "0001.jpg").write_bytes(b"")
     paths = [new / "tulip", new / "daisy" / "0002.jpg", new / "rose", new / "daisy"]
-    found = predict(model, paths, top=1)
+    predictions = predict(model, paths, top=1)
     names = ["tulip/0000", "tulip/0001", "tulip/0002", "daisy/0002", "rose/0000", "rose/0001"]
     names += ["rose/0002", "daisy/0000", "daisy/0001", "daisy/0002"]
-    for each, name in zip(found, names, strict=True):
+    for each, name in zip(predictions, names, strict=True):
         assert each.file == str(new / f"{name}.jpg")
         assert bool(each.fault) == (name == "rose/0001")
         if not each.fault:
@@ -152,8 +154,8 @@ def test_image_files_are_in_order_and_below_folders(tmp_path):
     (tmp_path / "b" / "loop").symlink_to(tmp_path)
     names = ["b/10.JPG", "b/2.png", "b/a/1.tif", "d.jpg/e.webp"]
     assert image_files([tmp_path]) == [str(tmp_path / name) for name in names]
-    given = ["a.txt", str(tmp_path / ".c"), "gone"]
-    assert image_files(given) == ["a.txt", str(tmp_path / ".c" / "1.png"), "gone"]
+    paths = ["a.txt", str(tmp_path / ".c"), "gone"]
+    assert image_files(paths) == ["a.txt", str(tmp_path / ".c" / "1.png"), "gone"]
 
 
 def test_predict_of_a_model_of_grey_images(tmp_path):
@@ -166,7 +168,7 @@ def test_predict_of_a_model_of_grey_images(tmp_path):
     assert "it is in colour" in red.fault
 
 
-def test_predict_refuses_what_is_no_classifier_of_images(model, tmp_path):
+def test_predict_rejects_model_without_image_input(model, tmp_path):
     with pytest.raises(UsageError, match=r"is no exported model.* export NAME --to DIR writes one"):
         predict(tmp_path, [])
     export = read_export(model)

@@ -94,12 +94,12 @@ def test_load_image_rejects_other_images(exported, tmp_path):
 def test_load_image_of_an_export_without_resize_is_equal(folder, tmp_path):
     Image.new("L", (20, 30), 99).save(tmp_path / "a.png")
     expected = tuner.load_image(tmp_path / "a.png", folder)
-    given = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text())
     for name in ("channels", "size", "resize"):
-        del given["input"][name]
+        del config["input"][name]
     for name in ("baseline", "own_splits", "content"):
-        del given["data"][name]
-    change(folder, **given)
+        del config["data"][name]
+    change(folder, **config)
     assert torch.equal(tuner.load_image(tmp_path / "a.png", folder), expected)
     assert evaluate_export(read_export(folder))["images"] == 360
 
@@ -114,8 +114,8 @@ def test_evaluate_export_equals_evaluate(digits, folder):
 def test_config_has_the_seed_and_settings_but_no_paths(exported, tmp_path):
     config = json.loads((exported / "config.json").read_text())
     assert (config["seed"], config["training"]["seed"]) == (5, 5)
-    own = {"data_dir": None, "start_from": str(exported), "dtype": "float64"}
-    to = trained(tmp_path / "digits", **own).export(tmp_path / "out")
+    settings = {"data_dir": None, "start_from": str(exported), "dtype": "float64"}
+    to = trained(tmp_path / "digits", **settings).export(tmp_path / "out")
     further = json.loads((to / "config.json").read_text())
     assert "data_dir" not in further["training"]
     assert further["training"]["start_from"] == "model"
@@ -176,7 +176,7 @@ def test_load_model_of_a_damaged_config_raises(folder, text, message):
         tuner.load_model(folder)
 
 
-def test_load_model_of_another_folder_says_what_it_is(digits, tmp_path):
+def test_load_model_of_other_folder_names_its_kind(digits, tmp_path):
     assert not is_export(tmp_path)
     with pytest.raises(UsageError, match="is no exported model"):
         tuner.load_model(tmp_path / "gone")

@@ -16,14 +16,14 @@ from tuner.vision.models import _foreign
 from tuner.vision.models._imagenet import NETWORKS
 from tuner.vision.settings import check_settings
 
-OWN_SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
+CUSTOM_SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
 
 
 def build(name, **model_args):
-    return model_info(own(name)).build(**OWN_SHAPE, model_args=model_args)
+    return model_info(own(name)).build(**CUSTOM_SHAPE, model_args=model_args)
 
 
-def test_build_passes_the_named_and_the_given_arguments():
+def test_build_passes_declared_and_user_arguments():
     assert build("Small").head.out_features == 5
     assert build("Small", width=8).conv.weight.shape[:2] == (8, 3)
     assert build("Flat").norm.num_features == 3 * 8 * 8
@@ -146,13 +146,13 @@ def test_networks_that_ship_stand_in_for_a_missing_torchvision(monkeypatch):
 def test_names_include_all_of_torchvision(torchvision):
     from torchvision.models import list_models
 
-    known = _foreign._names(Path(torchvision.__file__).parent / "models")
-    assert known == {*list_models(module=torchvision.models)}
+    names = _foreign._names(Path(torchvision.__file__).parent / "models")
+    assert names == {*list_models(module=torchvision.models)}
 
 
 def test_names_include_all_of_timm(timm):
-    known = _foreign._names(Path(timm.__file__).parent / "models")
-    assert known >= {*timm.list_models()}
+    names = _foreign._names(Path(timm.__file__).parent / "models")
+    assert names >= {*timm.list_models()}
     assert model_info("timm:resnet18.a1_in1k").foreign
 
 
@@ -186,12 +186,12 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(tmp_path, mo
         learner.step()
     file.parent.mkdir(parents=True)
     torch.manual_seed(7)
-    given = NETWORKS["resnet18"](1000).state_dict()
-    torch.save(given, file)
+    pretrained = NETWORKS["resnet18"](1000).state_dict()
+    torch.save(pretrained, file)
     learner.step()
     assert capsys.readouterr().out == f"started from {file}; new: fc.weight, fc.bias\n"
     state = learner.model.state_dict()
-    assert torch.equal(state["layer1.0.conv1.weight"], given["layer1.0.conv1.weight"])
+    assert torch.equal(state["layer1.0.conv1.weight"], pretrained["layer1.0.conv1.weight"])
 
 
 def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):

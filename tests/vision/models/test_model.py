@@ -11,10 +11,10 @@ from tuner.vision.pipeline import layers_of
 LAYERED = tuple(name for name, info in MODELS.items() if info.layers > 1)
 
 
-def build(model, *, channels=3, size=32, **own):
+def build(model, *, channels=3, size=32, **settings):
     return Blueprint(
         name=model,
-        settings=MODELS[model].defaults | own,
+        settings=MODELS[model].defaults | settings,
         in_channels=channels,
         image_size=size,
         num_classes=10,

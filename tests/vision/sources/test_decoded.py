@@ -16,12 +16,12 @@ from tuner.vision.sources._decoded import FILES, DecodedSet, Decoding, decode, d
 
 
 @pytest.fixture
-def place(tmp_path):
+def photos_dir(tmp_path):
     return photos.write(tmp_path / "photos", each=6)
 
 
-def decoded(place, store, size=16, bits=None, skip=False):
-    images = folder.find(str(place), store)
+def decoded(photos_dir, store, size=16, bits=None, skip=False):
+    images = folder.find(str(photos_dir), store)
     return decode(images, Decoding(size, bits, skip), store=store, name="photos")
 
 
@@ -33,72 +33,72 @@ def info_of(path):
     return json.loads((path / "info.json").read_text())
 
 
-def test_decode_runs_once_until_files_change(place, tmp_path):
-    images = folder.find(str(place), tmp_path)
+def test_decode_runs_once_until_files_change(photos_dir, tmp_path):
+    images = folder.find(str(photos_dir), tmp_path)
     expected = decoded_path(images, Decoding(16), store=tmp_path, name="photos")
-    first = decoded(place, tmp_path)
+    first = decoded(photos_dir, tmp_path)
     assert first == expected
     assert array(first, "images").shape == (18, 16, 16, 3)
     assert array(first, "labels").tolist() == [0] * 6 + [1] * 6 + [2] * 6
     assert info_of(first)["bits"] is None
     stamp = (first / "images.npy").stat().st_mtime_ns
-    assert decoded(place, tmp_path) == first
+    assert decoded(photos_dir, tmp_path) == first
     assert (first / "images.npy").stat().st_mtime_ns == stamp
-    assert decoded(place, tmp_path, size=8) != first
-    Image.fromarray(photos.pixels(1, seed=99)).save(place / "rose" / "0003.jpg")
-    assert decoded(place, tmp_path) != first
+    assert decoded(photos_dir, tmp_path, size=8) != first
+    Image.fromarray(photos.pixels(1, seed=99)).save(photos_dir / "rose" / "0003.jpg")
+    assert decoded(photos_dir, tmp_path) != first
     assert not list(tmp_path.glob(".partial*"))
 
 
-def test_decode_keeps_pixels_and_writes_exact_moments(place, tmp_path):
-    path = decoded(place, tmp_path, size=40)
+def test_decode_keeps_pixels_and_writes_exact_moments(photos_dir, tmp_path):
+    path = decoded(photos_dir, tmp_path, size=40)
     images, moments = array(path, "images").astype(np.int64), array(path, "moments")
-    with Image.open(place / "rose" / "0002.jpg") as image:
+    with Image.open(photos_dir / "rose" / "0002.jpg") as image:
         assert np.array_equal(images[8], np.asarray(image)[:, 4:44])
     assert np.array_equal(moments[:, 0], images.sum((1, 2)))
     assert np.array_equal(moments[:, 1], (images**2).sum((1, 2)))
 
 
-def test_decode_reports_all_unreadable_images(place, tmp_path):
-    jpeg = (place / "rose" / "0000.jpg").read_bytes()
-    (place / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
-    (place / "tulip" / "0001.jpg").write_bytes(b"no image")
+def test_decode_reports_all_unreadable_images(photos_dir, tmp_path):
+    jpeg = (photos_dir / "rose" / "0000.jpg").read_bytes()
+    (photos_dir / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
+    (photos_dir / "tulip" / "0001.jpg").write_bytes(b"no image")
     with pytest.raises(UnreadableImagesError, match=r"2 of 18 images .*0000\.jpg \(.*truncated"):
-        decoded(place, tmp_path)
+        decoded(photos_dir, tmp_path)
     assert not list(tmp_path.glob("photos-*"))
     assert not list(tmp_path.glob(".partial*"))
 
 
-def deep(place, most):
+def deep(photos_dir, most):
     """18 grey images of 16 bits, whose pixels go up to `most`."""
-    for number, path in enumerate(sorted(place.rglob("*.jpg"))):
+    for number, path in enumerate(sorted(photos_dir.rglob("*.jpg"))):
         pixels = np.linspace(0, most * (number + 1) / 18, 40 * 40).reshape(40, 40)
         Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
         path.unlink()
-    return place
+    return photos_dir
 
 
 @pytest.mark.parametrize("bits", [12, 16])
-def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(bits, place, tmp_path):
+def test_decode_of_deep_images_scales_all_by_the_bits_of_the_set(bits, photos_dir, tmp_path):
     most = (1 << bits) - 1
-    path = decoded(deep(place, most), tmp_path, size=40)
+    path = decoded(deep(photos_dir, most), tmp_path, size=40)
     images = array(path, "images")
     assert len(np.unique(images)) == 256
     assert images.max((1, 2, 3)).tolist() == [most * (n + 1) // 18 >> bits - 8 for n in range(18)]
     assert info_of(path)["bits"] == bits
 
 
-def test_decode_skips_and_lists_unreadable_images(place, tmp_path):
-    expected = np.delete(array(decoded(place, tmp_path / "all"), "images"), [6, 13], axis=0)
+def test_decode_skips_and_lists_unreadable_images(photos_dir, tmp_path):
+    expected = np.delete(array(decoded(photos_dir, tmp_path / "all"), "images"), [6, 13], axis=0)
     names = ("rose/0000.jpg", "tulip/0001.jpg")
     for name in names:
-        (place / name).write_bytes(b"no image")
-    path = decoded(place, tmp_path, skip=True)
+        (photos_dir / name).write_bytes(b"no image")
+    path = decoded(photos_dir, tmp_path, skip=True)
     assert np.array_equal(array(path, "images"), expected)
     assert array(path, "labels").tolist() == [0] * 6 + [1] * 5 + [2] * 5
     assert {len(array(path, name)) for name in ("splits", "moments")} == {16}
     reason = "(cannot identify image file)"
-    assert info_of(path)["skipped"] == [f"{place / name} {reason}" for name in names]
+    assert info_of(path)["skipped"] == [f"{photos_dir / name} {reason}" for name in names]
 
 
 def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
@@ -114,16 +114,16 @@ def test_decode_without_fingerprint_depends_on_the_pixels(tmp_path):
     assert len(list(tmp_path.glob("x-*"))) == 2
 
 
-def set_of(place, data_dir, size=16):
-    return decoded_set(DataChoice(f"folder:{place}", str(data_dir), size))
+def set_of(photos_dir, data_dir, size=16):
+    return decoded_set(DataChoice(f"folder:{photos_dir}", str(data_dir), size))
 
 
 @pytest.fixture
 def flowers(tmp_path):
     """37 images, of which two are equal."""
-    place = photos.write(tmp_path / "photos", each=12)
-    (place / "tulip" / "x.jpg").write_bytes((place / "tulip" / "0000.jpg").read_bytes())
-    return set_of(place, tmp_path)
+    photos_dir = photos.write(tmp_path / "photos", each=12)
+    (photos_dir / "tulip" / "x.jpg").write_bytes((photos_dir / "tulip" / "0000.jpg").read_bytes())
+    return set_of(photos_dir, tmp_path)
 
 
 def test_info_describes_the_loaded_images(flowers, tmp_path):
@@ -140,18 +140,18 @@ def test_info_describes_the_loaded_images(flowers, tmp_path):
     assert not arrays.images_NHWC.flags.writeable
 
 
-def test_info_has_the_given_splits_and_the_baseline(flowers, tmp_path):
+def test_info_has_user_splits_and_baseline(flowers, tmp_path):
     info = flowers.info(tmp_path, split_seed=0)
     assert info.own_splits == ()
     assert info.baseline == pytest.approx(1 / 3, abs=0.1)
-    place = tmp_path / "split"
+    photos_dir = tmp_path / "split"
     for name, each in (("train", 8), ("val", 3), ("test", 3)):
-        photos.write(place / name, each=each)
-    (place / "val" / "rose" / "0000.jpg").unlink()
-    info = set_of(place, tmp_path).info(tmp_path, split_seed=0)
+        photos.write(photos_dir / name, each=each)
+    (photos_dir / "val" / "rose" / "0000.jpg").unlink()
+    info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
     assert (info.own_splits, info.baseline) == (("validation", "test"), 3 / 8)
-    shutil.rmtree(place / "val")
-    assert set_of(place, tmp_path).info(tmp_path, split_seed=0).own_splits == ("test",)
+    shutil.rmtree(photos_dir / "val")
+    assert set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0).own_splits == ("test",)
 
 
 def test_info_counts_copies_in_two_splits(flowers, tmp_path):

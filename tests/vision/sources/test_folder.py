@@ -12,9 +12,9 @@ def folder(tmp_path):
     return photos.write(tmp_path / "photos")
 
 
-def refused(place):
+def refused(path):
     with pytest.raises(FaultsError) as error:
-        outline(str(place))
+        outline(str(path))
     return str(error.value)
 
 
@@ -34,7 +34,7 @@ def test_outline_has_the_classes_and_counts_of_sub_folders(folder):
     assert (outlined.channels, outlined.image_size) == (3, 40)
 
 
-def test_find_takes_given_splits(tmp_path):
+def test_find_takes_user_splits(tmp_path):
     for name, each in (("train", 6), ("valid", 2), ("test", 3)):
         photos.write(tmp_path / name, each=each)
     assert outline(str(tmp_path)).counts == counts(6, 2, 3)

@@ -25,22 +25,22 @@ IMAGES = st.lists(
 
 @given(IMAGES, st.integers(0, 2**32))
 def test_complete_splits_are_disjoint_and_cover_all(images, seed):
-    labels, given_splits = np.array(images).T
+    labels, user_splits = np.array(images).T
     classes = ("a", "b", "c")
-    counts = counts_of(labels, given_splits, classes)
+    counts = counts_of(labels, user_splits, classes)
     try:
         check_sizes(classes, counts, "here")
     except FaultsError:
         assume(False)
-    splits = complete_splits(labels, given_splits.astype(np.uint8), seed=seed)
+    splits = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
     assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(len(labels)))
     assert {name: len(rows) for name, rows in splits.items()} == sizes(counts)
     assert set(labels[splits["train"]]) == set(range(K))
     for number, name in enumerate(SPLITS):
-        chosen = np.flatnonzero(given_splits == number)
+        chosen = np.flatnonzero(user_splits == number)
         if name != "train" and len(chosen):
             assert np.array_equal(splits[name], chosen)
-    again = complete_splits(labels, given_splits.astype(np.uint8), seed=seed)
+    again = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
     assert all(np.array_equal(splits[name], again[name]) for name in SPLITS)
 
 
@@ -50,8 +50,8 @@ def test_complete_splits_are_stratified_to_within_two_images(each, seed):
     splits = complete_splits(labels, np.zeros(len(labels), np.uint8), seed=seed)
     for name in ("validation", "test"):
         share = share_of(len(labels)) / len(labels)
-        found = np.bincount(labels[splits[name]], minlength=len(each))
-        assert np.all(np.abs(found - share * np.array(each)) < 2)
+        counts = np.bincount(labels[splits[name]], minlength=len(each))
+        assert np.all(np.abs(counts - share * np.array(each)) < 2)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_split_of_knows_common_names(names, split):
     assert {split_of(name) for name in names} == {split}
 
 
-def test_require_of_a_missing_package_says_what_to_install(tmp_path, monkeypatch):
+def test_require_of_missing_package_names_extra(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "no_such_package").mkdir()  # a folder is none

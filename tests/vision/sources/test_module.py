@@ -40,7 +40,7 @@ class Named(Plain):
 
 
 @pytest.fixture
-def found(monkeypatch):
+def find_value(monkeypatch):
     """The images that a module's `load` returns."""
 
     def images(value):
@@ -52,9 +52,9 @@ def found(monkeypatch):
     return images
 
 
-def refused(found, value):
+def refused(find_value, value):
     with pytest.raises(FaultsError) as error:
-        found(value)
+        find_value(value)
     return str(error.value)
 
 
@@ -67,28 +67,28 @@ def refused(found, value):
         *(Plain(), Plain(image=np.asarray), Named()),
     ],
 )
-def test_find_takes_arrays_and_datasets(found, value):
-    images = found(value)
+def test_find_takes_arrays_and_datasets(find_value, value):
+    images = find_value(value)
     assert images.labels_N.tolist() == LABELS
     assert images.splits_N.tolist() == [0] * 12
     assert (images.channels, images.own_size, images.fingerprint) == (3, 40, None)
     assert np.array_equal(np.asarray(images.read(5)), PIXELS[5])
 
 
-def test_find_names_classes_by_the_data_set_or_its_labels(found):
-    assert found(Named()).classes == ("daisy", "rose", "tulip")
-    assert found((PIXELS, [label + 5 for label in LABELS])).classes == ("5", "6", "7")
-    named = found((PIXELS, ["xyz"[label] for label in LABELS]))
-    assert (named.classes, named.labels_N.tolist()) == (("x", "y", "z"), LABELS)
+def test_find_names_classes_by_the_data_set_or_its_labels(find_value):
+    assert find_value(Named()).classes == ("daisy", "rose", "tulip")
+    assert find_value((PIXELS, [label + 5 for label in LABELS])).classes == ("5", "6", "7")
+    images = find_value((PIXELS, ["xyz"[label] for label in LABELS]))
+    assert (images.classes, images.labels_N.tolist()) == (("x", "y", "z"), LABELS)
 
 
-def test_find_takes_given_splits(found):
+def test_find_takes_user_splits(find_value):
     mapping = {"val": (PIXELS[:3], LABELS[:3]), "train": (PIXELS[3:], LABELS[3:])}
-    images = found(mapping)
+    images = find_value(mapping)
     assert images.splits_N.tolist() == [0] * 9 + [1] * 3
     assert np.array_equal(images.read(9), PIXELS[0])
     names = ["test"] * 3 + ["train"] * 9
-    images = found((PIXELS, LABELS, names))
+    images = find_value((PIXELS, LABELS, names))
     assert images.splits_N.tolist() == [0] * 9 + [2] * 3
     assert np.array_equal(images.read(9), PIXELS[0])
 
@@ -113,28 +113,28 @@ def test_find_takes_given_splits(found):
         ),
     ],
 )
-def test_find_rejects_other_results(found, value, rule):
-    assert rule in refused(found, value)
+def test_find_rejects_other_results(find_value, value, rule):
+    assert rule in refused(find_value, value)
 
 
-def test_find_with_a_first_grey_image_looks_for_colours(found):
+def test_find_with_a_first_grey_image_looks_for_colours(find_value):
     images = [Image.fromarray(PIXELS[0]).convert("L"), *map(Image.fromarray, PIXELS[1:])]
-    assert found((images, LABELS)).channels == 3
-    assert found(([image.convert("L") for image in images], LABELS)).channels == 1
+    assert find_value((images, LABELS)).channels == 3
+    assert find_value(([image.convert("L") for image in images], LABELS)).channels == 1
 
 
-def test_read_of_another_label_raises(found):
+def test_read_of_another_label_raises(find_value):
     class Shifted(Named):
         def __getitem__(self, number):
             image, label = self.items[number]
             return image, (label + 1) % 3
 
-    assert "it has label 1, and among all 0" in refused(found, Shifted())
+    assert "it has label 1, and among all 0" in refused(find_value, Shifted())
 
     class Transformed(Shifted):
         target_transform = staticmethod(lambda label: (label + 1) % 3)
 
-    assert found(Transformed()).labels_N.tolist() == [(label + 1) % 3 for label in LABELS]
+    assert find_value(Transformed()).labels_N.tolist() == [(label + 1) % 3 for label in LABELS]
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def stored(image, form, **how):
 
 
 def test_square_crops_the_centre_and_resizes():
-    found = square(Image.fromarray(stripes(40, 120)), size=8, channels=3)
-    assert found.shape == (8, 8, 3)
-    assert found.dtype == np.uint8
-    assert np.all(found[:, 1:-1] == (0, 255, 0))  # the filter is as wide as a pixel
+    pixels = square(Image.fromarray(stripes(40, 120)), size=8, channels=3)
+    assert pixels.shape == (8, 8, 3)
+    assert pixels.dtype == np.uint8
+    assert np.all(pixels[:, 1:-1] == (0, 255, 0))  # the filter is as wide as a pixel
 
 
 def test_square_of_an_array_of_the_right_size_is_equal():
@@ -48,9 +48,9 @@ def test_square_turns_a_photograph_upright():
     image = Image.fromarray(stripes(60, 60))
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
-    found = square(stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3)
+    pixels = square(stored(image, "JPEG", exif=exif, quality=95), size=60, channels=3)
     upright = square(image.rotate(-90), size=60, channels=3)
-    assert np.abs(found.astype(int) - upright).mean() < 4
+    assert np.abs(pixels.astype(int) - upright).mean() < 4
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "CMYK", "1", "LA"])
@@ -66,9 +66,9 @@ def test_square_puts_transparent_images_on_white(mode):
     drawing.paste((60, 255), (0, 0, 4, 2))
     if mode in ("P", "L"):  # with one transparent colour
         drawing = stored(drawing.convert("L").convert(mode), "PNG", transparency=0)
-    found = square(drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3)
-    assert np.all(found[:2] == 60)
-    assert np.all(found[2:] == 255)
+    pixels = square(drawing if mode in ("P", "L") else drawing.convert(mode), size=4, channels=3)
+    assert np.all(pixels[:2] == 60)
+    assert np.all(pixels[2:] == 255)
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
@@ -88,11 +88,11 @@ def test_square_of_a_deep_image_takes_the_upper_8_of_its_bits(bits):
     assert np.all(square(half, size=4, channels=1, bits=bits) == 128)
 
 
-def test_square_of_an_image_beyond_its_bits_raises_unless_few_pixels_are():
+def test_square_beyond_bits_raises_for_many_pixels():
     pixels = np.full((20, 20), 2048, np.uint16)
     pixels[0, 0] = 65535
-    found = square(Image.fromarray(pixels), size=20, channels=1, bits=12)
-    assert (found[0, 0], found[1, 1]) == (255, 128)
+    scaled = square(Image.fromarray(pixels), size=20, channels=1, bits=12)
+    assert (scaled[0, 0], scaled[1, 1]) == (255, 128)
     pixels[:1] = 65535
     with pytest.raises(ValueError, match="beyond the 12 bits"):
         square(Image.fromarray(pixels), size=20, channels=1, bits=12)

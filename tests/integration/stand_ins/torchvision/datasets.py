@@ -6,7 +6,7 @@ import torch
 class _Noise(torch.utils.data.Dataset):
     shape, count = (1, 28, 28), 512
 
-    def __init__(self, *place, **how):
+    def __init__(self, *arguments, **options):
         generator = torch.Generator().manual_seed(0)
         self.images = torch.rand(self.count, *self.shape, generator=generator)
 
