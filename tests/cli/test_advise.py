@@ -27,9 +27,3 @@ def test_advise_asks_for_several_hyperparameters(digits):
     shown = call("advise", "digits", "--ask", "width,lr").stdout
     assert shown.index("by width") < shown.index("by lr")
     assert isinstance(call("advise", "digits", "--ask", "nothing").exception, UsageError)
-
-
-def test_advise_names_the_folder_where_a_storage_is_given(digits):
-    storage = digits.folder.parent
-    shown = call("advise", "digits", "--ask", "width", "--storage", storage).stdout
-    assert f"--like {digits.folder}" in shown or f"resume {digits.folder}" in shown

@@ -29,8 +29,7 @@ def advise(name: str, ask: str | None, storage: str | None, as_json: bool) -> in
     from tuner.reporting.advice.advice import advice_json, advice_text, advise
     from tuner.reporting.advice.record import SearchRecord
 
-    results = tuner.load_results(name, storage)
-    record = SearchRecord.of(results, name=name if storage is None else results.files.location)
+    record = SearchRecord.of(tuner.load_results(name, storage))
     findings = advise(record, ask=ask.split(",") if ask else ())
     click.echo(json_text(advice_json(findings)) if as_json else advice_text(findings))
     return 0

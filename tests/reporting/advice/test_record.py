@@ -30,9 +30,12 @@ def test_record_counts_a_trial_that_ends_worse_than_it_began_as_diverged() -> No
     assert np.array_equal(made.diverged_N, made.u_ND[:, 0] > 0.8)
 
 
-def test_record_of_results_quotes_the_name_and_counts_measured_trials(tmp_path) -> None:
+def test_record_of_results_names_what_its_commands_open(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TUNER_STORAGE", str(tmp_path))
     results = searched(tmp_path / "digits", FOUND)
     (results.folder / "trials" / "00001").mkdir(parents=True)
     (results.folder / "trials" / "00001" / "test.json").write_text("{}")
-    assert SearchRecord.of(results).tested == ("00001",)
-    assert SearchRecord.of(results, name="a b").name == "'a b'"
+    made = SearchRecord.of(results)
+    assert (made.name, made.tested) == ("digits", ("00001",))
+    elsewhere = searched(tmp_path / "in here" / "digits", FOUND)
+    assert SearchRecord.of(elsewhere).name == f"'{elsewhere.folder}'"

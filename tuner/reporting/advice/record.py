@@ -20,6 +20,7 @@ from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.confirmation import Confirmation, confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
+from tuner.places import default_storage, local
 from tuner.settings import FaultsError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
@@ -37,8 +38,9 @@ Mask = NDArray[np.bool_]
 class SearchRecord:
     """A search.
 
-    name: a name or folder for its commands, as a word of a shell. validation: the `images` of that
-    split, if known. tested: the trials whose test split was measured. confirmation: of its leaders.
+    name: for commands, as a word of a shell; the folder if it is not in the default storage.
+    validation: the `images` of that split, if known. tested: the trials whose test split was
+    measured. confirmation: of its leaders.
     """
 
     name: str
@@ -49,14 +51,12 @@ class SearchRecord:
     confirmation: Confirmation | None = None
 
     @classmethod
-    def of(cls, results: Results, *, name: str | None = None) -> SearchRecord:
-        """The record of an experiment. Raises SpecError for a spec that cannot be read.
-
-        name: by which commands are to call it; None: its own name.
-        """
+    def of(cls, results: Results) -> SearchRecord:
+        """The record of an experiment. Raises SpecError for a spec that cannot be read."""
+        is_default = local(default_storage()).resolve() == local(results.files.storage).resolve()
         measured = sorted(results.folder.glob("trials/*/test.json"))
         return cls(
-            shlex.quote(results.name if name is None else name),
+            shlex.quote(results.name if is_default else results.files.location),
             results.spec,
             results.history,
             results.document.get(VALIDATION),
