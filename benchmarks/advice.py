@@ -10,7 +10,8 @@ hyperparameters, and the recorded ones of `benchmarks.learning_curves`, whose co
 a part of the table. A fault is planted in a sound task: a domain that is cut below or above the
 best value, a domain of which four fifths are useless, a region that diverges with a third of the
 trials, trials that are too short or too long, trials that overfit, seeds that differ more than the
-configs, a useless hyperparameter, a pair that matters only together, and a small validation split.
+configs, a useless hyperparameter, a pair that matters only together, and a small validation
+split.
 
 "found" is the share of searches with a finding of the fault's kind about the right hyperparameter;
 "alarms" the share of sound searches with any finding but those of the severity "open". Brackets
@@ -45,7 +46,7 @@ SPACE = {
     "width": "choice([16, 32, 64, 128])",
 }
 TABLES = {"tuning": ("breast_cancer", "photographs"), "claims": ("digits", "wine")}
-FIRST_SEED = {"tuning": 0, "claims": 10_000}
+FIRST_SEED = {"tuning": 0, "claims": 20_000}
 LENGTH = 27  # epochs
 FAULTS = {
     "edge lower": "edge",

@@ -1,4 +1,4 @@
-"""The findings on learning curves and rungs."""
+"""The findings on learning curves."""
 
 import numpy as np
 from recorded import record
@@ -65,26 +65,3 @@ def test_curves_that_rise_while_training_falls_overfit() -> None:
 
 def test_curves_of_a_sound_search_are_silent() -> None:
     assert not found(lambda e, u_D, rng: [u_D[0] + 1 / e] * 2)
-
-
-def test_rung_that_ranks_at_random_is_blind() -> None:
-    rungs = {"scheduler": {"max_t": LENGTH, "grace_period": 4, "reduction_factor": 4}}
-
-    def curve(e, u_D, rng):
-        return [np.where(e < 8, rng.random(), u_D[0]) + 1 / e] * 2
-
-    finding = found(curve, 60, **rungs)["blind_rung"]
-    assert finding.figures["rung"] == 4
-    assert finding.command.endswith("scheduler.grace_period=16")
-
-
-def test_late_first_rung_saves_epochs_when_earlier() -> None:
-    rungs = {"scheduler": {"max_t": LENGTH, "grace_period": 8, "reduction_factor": 2}}
-
-    def metrics(u_D, rng):
-        length = LENGTH if u_D[0] < 0.3 else 8
-        return [{"val_loss": float(u_D[0] + 1 / e)} for e in range(1, length + 1)]
-
-    (finding,) = [f for f in curve_findings(record(metrics, 60, **rungs)) if f.kind == "late_rung"]
-    assert finding.command.endswith("scheduler.grace_period=1")
-    assert finding.figures["saved_epochs"] > 7 * 30

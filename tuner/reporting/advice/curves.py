@@ -1,4 +1,4 @@
-"""Findings on the learning curves: the length of trials, overfitting, and early stopping."""
+"""Findings on the learning curves: the length of trials, and overfitting."""
 
 # N trials
 
@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil, sqrt
-from typing import NamedTuple
 
 import numpy as np
 
-from tuner.experiment.events import COMPLETED, STOPPED
+from tuner.experiment.events import COMPLETED
 from tuner.experiment.results.statistics import mean_of
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.advice.effects import ranks
 from tuner.reporting.advice.finding import Finding, run_like
 from tuner.reporting.advice.record import SearchRecord
 from tuner.wording import number
@@ -27,10 +24,6 @@ _GAIN = 0.04  # of a curve's improvement so far: worth twice the epochs
 _FLAT = 0.01  # of the same: no improvement
 _RISE = 0.05  # of the same: overfitting
 _ANNEALED = 0.5  # share of the learning rate that is left at the end
-_FEWEST_PAIRS = 12  # trials on both sides of a rung
-_BLIND = 0.5  # correlation
-_ENOUGH = 0.9  # correlation at which an earlier rung does as well
-_SAVED = 0.15  # of all epochs
 _REGULARISERS = (
     *("weight_decay", "dropout", "smoothing", "mixup", "cutmix", "cutout", "augment", "crop"),
     *("flip", "erasing", "drop_path", "l2"),
@@ -61,7 +54,7 @@ class Curve:
 
 
 def whole_curves(record: SearchRecord) -> tuple[int, list[Curve]]:
-    """The length of whole trials in epochs, and the leading third of them, 4 to 10; best first."""
+    """The length of whole trials in epochs, and the leading third of them, 3 to 10; best first."""
     trials = [record.trials[n] for n in record.order_N]
     ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
     length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
@@ -81,12 +74,11 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 
 
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on the curves of leading whole trials, and on the rungs."""
+    """The findings on the curves of the leading whole trials."""
     length, curves = whole_curves(record)
     if len(curves) >= _FEWEST and length >= _SHORTEST:
         overfit = list(_overfitting(record, length, curves))
         yield from overfit or [*_improving(record, length, curves), *_flat(record, length, curves)]
-    yield from _rungs(record, length)
 
 
 def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
@@ -191,78 +183,3 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         {"n": len(curves), "best_epoch": median, "rise": rise.mean}
         | {"interval": [rise.low, rise.high], "regularisers": sorted(known)},
     )
-
-
-def _rungs(record: SearchRecord, length: int) -> Iterator[Finding]:
-    """Whether a rung says nothing of the next one, or an earlier first rung would do."""
-    scheduler = record.spec.scheduler
-    rungs = [ceil(rung) for rung in scheduler.rungs() if rung < length] if scheduler else []
-    curves = [dict(record.curve(trial)) for trial in record.trials]
-    for rung, following in pairwise([*rungs, length]):
-        known = _correlation(curves, rung, following)
-        if known is None or known.high > _BLIND:
-            continue
-        yield Finding(
-            "blind_rung",
-            "medium",
-            f"The values at epoch {rung} say little of those at epoch {following}: {known.words}.",
-            "Trials are stopped there almost at random: compare them later.",
-            run_like(record.name, f"scheduler.grace_period={following}"),
-            {"rung": rung, "correlation": known.value, "interval": [known.low, known.high]},
-        )
-        return
-    first = rungs[0] if rungs else 1
-    trials = record.history.trials.values()
-    stopped = sum(t.status == STOPPED and t.last_epoch == first for t in trials)
-    spent = sum(trial.last_epoch for trial in trials)
-    for epoch in range(1, first // 2 + 1):
-        known = _correlation(curves, epoch, first)
-        saved = (first - epoch) * stopped
-        if known is None or known.low < _ENOUGH or saved < _SAVED * spent:
-            continue
-        yield Finding(
-            "late_rung",
-            "low",
-            f"Epoch {epoch} ranks the trials as the first rung, epoch {first}, did: {known.words}.",
-            f"An earlier first rung would have saved {saved} of {spent} epochs.",
-            run_like(record.name, f"scheduler.grace_period={epoch}"),
-            {"rung": first, "earlier": epoch, "saved_epochs": saved, "low": known.low},
-        )
-        return
-
-
-class _Correlation(NamedTuple):
-    """A rank correlation with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    words: str
-
-
-def _correlation(
-    curves: Sequence[Mapping[int, float]], epoch: int, later: int
-) -> _Correlation | None:
-    """The rank correlation of the costs at two epochs.
-
-    Trials that were stopped in between lack the later one. So the correlation of those that went on
-    (Fisher's z) is corrected for the narrower range of their earlier costs (Thorndike's case 2).
-    None if fewer than 12 trials went on.
-    """
-    reached = [curve for curve in curves if epoch in curve]
-    went_on = np.array([later in curve for curve in reached], dtype=bool)
-    n = int(went_on.sum())
-    if n < _FEWEST_PAIRS:
-        return None
-    first_N = np.array([curve[epoch] for curve in reached])
-    later_N = ranks(np.array([curve[later] for curve in reached if later in curve]))
-    wide, narrow = ranks(first_N).std(), ranks(first_N)[went_on].std()
-    if min(narrow, later_N.std()) == 0:
-        return None
-    r = float(np.corrcoef(ranks(first_N[went_on]), later_N)[0, 1])
-    z, reach = np.arctanh(np.clip(r, -0.999, 0.999)), 1.96 * 1.03 / sqrt(n - 3)
-    r_3 = np.tanh(np.array([z, z - reach, z + reach]))
-    k = float(wide / narrow)
-    value, low, high = map(float, r_3 * k / np.sqrt(1 + r_3**2 * (k**2 - 1)))
-    words = f"rank correlation {value:.2f} ({low:.2f} to {high:.2f}; {n} trials)"
-    return _Correlation(value, low, high, words)

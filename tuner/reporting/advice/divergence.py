@@ -17,7 +17,9 @@ from tuner.spec.space.encoding import Array
 _ALPHA = 0.01  # chance of a rule where trials diverge anywhere
 _FEWEST = 5  # diverged trials
 _FEWEST_TRIALS = 20
-_WORTH = 10.0  # gain in log likelihood for which a rule has a second comparison
+_INSIDE = 0.4  # share of the trials inside of a rule that diverged, at least
+_EXPLAINED = 0.5  # share of the diverged trials that lie inside
+_WORTH = 7.0  # gain in log likelihood for which a rule has a second comparison
 
 
 def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
@@ -28,7 +30,7 @@ def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
         return
     text, holds_N = rule
     inside, hits = int(holds_N.sum()), int((holds_N & record.diverged_N).sum())
-    if hits < 0.5 * max(inside, bad):
+    if hits < _INSIDE * inside or hits < _EXPLAINED * bad:
         return
     (low, high), (low_inside, high_inside) = wilson(bad / n, n), wilson(hits / inside, inside)
     severity: Severity = "high" if low > 0.15 else "medium" if low > 0.05 else "low"
