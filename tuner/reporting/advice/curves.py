@@ -126,7 +126,7 @@ def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterato
     """Whether all leading trials stop improving in the first half; silent where noise hides it."""
     ends = []
     for curve in curves:
-        slack = max(_FLAT * curve.improvement, 2 * curve.noise)
+        slack = max(_FLAT * curve.improvement, 3 * curve.noise)
         if slack > _RISE * curve.improvement:
             return
         best = curve.at(length)

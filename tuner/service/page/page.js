@@ -421,7 +421,7 @@ class Open {
     this.requested = h("ul", { class: "asked" });
     this.steer.append(h("h2", {}, "Steer"), ...VERBS.filter((verb) => verb !== STOP).map((verb) => button(verb, this)), this.requested);
     this.changes = h("section", { class: "card steer changes", hidden: true });
-    this.advice = h("section", { class: "card steer changes", hidden: true });
+    this.advice = h("section", { class: "card steer changes advice", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" }, LOADING);
     this.wrong = h("span", { class: "wrong", hidden: true });
