@@ -350,9 +350,10 @@ def main():
     parser.add_argument("--strategies", default="random,bayesopt")
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--first-seed", type=int, help="unless set that of the split")
     arguments = parser.parse_args()
     count = 3 if arguments.quick else arguments.searches
-    first = FIRST_SEED[arguments.split]
+    first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
     for strategy in arguments.strategies.split(","):
         seeds = range(first, first + (count if strategy == "random" else max(count // 4, 3)))
         show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))

@@ -26,7 +26,8 @@ _LEADING = 0.25, 10  # share of the trials, and how many at least
 _ALPHA = 0.01  # chance of a finding where nothing matters, shared among the hyperparameters
 _ALPHA_OF_HALF = 0.05  # the same, of leaders in a half, which alone is no finding
 _NEAR = 0.15  # of the leaders' span: how near they come to the end of a domain
-_END = 0.05  # of a domain's width, where a search that learns ends up
+_END = 0.03  # of a domain's width, where a search that learns ends up
+_MOST_IN_END = 0.65  # of its leaders, at least
 _RESAMPLES = 200
 _MOST_AT_END = 0.9  # of the resamples
 _WASTED = 0.65  # of a domain's width
@@ -90,7 +91,11 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
     p = float(bdtrc(hits - 1, n, width)) if hits else 1.0
     bound = number(column.domain.at(0.0 if side == "lower" else 1.0))
     at_end, fitted = 1.0, ""
-    if domain is None or p > _ALPHA_OF_HALF / len(record.searched) or (learns and low < 0.5):
+    if (
+        domain is None
+        or p > _ALPHA_OF_HALF / len(record.searched)
+        or (learns and low < _MOST_IN_END)
+    ):
         return
     if not learns:
         is_near = u.min() <= _NEAR * np.ptp(u) or column.centres_C is not None
