@@ -28,6 +28,7 @@ from tuner.experiment.history import History
 from tuner.experiment.remote import lease
 from tuner.experiment.verbs import VERBS
 from tuner.reporting import notifier
+from tuner.reporting.advice import finding
 from tuner.reporting.reference import part
 from tuner.search import warm_start
 from tuner.service import watch
@@ -50,7 +51,17 @@ from tuner.vision.sources._images import LARGEST_SIZE, SHARE
 from tuner.vision.sources.folder import SUFFIXES
 
 NAMES = (
-    *("control", "data", "experiments", "models", "moving", "notify", "queue", "security"),
+    *(
+        "advice",
+        "control",
+        "data",
+        "experiments",
+        "models",
+        "moving",
+        "notify",
+        "queue",
+        "security",
+    ),
     *("serve", "training", "troubleshooting"),
 )
 PAGES = {name: Page(f"docs/{name}.md") for name in NAMES}
@@ -141,6 +152,14 @@ def running(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExperimentF
     writer.trial(3, [0.5], end=None, config={"lr": 0.5, "batch_size": 32})
     yield ExperimentFolder(writer.folder)
     writer.journal.close()
+
+
+def test_advice_page_has_a_row_for_every_kind() -> None:
+    sources = Path(finding.__file__).parent.glob("*.py")
+    code = "".join(path.read_text() for path in sources)
+    kinds = re.findall(r"Finding\(\s*\"(\w+)\"", code)
+    rows = re.findall(r"^\| `(\w+)` \|", PAGES["advice"].text, re.MULTILINE)
+    assert {*rows} == {*kinds} - {"isolation"}
 
 
 def test_control_page_commands_request_every_verb(running: ExperimentFolder) -> None:

@@ -43,6 +43,7 @@ from tuner.vision.image_classifier import ImageClassifier
 READING = (
     *(["ls"], ["ls", "--json"], ["show", "x"], ["show", "x", "--json"], ["best", "x-confirm"]),
     *(["best", "x"], ["best", "x", "--top", "9", "--json"], ["refine", "x", "--to", "x.yaml"]),
+    *(["advise", "x"], ["advise", "x", "--ask", "lr", "--json"]),
     *(["export", "x", "--to", "out"], ["compare", "x", "x-confirm"]),
 )
 SLOWER = (["evaluate", "x"], ["report", "x"], ["report", "x", "--format", "json"])

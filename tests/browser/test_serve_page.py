@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from chromium import chromium
+from served import Served
 from stories import search
 from synthetic import Writer, make_folder
 
@@ -311,3 +312,12 @@ def test_without_the_token_it_says_where_it_is(browser, url):
     text = "return document.body.textContent"
     browser.wait(lambda: "needs the token" in browser.driver.execute_script(text))
     assert len(own_errors(browser)) <= 1  # the browser tells of the answer, 401
+
+
+def test_an_ended_search_shows_its_advice(page, storage):
+    page.go("digits")
+    findings = Served(storage).get("digits", "advice").json()["findings"]
+    page.wait(lambda: page.texts(".advice li"))
+    commands = page.texts(".advice code")
+    assert commands == [finding["action"]["command"] for finding in findings]
+    assert page.is_harmless()

@@ -21,7 +21,7 @@ from tuner.reporting.html import (
 )
 from tuner.reporting.report import Report
 
-SECTIONS = ["best", "hyperparameters", "stopping", "failures", "confirmed", "provenance"]
+SECTIONS = ["best", "advice", "hyperparameters", "stopping", "failures", "confirmed", "provenance"]
 
 
 @pytest.fixture

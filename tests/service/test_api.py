@@ -46,6 +46,7 @@ def running(tmp_path):
         (("digits", "trials"), {"where": "lr > 0.05", "sort": "lr"},
          ("trials", "digits", "--where", "lr > 0.05", "--sort", "lr")),
         (("digits", "trials", "4"), {}, ("trials", "digits", "--trial", "4")),
+        (("digits", "advice"), {"ask": "lr"}, ("advise", "digits", "--ask", "lr")),
     ],
 )  # fmt: skip
 def test_answers_equal_those_of_the_commands(storage, parts, query, command):

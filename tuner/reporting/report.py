@@ -18,6 +18,9 @@ from tuner.experiment.results.best import best_json, known_test
 from tuner.experiment.results.confirmation import confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
+from tuner.reporting.advice.advice import advice_json, advise
+from tuner.reporting.advice.finding import Finding
+from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import importances, ranked_trials
 from tuner.spec.experiment import ExperimentSpec
@@ -106,6 +109,11 @@ class Report:
         ]
 
     @property
+    def findings(self) -> list[Finding]:
+        """What `tuner advise` says."""
+        return advise(SearchRecord.of(self.results))
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """The document of the experiment, times (UTC), and the source of the report."""
         history, folder = self.results.history, self.results.folder
@@ -140,6 +148,7 @@ class Report:
             "importances": [asdict(item) for item in self.importances],
             "rungs": [asdict(rung) for rung in self.rungs],
             "failures": self.failures,
+            **advice_json(self.findings),
             "confirmation": self.confirmation and self.confirmation.as_dict(),
             "provenance": self.provenance,
         }

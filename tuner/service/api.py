@@ -21,6 +21,8 @@ from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, known_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
+from tuner.reporting.advice.advice import advice_json, advise
+from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import control_text
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.detail import Reports, curves_json, log_of
@@ -117,6 +119,17 @@ def log(results: Opened, trial_id: str) -> Response:
     with results.lock:
         trial = results.trial(trial_id)
     return PlainTextResponse(log_of(results, trial))
+
+
+@router.get("/{name}/advice")
+def advice(
+    results: Opened,
+    ask: Annotated[str | None, Query(description="hyperparameters, separated by commas")] = None,
+) -> Response:
+    """What to change after the search: `tuner advise --json`."""
+    with results.lock:
+        findings = advise(SearchRecord.of(results), ask=ask.split(",") if ask else ())
+    return Json(advice_json(findings))
 
 
 @router.get("/{name}/curves")

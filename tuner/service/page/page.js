@@ -421,6 +421,7 @@ class Open {
     this.requested = h("ul", { class: "asked" });
     this.steer.append(h("h2", {}, "Steer"), ...VERBS.filter((verb) => verb !== STOP).map((verb) => button(verb, this)), this.requested);
     this.changes = h("section", { class: "card steer changes", hidden: true });
+    this.advice = h("section", { class: "card steer changes advice", hidden: true });
     this.table = h("table");
     this.count = h("span", { class: "count" }, LOADING);
     this.wrong = h("span", { class: "wrong", hidden: true });
@@ -433,7 +434,7 @@ class Open {
     const trials = h("section", { class: "card trials" },
       h("div", { class: "section" }, h("h2", {}, "Trials"), this.condition, this.count, this.wrong),
       h("div", { class: "scroll" }, this.table), this.more);
-    this.body = h("div", {}, this.steer, this.changes, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), trials);
+    this.body = h("div", {}, this.steer, this.changes, this.tiles, h("div", { class: "plots" }, this.byTrial.root, this.curves.root), this.advice, trials);
     this.frame = h("div", { class: "frame", hidden: true });
     this.root = h("div", {}, h("a", { class: "back", href: "#/" }, "← Experiments"), this.head, this.problem, this.body, this.frame);
   }
@@ -445,7 +446,7 @@ class Open {
     this.isAsking = true;
     while (this.isStale && state.open === this) {
       this.isStale = false;
-      const asked = [this.askCurves(), this.askTrials(), this.askControls(), drawer.refresh()];
+      const asked = [this.askCurves(), this.askTrials(), this.askControls(), this.askAdvice(), drawer.refresh()];
       const failed = (await Promise.allSettled(asked)).find(({ reason }) => reason);
       if (failed) this.error = failed.reason.message;
       soon();
@@ -481,6 +482,16 @@ class Open {
   async askControls() {
     this.requests = await get(pathOf(this.name, "control"));
     this.drawControls();
+  }
+
+  // Of a search that has ended, once
+  async askAdvice() {
+    if (this.advice.children.length || !this.shown || this.shown.status === "running") return;
+    const { findings } = await get(pathOf(this.name, "advice")).catch(() => ({ findings: [] }));
+    const lines = findings.map(({ severity, evidence, action }) =>
+      h("li", {}, `${severity}: ${evidence.seen} ${evidence.meaning} `, h("code", {}, action.command)));
+    this.advice.hidden = !lines.length;
+    this.advice.replaceChildren(h("h2", {}, "Advice"), h("ul", { class: "asked" }, lines));
   }
 
   // The requests, the last first: done, not done and why, or not answered yet

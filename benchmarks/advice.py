@@ -1,0 +1,364 @@
+"""How many planted faults `tuner advise` finds, and how often it raises a false alarm.
+
+    python -m benchmarks.advice                  the claims; some minutes of a core
+    python -m benchmarks.advice --split tuning   on which the thresholds were chosen
+    python -m benchmarks.advice --quick          a small run: shows that it works
+
+A search is simulated with four asynchronous workers, tuner's searchers and tuner's ASHA. Its trials
+follow learning curves of two kinds: of synthetic tasks, whose loss is quadratic in four
+hyperparameters, and the recorded ones of `benchmarks.learning_curves`, whose configs are drawn from
+a part of the table. A fault is planted in a sound task: a domain that is cut below or above the
+best value, a domain of which four fifths are useless, a region that diverges with a third of the
+trials, trials that are too short or too long, trials that overfit, seeds that differ more than the
+configs, a useless hyperparameter, a pair that matters only together, and a small validation
+split.
+
+"found" is the share of searches with a finding of the fault's kind about the right hyperparameter;
+"alarms" the share of sound searches with any finding but those of the severity "open". Brackets
+hold 95 % intervals (Wilson).
+"""
+
+# N configs, D hyperparameters, E epochs
+
+import argparse
+import heapq
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.asynchronous import WORKERS
+from benchmarks.learning_curves import SPACES, load_table
+from benchmarks.search_methods import method
+from tuner.experiment.history import fold
+from tuner.experiment.results.statistics import wilson
+from tuner.reporting.advice.advice import advise
+from tuner.reporting.advice.record import SearchRecord
+from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.spec.experiment import build_spec
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_space
+
+SPACE = {
+    "lr": "loguniform(1e-4, 1)",
+    "momentum": "uniform(0.5, 0.95)",
+    "weight_decay": "loguniform(1e-6, 1e-2)",
+    "width": "choice([16, 32, 64, 128])",
+}
+TABLES = {"tuning": ("breast_cancer", "photographs"), "claims": ("digits", "wine")}
+FIRST_SEED = {"tuning": 0, "claims": 30_000}
+LENGTH = 27  # epochs
+FAULTS = {
+    "edge lower": "edge",
+    "edge upper": "edge",
+    "wasted": "wasted",
+    "diverged": "diverged",
+    "too short": "max_t_short",
+    "too long": "max_t_long",
+    "overfitting": "overfitting",
+    "noisy seeds": "unconfirmed",
+    "useless": "useless",
+    "together": "interaction",
+    "small split": "validation_small",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A synthetic task: the loss at the end is quadratic in the unit cube around `best_D`.
+
+    noise: of a seed. diverges: from which quantiles of lr and momentum on. overfits: from which
+    share of the epochs on. steeper: above the best values. power: by which a loss falls; None:
+    exponentially, flat early. images: of the validation split; then the objective is an accuracy,
+    0.9 - error * loss.
+    """
+
+    best_D: np.ndarray
+    weight_D: np.ndarray
+    noise: float = 0.01
+    diverges: tuple[float, float] | None = None
+    overfits: float | None = None
+    power: float | None = 1.0
+    together: bool = False
+    space: dict | None = None
+    length: int = LENGTH
+    images: int | None = None
+    error: float = 0.15
+    steeper: float = 1.0
+
+    def curve(self, config, seed):
+        """The metrics after each epoch."""
+        rng = np.random.default_rng(seed)
+        u_D = position(config)
+        off_D = u_D - self.best_D
+        off_D = np.where(off_D > 0, off_D * self.steeper, off_D)
+        loss = float(self.weight_D @ off_D**2)
+        if self.together:
+            loss += 4 * float(off_D[0] * off_D[1])
+        loss = 0.3 + min(loss, 1.5) + self.noise * rng.normal()
+        epoch_E = np.arange(1, self.length + 1)
+        if self.power is None:
+            falling_E = np.exp(-epoch_E / (self.length / 20))
+        else:
+            falling_E = epoch_E**-self.power
+        train_E = loss + 2 * falling_E
+        loss_E = train_E + 0.2 * self.noise * rng.normal(size=self.length)
+        if self.overfits is not None:
+            loss_E = loss_E + 1.5 * np.maximum(epoch_E / self.length - self.overfits, 0)
+        if self.diverges and u_D[0] > self.diverges[0] and u_D[1] > self.diverges[1]:
+            loss_E = loss_E + np.where(epoch_E >= rng.integers(1, 3), rng.choice([np.nan, 1e3]), 0)
+        metrics = [{"val_loss": v, "train_loss": t} for v, t in zip(loss_E, train_E, strict=True)]
+        if self.images:
+            right = rng.binomial(self.images, np.clip(0.9 - self.error * loss_E, 0, 1))
+            return [
+                {"val_accuracy": float(r / self.images), **m}
+                for r, m in zip(right, metrics, strict=True)
+            ]
+        return metrics
+
+
+def position(config):
+    """The quantile of each hyperparameter in `SPACE`, beyond 0 and 1 where it lies outside."""
+    domains = parse_space(SPACE)
+    u_D = []
+    for name, domain in domains.items():
+        if name == "width":
+            u_D.append(Encoding(domains).columns[-1].centres_C[domain.values.index(config[name])])
+            continue
+        scale = np.log if domain.log else float
+        low, high = scale(domain.lower), scale(domain.upper)
+        u_D.append(float((scale(config[name]) - low) / (high - low)))
+    return np.array(u_D)
+
+
+def drawn(rng, fault):
+    """A task with a fault, or a sound one (None), and the hyperparameter that is at fault."""
+    task = Task(
+        rng.uniform(0.25, 0.75, 4),
+        rng.uniform(0.6, 1.6, 4),
+        noise=rng.uniform(0.005, 0.03),
+        steeper=rng.uniform(0.7, 1.4),
+    )
+    name = list(SPACE)[rng.integers(3)]
+    d = list(SPACE).index(name)
+    domain = parse_space(SPACE)[name]
+    if fault in ("edge lower", "edge upper"):
+        weight_D, best_D = task.weight_D.copy(), task.best_D.copy()
+        weight_D[d] *= 2
+        is_lower, beyond = fault == "edge lower", rng.uniform(0.15, 0.35)
+        best_D[d] = 0.3 if is_lower else 0.7
+        ends = (0.3 + beyond, 1.0) if is_lower else (0.0, 0.7 - beyond)
+        cut = replace(domain, lower=domain.at(ends[0]), upper=domain.at(ends[1]))
+        space = {**SPACE, name: str(cut)}
+        return replace(task, weight_D=weight_D, best_D=best_D, space=space), name
+    if fault == "wasted":
+        low, high = np.log(1e-4), np.log(1.0)
+        start = low - (high - low) * rng.uniform(0, 4)
+        wide = f"loguniform({np.exp(start):.3g}, {np.exp(start + 5 * (high - low)):.3g})"
+        return replace(task, space={**SPACE, "lr": wide}), "lr"
+    if fault == "diverged":
+        share = rng.uniform(0.25, 0.4)
+        return replace(task, diverges=(1 - share**0.5, 1 - share**0.5)), "lr"
+    if fault == "too short":
+        return replace(task, power=0.5, length=9), None
+    if fault == "too long":
+        return replace(task, power=None), None
+    if fault == "overfitting":
+        return replace(task, overfits=rng.uniform(0.3, 0.5)), None
+    if fault == "noisy seeds":
+        return replace(task, noise=0.3, weight_D=task.weight_D / 5), None
+    if fault == "useless":
+        weight_D = task.weight_D.copy()
+        weight_D[d] = 0.0
+        return replace(task, weight_D=weight_D), name
+    if fault == "together":
+        weight_D = task.weight_D.copy()
+        weight_D[:2] = 0
+        best_D = task.best_D.copy()
+        best_D[:2] = 0.5
+        return replace(task, weight_D=weight_D, best_D=best_D, together=True), "lr"
+    if fault == "small split":
+        return replace(task, images=100, error=0.05), None
+    return replace(task, images=rng.choice([None, 50_000])), None
+
+
+class Table:
+    """Recorded curves of configs whose learning rate lies between two quantiles of its domain."""
+
+    length = 10
+    images = None
+
+    def __init__(self, name, low, high, rng):
+        u_ND, loss_NE = load_table(name)
+        rows = np.flatnonzero((u_ND[:, 0] >= low) & (u_ND[:, 0] <= high))
+        self.rows = rng.permutation(rows)
+        self.loss_NE = np.minimum(np.nan_to_num(loss_NE, posinf=1e3), 1e3)
+        domains = parse_space(SPACES[name])
+        lr = domains["lr"]
+        self.space = {**SPACES[name], "lr": str(replace(lr, lower=lr.at(low), upper=lr.at(high)))}
+        self.configs = [
+            {key: d.at(float(u)) for (key, d), u in zip(domains.items(), u_D, strict=True)}
+            for u_D in u_ND
+        ]
+
+    def ask(self, number):
+        return self.configs[self.rows[number]]
+
+    def report(self, number, value, epoch):
+        """A table learns nothing."""
+
+    tell = report
+
+    def curve(self, config, seed):
+        row = next(n for n, known in enumerate(self.configs) if known is config)
+        return [{"val_loss": float(value)} for value in self.loss_NE[row]]
+
+
+def simulated(task, searcher, trials, seed, *, strategy="random"):
+    """The record of a search of so many trials."""
+    metric = "val_accuracy" if task.images else "val_loss"
+    sign = -1 if task.images else 1
+    settings = {"max_t": task.length, "grace_period": 1}
+    spec = build_spec(
+        {
+            "trainable": "benchmarks.advice:Task",
+            "search": {"strategy": strategy, "space": task.space or SPACE},
+            "objective": {"metric": metric},
+            "scheduler": {"name": "asha", "reduction_factor": 3, **settings},
+            "num_samples": trials,
+            "name": "simulated",
+        }
+    )
+    rule = Brackets(AshaSettings(reduction_factor=3, **settings))
+    rng, running, asked, now = np.random.default_rng((seed, 98)), [], 0, 0.0
+    events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
+    while asked < trials or running:
+        while asked < trials and len(running) < WORKERS:
+            config, trial_id = searcher.ask(asked), f"{asked:05}"
+            started = {"event": "trial_started", "time": now, "trial_id": trial_id}
+            events.append({**started, "config": config})
+            curve = task.curve(config, (seed, asked))
+            heapq.heappush(running, (now + rng.lognormal(0, 0.2), asked, 1, curve))
+            asked += 1
+        now, number, epoch, curve = heapq.heappop(running)
+        trial = {"time": now, "trial_id": f"{number:05}"}
+        if not np.isfinite(curve[epoch - 1][metric]):
+            error = {"kind": "nan", "message": "the objective is NaN"}
+            events.append({"event": "trial_ended", **trial, "status": "failed", "error": error})
+            searcher.tell(number, 1e3, epoch)
+            continue
+        events.append({"event": "result", **trial, "epoch": epoch, "metrics": curve[epoch - 1]})
+        cost = sign * curve[epoch - 1][metric]
+        goes_on = rule.goes_on(trial["trial_id"], epoch, cost)
+        if goes_on and epoch < task.length:
+            searcher.report(number, cost, epoch)
+            heapq.heappush(running, (now + rng.lognormal(0, 0.2), number, epoch + 1, curve))
+            continue
+        searcher.tell(number, cost, epoch)
+        status = "completed" if epoch == task.length else "stopped"
+        events.append({"event": "trial_ended", **trial, "status": status})
+    events.append({"event": "experiment_ended", "time": now, "status": "completed"})
+    validation = {"images": task.images} if task.images else None
+    return SearchRecord("simulated", spec, fold(events, spec.objective), validation)
+
+
+@dataclass(frozen=True)
+class Sought:
+    """What `method` needs of a task."""
+
+    space: dict
+
+
+def findings_of(fault, strategy, trials, seed):
+    """(the findings on one search with a fault, or without (None); the hyperparameter)."""
+    names = [None, *FAULTS]
+    task, name = drawn(np.random.default_rng((seed, names.index(fault))), fault)
+    searcher = method(strategy, Sought(task.space or SPACE), seed, task.length)
+    return advise(simulated(task, searcher, trials, seed, strategy=strategy)), name
+
+
+def hits(findings, kind, name):
+    """Whether a finding is of this kind, and about this hyperparameter if there is one."""
+    about = ("hyperparameter", "hyperparameters", "rule")
+    for finding in findings:
+        if finding.kind == kind and finding.severity != "open":
+            named = [str(finding.figures[key]) for key in about if key in finding.figures]
+            if name is None or any(name in text for text in named):
+                return True
+    return False
+
+
+def shown(count, n):
+    low, high = wilson(count / n, n)
+    return f"{count:4} of {n:4}  {100 * count / n:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def show_synthetic(strategy, trials, seeds, faults):
+    print(f"{strategy}, {trials} trials, synthetic tasks")
+    alarms, kinds = 0, Counter()
+    for seed in seeds:
+        raised = {
+            f.kind for f in findings_of(None, strategy, trials, seed)[0] if f.severity != "open"
+        }
+        alarms += bool(raised)
+        kinds.update(raised)
+    print(f"  {'sound: alarms':16} {shown(alarms, len(seeds))}  {dict(kinds) or ''}")
+    for fault in faults:
+        found, others = 0, Counter()
+        for seed in seeds:
+            findings, name = findings_of(fault, strategy, trials, seed)
+            found += hits(findings, FAULTS[fault], name)
+            others.update({f.kind for f in findings if f.severity != "open"} - {FAULTS[fault]})
+        print(f"  {fault:16} {shown(found, len(seeds))}  {dict(others) or ''}", flush=True)
+
+
+def show_tables(tables, trials, seeds):
+    """Domains of the learning rate that are cut at the best value's side, or not."""
+    for name in tables:
+        u_ND, loss_NE = load_table(name)
+        leading = np.argsort(loss_NE.min(axis=1))[: len(loss_NE) // 20]
+        low, high = np.quantile(u_ND[leading, 0], [0.02, 0.98])
+        windows = {
+            "whole": (max(low - 0.2, 0), min(high + 0.2, 1)),
+            "cut above": (0.0, low - 0.02),
+            "cut below": (min(high + 0.02, 0.85), 1.0),
+        }
+        print(f"table {name}, {trials} trials; the best twentieth: {low:.2f} to {high:.2f} of lr")
+        for what, window in windows.items():
+            sides = Counter()
+            for seed in seeds:
+                rng = np.random.default_rng((seed, 7))
+                task = Table(name, *window, rng)
+                if len(task.rows) < trials:
+                    continue
+                record = simulated(task, task, trials, seed)
+                for finding in advise(record):
+                    if finding.kind == "edge" and finding.figures["hyperparameter"] == "lr":
+                        sides[finding.figures["side"]] += 1
+            print(f"  {what:10} {window[0]:.2f} to {window[1]:.2f}: ", end="")
+            print(
+                *(f"{side} {shown(sides[side], len(seeds))}" for side in ("lower", "upper")),
+                flush=True,
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--split", choices=sorted(TABLES), default="claims")
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--searches", type=int, default=200, help="of each kind")
+    parser.add_argument("--strategies", default="random,bayesopt")
+    parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--first-seed", type=int, help="unless set that of the split")
+    arguments = parser.parse_args()
+    count = 3 if arguments.quick else arguments.searches
+    first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
+    for strategy in arguments.strategies.split(","):
+        seeds = range(first, first + (count if strategy == "random" else max(count // 4, 3)))
+        show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))
+    show_tables(TABLES[arguments.split], min(arguments.trials, 80), range(first, first + count))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The findings on learning curves."""
+
+import numpy as np
+from recorded import record
+
+from tuner.reporting.advice.curves import curve_findings
+
+LENGTH = 16
+WHOLE = {"scheduler": {"max_t": LENGTH, "grace_period": LENGTH}}
+
+
+def found(curve, trials=20, **spec):
+    """The findings on curves: curve(epochs, u, rng) gives losses, and training losses."""
+
+    def metrics(u_D, rng):
+        loss_E, train_E = curve(np.arange(1, LENGTH + 1), u_D, rng)
+        pairs = zip(loss_E, train_E, strict=True)
+        return [
+            {"val_loss": float(a), "train_loss": float(b), "lr": rate(n)}
+            for n, (a, b) in enumerate(pairs)
+        ]
+
+    def rate(n):
+        return 0.1 * (1 - n / LENGTH) if annealed else 0.1
+
+    annealed = spec.pop("annealed", False)
+    return {f.kind: f for f in curve_findings(record(metrics, trials, **{**WHOLE, **spec}))}
+
+
+def slow(epoch_E, u_D, rng):
+    return [u_D[0] + epoch_E**-0.4] * 2
+
+
+def test_curves_that_still_improve_need_longer_trials() -> None:
+    finding = found(slow)["max_t_short"]
+    assert finding.command == "tuner resume digits scheduler.max_t=32"
+    low, high = finding.figures["interval"]
+    truth = LENGTH**-0.4 - (2 * LENGTH) ** -0.4
+    assert low <= finding.figures["expected_gain"] <= high
+    assert abs(finding.figures["expected_gain"] - truth) < 0.2 * truth
+
+
+def test_curves_of_an_annealed_rate_say_nothing_of_longer_ones() -> None:
+    assert "max_t_short" not in found(slow, annealed=True)
+
+
+def test_curves_that_are_flat_need_shorter_trials() -> None:
+    finding = found(lambda e, u_D, rng: [u_D[0] + np.exp(-e)] * 2)["max_t_long"]
+    assert finding.figures["best_by"] <= 6
+    assert finding.figures["saved_epochs"] >= 20 * 8
+
+
+def test_curves_that_rise_while_training_falls_overfit() -> None:
+    rising = found(
+        lambda e, u_D, rng: (1 / e + 0.05 * np.maximum(e - 8, 0), 1 / e),
+        training={"weight_decay": 0.1},
+    )
+    finding = rising["overfitting"]
+    assert finding.figures["best_epoch"] == 8
+    assert finding.figures["regularisers"] == ["weight_decay"]
+    assert finding.command.endswith("scheduler.max_t=8")
+    both = found(lambda e, u_D, rng: [1 / e + 0.05 * np.maximum(e - 8, 0)] * 2)
+    assert "overfitting" not in both
+
+
+def test_curves_of_a_sound_search_are_silent() -> None:
+    assert not found(lambda e, u_D, rng: [u_D[0] + 1 / e] * 2)

@@ -1,0 +1,91 @@
+"""The findings on the search space."""
+
+import numpy as np
+import pytest
+from recorded import SPACE, around, losses, record
+
+from tuner.reporting.advice.domains import FEWEST, extended, space_findings
+from tuner.spec.space.parsing import parse_space
+
+
+def kinds(made):
+    return [finding.kind for finding in space_findings(made)]
+
+
+@pytest.mark.parametrize(
+    ("best", "side", "domain"),
+    [
+        (-0.2, "lower", "loguniform(1e-06, 1)"),
+        (1.2, "upper", "loguniform(0.0001, 100.0)"),
+    ],
+)
+def test_edge_names_the_side_and_extends_the_domain(best, side, domain) -> None:
+    (finding,) = [f for f in space_findings(record(around(best, 0.5))) if f.kind == "edge"]
+    assert finding.severity == "high"
+    assert (finding.figures["hyperparameter"], finding.figures["side"]) == ("lr", side)
+    assert finding.command == f"tuner run --like digits 'search.space.lr={domain}'"
+
+
+@pytest.mark.parametrize(("centre", "expected"), [(0.0, ["edge"]), (0.3, [])])
+def test_edge_of_a_search_that_learns_takes_trials_at_the_end(centre, expected) -> None:
+    search = {"strategy": "bayesopt", "space": SPACE}
+
+    def point(rng):
+        return np.clip(rng.normal([centre, 0.5], [0.02, 0.2]), 0, 1)
+
+    assert kinds(record(around(centre, 0.5), point=point, search=search)) == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_space_of_a_sound_search_is_silent(seed) -> None:
+    assert kinds(record(around(0.5, 0.4), 100, seed=seed)) == []
+
+
+def test_wasted_domain_is_narrowed_to_the_leaders() -> None:
+    made = record(
+        lambda u_D, rng: losses(min((7 * (u_D[0] - 0.4)) ** 2, 1) + 0.1 * u_D[1] ** 2), 100
+    )
+    finding = next(f for f in space_findings(made) if f.kind == "wasted")
+    narrow = parse_space({"lr": finding.figures["domain"]})["lr"]
+    assert 0.0001 < narrow.lower < 10**-2.4 < narrow.upper < 1
+
+
+def test_useless_hyperparameter_is_fixed_at_the_best_value() -> None:
+    made = record(lambda u_D, rng: losses((u_D[0] - 0.5) ** 2), 100)
+    finding = next(f for f in space_findings(made) if f.kind == "useless")
+    assert finding.figures["hyperparameter"] == "momentum"
+    best = made.trials[int(made.order_N[0])].config["momentum"]
+    assert finding.command.endswith(f"search.space.momentum={best!r}")
+
+
+def test_interaction_is_found() -> None:
+    made = record(lambda u_D, rng: losses(1 + 4 * (u_D[0] - 0.5) * (u_D[1] - 0.5)), 100)
+    (finding,) = [f for f in space_findings(made) if f.kind == "interaction"]
+    assert finding.figures["hyperparameters"] == ["lr", "momentum"]
+
+
+def test_few_trials_say_how_many_are_needed() -> None:
+    (finding,) = space_findings(record(around(-0.2, 0.5), FEWEST - 3))
+    assert (finding.kind, finding.severity) == ("few_trials", "open")
+    assert finding.command == "tuner resume digits --add-samples 3"
+
+
+@pytest.mark.parametrize(
+    ("domain", "side", "text"),
+    [
+        ("uniform(0.5, 0.95)", "upper", "uniform(0.5, 0.99)"),
+        ("uniform(0, 0.5)", "lower", None),
+        ("uniform(0, 1)", "upper", None),
+        ("uniform(-2, 2)", "lower", "uniform(-4.0, 2)"),
+        ("randint(10, 21)", "upper", "randint(10, 26)"),
+        ("lograndint(16, 65)", "lower", "lograndint(8, 65)"),
+        ("quniform(0, 8, 2)", "upper", "quniform(0, 12.0, 2)"),
+        ("loguniform(0.001, 0.1)", "lower", "loguniform(0.0001, 0.1)"),
+        ("choice([16, 32, 64])", "upper", "choice([16, 32, 64, 128])"),
+        ("choice([0.1, 0.2, 0.3])", "lower", "choice([0.05, 0.1, 0.2, 0.3])"),
+        ("choice([0, 1, 2])", "upper", "choice([0, 1, 2, 4])"),
+    ],
+)
+def test_extended_domain_is_legal_and_wider(domain, side, text) -> None:
+    wider = extended(parse_space({"x": domain})["x"], side)
+    assert wider == (text and parse_space({"x": text})["x"])

@@ -1,0 +1,1 @@
+"""Advice on a finished or running search: findings with figures, and a command for each."""

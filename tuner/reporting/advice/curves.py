@@ -1,0 +1,185 @@
+"""Findings on the learning curves: the length of trials, and overfitting."""
+
+# N trials
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+import numpy as np
+
+from tuner.experiment.events import COMPLETED
+from tuner.experiment.results.statistics import mean_of
+from tuner.experiment.trials import TrialRecord
+from tuner.reporting.advice.finding import Finding, run_like
+from tuner.reporting.advice.record import SearchRecord
+from tuner.wording import number
+
+_FEWEST = 3  # whole trials
+_MOST = 10  # leading whole trials
+_SHORTEST = 4  # epochs of a curve that can be extended
+_GAIN = 0.04  # of a curve's improvement so far: worth twice the epochs
+_FLAT = 0.01  # of the same: no improvement
+_RISE = 0.05  # of the same: overfitting
+_ANNEALED = 0.5  # share of the learning rate that is left at the end
+_REGULARISERS = (
+    *("weight_decay", "dropout", "smoothing", "mixup", "cutmix", "cutout", "augment", "crop"),
+    *("flip", "erasing", "drop_path", "l2"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The costs of a whole trial by epoch, and its best so far; noise: the sd of an epoch's cost.
+
+    The noise is estimated from second differences over the last half, by their median, so that a
+    smooth curve has none.
+    """
+
+    trial: TrialRecord
+    cost: Mapping[int, float]
+    so_far: Mapping[int, float]
+    noise: float
+
+    @property
+    def improvement(self) -> float:
+        """From the first epoch to the best one."""
+        return self.cost[min(self.cost)] - self.so_far[max(self.so_far)]
+
+    def at(self, epoch: float) -> float:
+        """The best cost up to an epoch."""
+        return self.so_far[max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))]
+
+
+def whole_curves(record: SearchRecord) -> tuple[int, list[Curve]]:
+    """The length of whole trials in epochs, and the leading third of them, 3 to 10; best first."""
+    trials = [record.trials[n] for n in record.order_N]
+    ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
+    length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
+    whole = [t for t in ended if t.last_epoch >= length]
+    count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
+    return length, [_curve(record, trial) for trial in whole[:count]]
+
+
+def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
+    cost = dict(record.curve(trial))
+    values = np.array(list(cost.values()))
+    half = values[len(values) // 2 :]
+    bends = np.abs(np.diff(half, 2)) if len(half) > 2 else np.zeros(1)
+    noise = float(np.median(bends)) / 0.6745 / sqrt(6)
+    so_far = dict(zip(cost, map(float, np.minimum.accumulate(values)), strict=True))
+    return Curve(trial, cost, so_far, noise)
+
+
+def curve_findings(record: SearchRecord) -> Iterator[Finding]:
+    """The findings on the curves of the leading whole trials."""
+    length, curves = whole_curves(record)
+    if len(curves) >= _FEWEST and length >= _SHORTEST:
+        overfit = list(_overfitting(record, length, curves))
+        yield from overfit or [*_improving(record, length, curves), *_flat(record, length, curves)]
+
+
+def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+    """Whether twice the epochs would gain much.
+
+    The next doubling gains what the last one did, less by the ratio of the last one to the one
+    before. Silent where the learning rate falls to its end: such a curve improves at every length.
+    """
+    if any(_is_annealed(curve.trial) for curve in curves):
+        return
+    gains, shares = [], []
+    for curve in curves:
+        last = curve.at(length / 2) - curve.at(length)
+        before = curve.at(length / 4) - curve.at(length / 2)
+        ratio = min(last / before, 1.0) if before > 0 else 1.0
+        gains.append(last * ratio)
+        shares.append(last * ratio / curve.improvement if curve.improvement > 0 else 0.0)
+    gain, of_all = mean_of(gains), mean_of(shares)
+    noise = float(np.median([curve.noise for curve in curves]))
+    low, high = gain.low or 0.0, gain.high or 0.0
+    if of_all.low is None or of_all.low < _GAIN or gain.mean < noise:
+        return
+    yield Finding(
+        "max_t_short",
+        "high" if of_all.low > 2 * _GAIN else "medium",
+        f"The leading {len(curves)} whole trials still improve at epoch {length}: twice as long "
+        f"would gain {number(gain.mean)} of {record.objective.metric} by forecast "
+        f"({number(low)} to {number(high)}).",
+        "They are cut off before they are good; longer trials may also rank differently.",
+        f"tuner resume {record.name} scheduler.max_t={2 * length}"
+        if record.spec.scheduler
+        else run_like(record.name, _length_setting(record, 2 * length)),
+        {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
+        | {"share_of_improvement": of_all.mean},
+    )
+
+
+def _is_annealed(trial: TrialRecord) -> bool:
+    """Whether the learning rate that the trial reports falls much over its second half."""
+    rates = [rate for _, rate in trial.values("lr")]
+    return len(rates) > 1 and rates[-1] < _ANNEALED * rates[len(rates) // 2]
+
+
+def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+    """Whether all leading trials stop improving in the first half; silent where noise hides it."""
+    ends = []
+    for curve in curves:
+        slack = max(_FLAT * curve.improvement, 3 * curve.noise)
+        if slack > _RISE * curve.improvement:
+            return
+        best = curve.at(length)
+        ends.append(next(epoch for epoch, cost in curve.so_far.items() if cost <= best + slack))
+    shorter = ceil(1.25 * max(ends))
+    spent = sum(trial.last_epoch for trial in record.history.trials.values())
+    saved = sum(max(0, t.last_epoch - shorter) for t in record.history.trials.values())
+    if max(ends) > length / 2 or shorter >= 0.7 * length:
+        return
+    yield Finding(
+        "max_t_long",
+        "low" if saved < 0.2 * spent else "medium",
+        f"The leading {len(curves)} whole trials reach their best, but for {100 * _FLAT:.0f} % or "
+        f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
+        f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
+        run_like(record.name, _length_setting(record, shorter)),
+        {"n": len(curves), "max_t": length, "best_by": max(ends), "saved_epochs": saved},
+    )
+
+
+def _length_setting(record: SearchRecord, epochs: int) -> str:
+    return f"{'scheduler.max_t' if record.spec.scheduler else 'training.epochs'}={epochs}"
+
+
+def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
+    """Whether the objective gets worse again while the training loss falls."""
+    metric, twin = record.objective.metric, "train_loss"
+    rises, best_epochs = [], []
+    for curve in curves:
+        train = dict(curve.trial.values(twin))
+        best = min(curve.cost, key=lambda epoch: curve.cost[epoch])
+        tail = [cost for epoch, cost in curve.cost.items() if epoch > 0.9 * length]
+        if best not in train or length not in train or train[length] >= train[best]:
+            return
+        lost = float(np.mean(tail)) - curve.cost[best] - 2 * curve.noise
+        rises.append(lost / curve.improvement if curve.improvement > 0 else 0.0)
+        best_epochs.append(best)
+    rise, median = mean_of(rises), ceil(float(np.median(best_epochs)))
+    if rise.low is None or rise.low < _RISE or median > 0.75 * length:
+        return
+    searched = {column.path for _, column in record.searched}
+    known = [n for n in (*searched, *record.spec.training) if any(r in n for r in _REGULARISERS)]
+    regularisers = ", ".join(sorted(known)) or "none"
+    lacks = record.spec.ships and "weight_decay" not in known
+    setting = "search.space.weight_decay=loguniform(1e-5, 0.1)"
+    yield Finding(
+        "overfitting",
+        "medium",
+        f"{metric} of the leading {len(curves)} whole trials is best at epoch {median} of {length} "
+        f"and then loses {100 * rise.mean:.0f} % of what it had gained "
+        f"({100 * rise.low:.0f} % to {100 * (rise.high or rise.mean):.0f} %), while {twin} falls.",
+        f"They overfit; regularisers of this search: {regularisers}.",
+        run_like(record.name, setting if lacks else _length_setting(record, median)),
+        {"n": len(curves), "best_epoch": median, "rise": rise.mean}
+        | {"interval": [rise.low, rise.high], "regularisers": sorted(known)},
+    )

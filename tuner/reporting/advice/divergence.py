@@ -1,0 +1,104 @@
+"""Where trials diverge or fail: the rule of one or two comparisons that says it best."""
+
+# N trials, M comparisons
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tuner.experiment.results.statistics import wilson
+from tuner.reporting.advice.finding import Finding, Severity, run_like, share
+from tuner.reporting.advice.record import Mask, SearchRecord
+from tuner.spec.space.domains import Choice, literal
+from tuner.spec.space.encoding import Array
+
+_ALPHA = 0.01  # chance of a rule where trials diverge anywhere
+_FEWEST = 5  # diverged trials
+_FEWEST_TRIALS = 20
+_INSIDE = 0.4  # share of the trials inside of a rule that diverged, at least
+_EXPLAINED = 0.5  # share of the diverged trials that lie inside
+_WORTH = 7.0  # gain in log likelihood for which a rule has a second comparison
+
+
+def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
+    """The rule, if it holds for most trials that diverged, and for few others."""
+    bad, n = int(record.diverged_N.sum()), len(record.trials)
+    rule = rule_of(record) if bad >= _FEWEST and n >= _FEWEST_TRIALS else None
+    if rule is None:
+        return
+    text, holds_N = rule
+    inside, hits = int(holds_N.sum()), int((holds_N & record.diverged_N).sum())
+    if hits < _INSIDE * inside or hits < _EXPLAINED * bad:
+        return
+    (low, high), (low_inside, high_inside) = wilson(bad / n, n), wilson(hits / inside, inside)
+    severity: Severity = "high" if low > 0.15 else "medium" if low > 0.05 else "low"
+    yield Finding(
+        "diverged",
+        severity,
+        f"{bad} of {n} trials ({share(low, high)}) failed or diverged: {hits} of the {inside} with "
+        f"{text} ({share(low_inside, high_inside)}), {bad - hits} of the other {n - inside}.",
+        "Those configs cost time and teach little: leave them out.",
+        run_like(record.name, f"search.forbid={literal([*record.spec.search.forbid, text])}"),
+        {"diverged": bad, "n": n, "interval": [low, high], "rule": text}
+        | {"inside": inside, "hits": hits, "interval_inside": [low_inside, high_inside]},
+    )
+
+
+def rule_of(record: SearchRecord) -> tuple[str, Mask] | None:
+    """The comparison, or two, that separate diverged trials best; None if none does beyond chance.
+
+    The chance of a rule is that of its likelihood ratio, times the number of rules.
+    """
+    known, bad_N = comparisons(record), record.diverged_N.astype(float)
+    if not known:
+        return None
+    texts, holds_MN = [*known], np.array([*known.values()], dtype=float)
+    gain_M = _gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
+    gain_MM = _gain((holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N)
+    chosen = [int(gain_M.argmax())]
+    gain = float(gain_M[chosen[0]])
+    if gain_MM.max() > gain + _WORTH:
+        gain = float(gain_MM.max())
+        chosen = [int(m) for m in np.unravel_index(int(gain_MM.argmax()), gain_MM.shape)]
+    if gain < np.log(len(known) ** len(chosen) / _ALPHA):
+        return None
+    return " and ".join(texts[m] for m in chosen), np.asarray(holds_MN[chosen].all(axis=0))
+
+
+def comparisons(record: SearchRecord) -> dict[str, Mask]:
+    """The comparisons of hyperparameters with some of their values, each with where it holds.
+
+    Numbers are compared with their quantiles, to two digits.
+    """
+    known: dict[str, Mask] = {}
+    for d, column in record.searched:
+        values, name = record.values_of(column), column.path
+        if isinstance(column.domain, Choice):
+            plain = [v for v in column.domain.values if not isinstance(v, dict)]
+            known |= {f"{name} == {literal(v)}": np.array([x == v for x in values]) for v in plain}
+        if not column.categories:
+            numbers_N = np.array([np.nan if v is None else float(v) for v in values])
+            u = record.u_ND[~np.isnan(record.u_ND[:, d]), d]
+            for quantile in np.quantile(u, np.linspace(0.1, 0.9, 17)):
+                bound = float(f"{column.domain.at(float(quantile)):.2g}")
+                known |= {f"{name} > {bound:g}": numbers_N > bound}
+                known |= {f"{name} <= {bound:g}": numbers_N <= bound}
+    return known
+
+
+def _gain(hits: Array, inside: Array, bad_N: Array) -> Array:
+    """The gain in log likelihood of two shares, inside and outside of a rule, over one share.
+
+    0 for rules inside of which trials diverge more rarely.
+    """
+    bad, n = float(bad_N.sum()), len(bad_N)
+
+    def likelihood(k: Array, n: Array) -> Array:
+        p = np.clip(k / np.maximum(n, 1), 1e-12, 1 - 1e-12)
+        return np.asarray(k * np.log(p) + (n - k) * np.log(1 - p))
+
+    both = likelihood(hits, inside) + likelihood(bad - hits, n - inside)
+    gain = both - likelihood(np.array(bad), np.array(n))
+    return np.where(hits * (n - inside) > (bad - hits) * inside, gain, 0.0)

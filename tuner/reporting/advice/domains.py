@@ -1,0 +1,242 @@
+"""Findings on the search space: edges, wasted parts, useless hyperparameters, interactions."""
+
+# N trials
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tuner.experiment.results.refinement import narrowed
+from tuner.experiment.results.statistics import wilson
+from tuner.reporting.advice.divergence import divergence_findings
+from tuner.reporting.advice.effects import Effects, effects_of, normal_scores, terms
+from tuner.reporting.advice.finding import Finding, run_like, share
+from tuner.reporting.advice.record import SearchRecord
+from tuner.spec.plain_values import flat
+from tuner.spec.space.domains import Choice, Domain, Numeric, literal
+from tuner.spec.space.encoding import Column
+from tuner.spec.space.spaces import space_text
+from tuner.wording import number
+
+FEWEST = 40  # trials, below which nothing is said of a domain
+_LEADING = 0.25, 10  # share of the trials, and how many at least
+_ALPHA = 0.01  # chance of a finding where nothing matters, shared among the hyperparameters
+_ALPHA_OF_HALF = 0.05  # the same, of leaders in a half, which alone is no finding
+_NEAR = 0.15  # of the leaders' span: how near they come to the end of a domain
+_END = 0.03  # of a domain's width, where a search that learns ends up
+_MOST_IN_END = 0.65  # of its leaders, at least
+_RESAMPLES = 200
+_MOST_AT_END = 0.9  # of the resamples
+_WASTED = 0.65  # of a domain's width
+_TRIMMED = 0.04  # of the leaders at each end
+_HOPELESS = 0.9  # of the way from the best cost to the worst that did not diverge
+_MOST_HOPELESS = 0.4  # of the trials outside, at least
+_EXPLAINED = 0.3  # R^2 of all hyperparameters, below which none is called useless
+_USELESS = 0.2  # partial R^2
+_NO_EFFECT = 0.05  # p-value
+
+
+def space_findings(record: SearchRecord) -> Iterator[Finding]:
+    """The findings on the space; of few trials, how many are needed.
+
+    The trials of a search that learns are no sample of its space: then only edges count.
+    """
+    divergence = list(divergence_findings(record))
+    yield from divergence
+    if len(record.trials) < FEWEST:
+        yield _too_few(record, len(record.trials), FEWEST, "where good values lie")
+        return
+    for d, column in record.searched:
+        yield from _edge(record, d, column)
+    if record.spec.search.learns:
+        return
+    wasted = [finding for d, column in record.searched for finding in _wasted(record, d, column)]
+    yield from wasted
+    if not divergence and not wasted:  # these hide the effects of the others
+        yield from _effect_findings(record, effects_of(record))
+
+
+def _too_few(record: SearchRecord, n: int, needed: int, what: str) -> Finding:
+    return Finding(
+        "few_trials",
+        "open",
+        f"{n} trials say too little about {what}; about {needed} do.",
+        "A resume adds them to this search.",
+        f"tuner resume {record.name} --add-samples {needed - n}",
+        {"n": n, "needed": needed},
+    )
+
+
+def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
+    """Whether the best quarter of the trials pile up at an end of a domain.
+
+    Trials drawn at random: a binomial test of how many lie in that half of the domain; that they
+    come near its end; and that the optimum of a regression on the better half of the trials lies
+    there in most resamples. Those of a search that learns: most of them lie at the end itself.
+    """
+    from scipy.special import bdtrc
+
+    u = record.u_ND[record.leaders(*_LEADING), d]
+    u = u[~np.isnan(u)]
+    if column.categories or not len(u):
+        return
+    side, learns = "lower" if np.mean(u) < 0.5 else "upper", record.spec.search.learns
+    u = u if side == "lower" else 1 - u
+    width = _END if learns else 0.5
+    hits, n, domain = int((u < width).sum()), len(u), extended(column.domain, side)
+    low, high = wilson(hits / n, n)
+    p = float(bdtrc(hits - 1, n, width)) if hits else 1.0
+    bound = number(column.domain.at(0.0 if side == "lower" else 1.0))
+    at_end, fitted = 1.0, ""
+    if (
+        domain is None
+        or p > _ALPHA_OF_HALF / len(record.searched)
+        or (learns and low < _MOST_IN_END)
+    ):
+        return
+    if not learns:
+        is_near = u.min() <= _NEAR * np.ptp(u) or column.centres_C is not None
+        at_end = _share_at_end(record, d, side) if is_near else 0.0
+        fitted = f", and the best fitted value is its end in {100 * at_end:.0f} % of resamples"
+    if at_end < _MOST_AT_END:
+        return
+    yield Finding(
+        "edge",
+        "high",
+        f"{hits} of the best {n} trials have {column.path} in the {side} {100 * width:.0f} % of "
+        f"its domain, which ends at {bound} ({share(low, high)}){fitted}.",
+        f"The best value probably lies beyond {bound}: extend that side.",
+        run_like(record.name, f"search.space.{column.path}={domain}"),
+        {"hyperparameter": column.path, "side": side, "hits": hits, "n": n, "p": p}
+        | {"interval": [low, high], "optimum_at_end": at_end, "domain": str(domain)},
+    )
+
+
+def _share_at_end(record: SearchRecord, d: int, side: str) -> float:
+    """Of resamples of the better half of the trials, the share with the fitted best at that end."""
+    half = record.leaders(0.5, 20)
+    y_N = normal_scores(record.cost_N[half])
+    others = [terms(c, record.u_ND[half, e]) for e, c in record.searched if e != d]
+    centred_N = np.nan_to_num(record.u_ND[half, d], nan=0.5) - 0.5
+    x_NC = np.column_stack([centred_N, centred_N**2, np.ones(len(half)), *others])
+    grid = np.linspace(-0.5, 0.5, 21)
+    rng, optima = np.random.default_rng(0), []
+    for _ in range(_RESAMPLES):
+        rows = rng.integers(len(half), size=len(half))
+        slope, bend, *_ = np.linalg.lstsq(x_NC[rows], y_N[rows], rcond=None)[0]
+        optima.append(grid[np.argmin(slope * grid + bend * grid**2)])
+    ends = np.array(optima) if side == "upper" else -np.array(optima)
+    return float(np.mean(ends > 0.44))
+
+
+def extended(domain: Domain, side: str) -> Domain | None:
+    """The domain with one side further out by half its width, to two digits; None where it ends.
+
+    Numbers from 0 to 1 stay within these bounds, and no bound changes its sign. An ordered choice
+    gets one more value.
+    """
+    if isinstance(domain, Choice):
+        first, second = domain.values[:2] if side == "lower" else domain.values[:-3:-1]
+        following = first * first / second if 0 not in (first, second) else 2 * first - second
+        following = round(following) if isinstance(first, int) else float(f"{following:.3g}")
+        if following in domain.values:
+            return None
+        new = (following,)
+        return Choice((*new, *domain.values) if side == "lower" else (*domain.values, *new))
+    assert isinstance(domain, Numeric)
+    lower, upper, reach = domain.lower, domain.upper, (domain.last - domain.first) / 2
+    if domain.log:
+        factor = max((domain.last / domain.first) ** 0.5, 2.0)
+        below, above = lower / factor, upper * factor
+    else:
+        below = max(lower - reach, 0.0) if lower >= 0 else lower - reach
+        is_share = lower >= 0 and upper <= 1 and domain.step is None
+        above = 1 - (1 - upper) / 4 if is_share else upper + reach
+    step = domain.step or 10.0 ** (np.floor(np.log10(max(abs(reach), 1e-300))) - 1)
+    if domain.log and not domain.step:
+        below, above = float(f"{below:.2g}"), float(f"{above:.2g}")
+    else:
+        below, above = (float(f"{round(bound / step) * step:.12g}") for bound in (below, above))
+    lower, upper = (below, upper) if side == "lower" else (lower, above)
+    if (lower, upper) == (domain.lower, domain.upper) or (domain.log and lower <= 0):
+        return None
+    if domain.integer:
+        lower, upper = int(lower), int(upper)
+    return Numeric(lower, upper, domain.log, domain.integer, domain.q)
+
+
+def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
+    """Whether most of a domain is hopeless, while the best trials lie in a small part of it.
+
+    The best quarter count, but for outliers. Hopeless are trials that diverged, or whose cost is
+    among the worst tenth of the range of the others, as at chance. A hyperparameter that matters
+    most has its best trials in a small part, too, but few hopeless ones.
+    """
+    leaders = [n for n in record.leaders(*_LEADING) if not np.isnan(record.u_ND[n, d])]
+    if column.centres_C is not None or len(leaders) < _LEADING[1]:
+        return
+    first, last = np.quantile(record.u_ND[leaders, d], [_TRIMMED, 1 - _TRIMMED])
+    kept, u_N = float(last - first), record.u_ND[:, d]
+    outside_N = (u_N < first) | (u_N > last)
+    usual = record.cost_N[~record.diverged_N]
+    worst = usual.min() + _HOPELESS * np.ptp(usual)
+    bad_N = outside_N & (record.diverged_N | (record.cost_N >= worst))
+    bad, outside, k = int(bad_N.sum()), int(outside_N.sum()), len(leaders)
+    if kept > 1 - _WASTED or outside == 0 or wilson(bad / outside, outside)[0] < _MOST_HOPELESS:
+        return
+    configs = [record.trials[n].config for n in leaders]
+    domain = flat(space_text(narrowed(record.spec.search.space, configs)), ".")[column.path]
+    low, high = (number(column.domain.at(float(end))) for end in (first, last))
+    yield Finding(
+        "wasted",
+        "medium",
+        f"The best {k} of {len(record.trials)} trials have {column.path} between {low} and {high} "
+        f"(all but {100 * _TRIMMED:.0f} % at each end); of the {outside} trials in the other "
+        f"{100 * (1 - kept):.0f} % of its domain {bad} are hopeless.",
+        "A narrower domain spends the trials where the good ones are.",
+        run_like(record.name, f"search.space.{column.path}={domain}"),
+        {"hyperparameter": column.path, "wasted": 1 - kept, "outside": outside, "hopeless": bad}
+        | {"n": len(record.trials), "best": k, "domain": domain},
+    )
+
+
+def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding]:
+    """The first pair that matters only together; without one, useless hyperparameters."""
+    if not effects.singles and record.searched:
+        yield _too_few(record, effects.n, effects.needed, "what each hyperparameter does")
+    for pair in effects.pairs:
+        a, b = pair.names
+        alone = min((e for e in effects.singles if e.names[0] in pair.names), key=lambda e: -e.p)
+        if pair.p < _ALPHA / len(effects.pairs) and alone.p > _NO_EFFECT:
+            yield Finding(
+                "interaction",
+                "low",
+                f"{a} and {b} matter together (partial R2 {pair.share:.2f}, p {pair.p:.1g}), while "
+                f"{alone.names[0]} alone does not (p {alone.p:.2g}); {effects.n} trials.",
+                "The best value of each depends on the other: see the contours of the report.",
+                f"tuner report {record.name}",
+                {"hyperparameters": [a, b], "share": pair.share, "p": pair.p, "n": effects.n},
+            )
+            return
+    best = flat(record.trials[int(record.order_N[0])].config, ".")
+    for effect in effects.singles if effects.total >= _EXPLAINED else ():
+        name, value = effect.names[0], best.get(effect.names[0])
+        if effect.high >= _USELESS or not _is_plain(value):
+            continue
+        yield Finding(
+            "useless",
+            "low",
+            f"{name} explains {100 * effect.share:.0f} % of the differences that remain between "
+            f"{effects.n} trials ({share(0, effect.high)}).",
+            "Fixed at the value of the best trial, it leaves the trials to the others.",
+            run_like(record.name, f"search.space.{name}={literal(value)}"),
+            {"hyperparameter": name, "share": effect.share, "n": effects.n}
+            | {"interval": [0.0, effect.high]},
+        )
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)

@@ -1,0 +1,63 @@
+"""A finding: what a search shows, how far it can be trusted, and the command to run next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tuner.wording import printable
+
+Severity = Literal["high", "medium", "low", "open"]  # open: too few trials to decide
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # most urgent first
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding.
+
+    kind: its type, as in "edge". seen: a sentence with the figures. meaning: what follows. command:
+    what to run next. figures: the numbers of the sentence as plain values.
+    """
+
+    kind: str
+    severity: Severity
+    seen: str
+    meaning: str
+    command: str
+    figures: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        evidence = {**self.figures, "seen": self.seen, "meaning": self.meaning}
+        action = {"command": self.command}
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "evidence": evidence,
+            "action": action,
+        }
+
+    def as_text(self) -> str:
+        """As lines of a terminal."""
+        lines = (f"{self.severity}: {self.seen}", f"  {self.meaning}", f"  $ {self.command}")
+        return "\n".join(map(printable, lines))
+
+
+def run_like(name: str, setting: str) -> str:
+    """The command that repeats a search with another setting; name: a word of a shell.
+
+    >>> run_like("digits", "search.space.lr=uniform(0, 1)")
+    "tuner run --like digits 'search.space.lr=uniform(0, 1)'"
+    """
+    return f"tuner run --like {name} {shlex.quote(setting)}"
+
+
+def share(low: float, high: float) -> str:
+    """An interval of shares, in percent.
+
+    >>> share(0.123, 0.5)
+    '12 % to 50 %'
+    """
+    return f"{100 * low:.0f} % to {100 * high:.0f} %"

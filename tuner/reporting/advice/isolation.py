@@ -1,0 +1,146 @@
+"""The answer to `--ask`: the best over all other hyperparameters at each value of one.
+
+This is the isolation plot of Google's Deep Learning Tuning Playbook. More trials of a value have a
+better best by chance. So a value is judged by the expected best of as many trials as the rarest one
+has (Dodge et al., "Show Your Work", EMNLP 2019), with a bootstrap interval.
+"""
+
+# N trials, B resamples
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+
+from tuner.errors import UsageError, unknown
+from tuner.reporting.advice.finding import Finding, run_like
+from tuner.reporting.advice.record import SearchRecord
+from tuner.spec.space.domains import Choice, Numeric, literal
+from tuner.spec.space.encoding import Array, Column
+from tuner.wording import joined, number
+
+_BINS = 4
+_FEWEST = 5  # trials of a value
+_RESAMPLES = 1000
+_LEVEL = 0.05  # shared among the values that are compared with the best
+_MOST = 4  # times the trials so far
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A value or a range of a hyperparameter, as text of a spec; n: its trials.
+
+    expected_best: with an interval of 95 %. behind: by how much it is worse than the best level's,
+    with an interval that holds for all levels together.
+    """
+
+    value: str
+    n: int
+    expected_best: float
+    interval: tuple[float, float]
+    behind: float
+    behind_interval: tuple[float, float]
+
+
+def answer(record: SearchRecord, name: str) -> Finding:
+    """What the search says of a hyperparameter: a finding of the kind "isolation".
+
+    Raises UsageError for a name that is not searched.
+    """
+    known = {column.path: (d, column) for d, column in record.searched}
+    if name not in known:
+        raise UsageError(str(unknown("--ask", "searched hyperparameter", name, [*known])))
+    column = known[name][1]
+    costs = {v: cost for v, cost in _costs(record, *known[name]).items() if len(cost) >= _FEWEST}
+    if len(costs) < 2:
+        few = f"Fewer than two values of {name} have {_FEWEST} trials."
+        command = f"tuner resume {record.name} --add-samples {4 * _BINS * _FEWEST}"
+        n = {"hyperparameter": name, "n": len(record.trials)}
+        return Finding("isolation", "open", few, "More trials decide.", command, n)
+    levels = isolated(record, costs)
+    best = min(levels, key=lambda level: level.behind)
+    tied = [level for level in levels if level is not best and level.behind_interval[0] <= 0]
+    shown = "; ".join(
+        f"{level.value}: {number(level.expected_best)} "
+        f"({' to '.join(map(number, level.interval))}, n {level.n})"
+        for level in levels
+    )
+    names = joined([level.value for level in (best, *tied)])
+    return Finding(
+        "isolation",
+        "open" if tied else "low",
+        f"Expected best {record.objective.metric} by {name}, over all else: {shown}.",
+        f"{names} cannot be told apart." if tied else f"{names} is best, beyond chance.",
+        _next(record, column, best, tied),
+        {"hyperparameter": name, "levels": [asdict(level) for level in levels]},
+    )
+
+
+def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
+    """The costs of the trials at each value of a choice, or in each quarter of a number's."""
+    finite = np.isfinite(record.cost_N)
+    cost_N = np.where(finite, record.cost_N, record.cost_N[finite].max(initial=0.0))
+    u_N = record.u_ND[:, d]
+    if isinstance(column.domain, Choice):
+        values, cell_N = column.domain.values, u_N * len(column.domain.values)
+        numbered = enumerate(values)
+        return {literal(v): cost_N[(cell_N >= k) & (cell_N < k + 1)] for k, v in numbered}
+    cuts = np.unique(np.nanquantile(u_N, np.linspace(0, 1, _BINS + 1)))
+    cuts[-1] = np.nextafter(cuts[-1], 2.0)
+    domain = column.domain
+    assert isinstance(domain, Numeric)
+    costs = {}
+    for low, high in pairwise(cuts):
+        first, last = (float(f"{domain.at(float(u)):.3g}") for u in (low, min(high, 1.0)))
+        if domain.integer:
+            first, last = int(first), int(last) + 1
+        text = str(Numeric(first, last, domain.log, domain.integer))
+        costs[text] = cost_N[(u_N >= low) & (u_N < high)]
+    return costs
+
+
+def isolated(record: SearchRecord, costs: Mapping[str, Array]) -> list[Level]:
+    """The levels of groups of costs, in their order."""
+    m = min(map(len, costs.values()))
+    rng, means, draws = np.random.default_rng(0), [], []
+    for cost in map(np.sort, costs.values()):
+        weights = expected_best_weights(len(cost), m)
+        rows_B = np.sort(rng.integers(len(cost), size=(_RESAMPLES, len(cost))), axis=1)
+        means.append(float(cost @ weights))
+        draws.append(cost[rows_B] @ weights)
+    best, level = int(np.argmin(means)), _LEVEL / (len(means) - 1)
+    levels = []
+    for (value, cost), mean, draws_B in zip(costs.items(), means, draws, strict=True):
+        ends = [record.value(float(q)) for q in np.quantile(draws_B, [_LEVEL / 2, 1 - _LEVEL / 2])]
+        gaps = np.quantile(draws_B - draws[best], [level / 2, 1 - level / 2])
+        interval, behind = (min(ends), max(ends)), (float(gaps[0]), float(gaps[1]))
+        expected = record.value(mean)
+        levels.append(Level(value, len(cost), expected, interval, mean - means[best], behind))
+    return levels
+
+
+def expected_best_weights(n: int, m: int) -> Array:
+    """The weights of n sorted values in the mean of the best of m of them, drawn with replacement.
+
+    >>> expected_best_weights(2, 1).tolist(), expected_best_weights(2, 2).tolist()
+    ([0.5, 0.5], [0.75, 0.25])
+    """
+    above = ((n - np.arange(n + 1)) / n) ** m
+    return np.asarray(above[:-1] - above[1:])
+
+
+def _next(record: SearchRecord, column: Column, best: Level, tied: Sequence[Level]) -> str:
+    """The search of the levels that are tied, with the trials that should tell them apart."""
+    setting = f"search.space.{column.path}="
+    if not tied:
+        return run_like(record.name, f"{setting}{best.value}")
+    factors = [((t.behind_interval[1] - t.behind) / max(t.behind, 1e-300)) ** 2 for t in tied]
+    factor = min(max(*factors, 1.0), _MOST)
+    count = ceil(factor * sum(level.n for level in (best, *tied)))
+    values = ", ".join(level.value for level in (best, *tied))
+    domain = f"choice([{values}])" if isinstance(column.domain, Choice) else column.domain
+    return f"{run_like(record.name, f'{setting}{domain}')} --num-samples {count}"

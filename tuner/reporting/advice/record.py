@@ -1,0 +1,152 @@
+"""What advice goes by: the trials of a search as points of the unit cube with their costs."""
+
+# N trials, D domains
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.experiment.events import FAILED
+from tuner.experiment.history import History
+from tuner.experiment.results.baseline import VALIDATION
+from tuner.experiment.results.confirmation import Confirmation, confirmation_of
+from tuner.experiment.results.results import Results
+from tuner.experiment.trials import OF_CONFIGS, TrialRecord
+from tuner.places import default_storage, local
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import flat
+from tuner.spec.sections import Objective
+from tuner.spec.settings import FaultsError
+from tuner.spec.space.domains import Normal
+from tuner.spec.space.encoding import Array, Column, Encoding
+
+_LARGEST = 1e100  # value of the objective
+_FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """A search.
+
+    name: for commands, as a word of a shell; the folder if it is not in the default storage.
+    validation: the `images` of that split, if known. tested: the trials whose test split was
+    measured. confirmation: of its leaders.
+    """
+
+    name: str
+    spec: ExperimentSpec
+    history: History
+    validation: Mapping[str, Any] | None = None
+    tested: tuple[str, ...] = ()
+    confirmation: Confirmation | None = None
+
+    @classmethod
+    def of(cls, results: Results) -> SearchRecord:
+        """The record of an experiment. Raises SpecError for a spec that cannot be read."""
+        is_default = local(default_storage()).resolve() == local(results.files.storage).resolve()
+        measured = sorted(results.folder.glob("trials/*/test.json"))
+        return cls(
+            shlex.quote(results.name if is_default else results.files.location),
+            results.spec,
+            results.history,
+            results.document.get(VALIDATION),
+            tuple(path.parent.name for path in measured),
+            confirmation_of(results),
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """The objective."""
+        return self.spec.objective
+
+    @cached_property
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """The trials whose outcome says something of their configs.
+
+        They have a finite value, or failed by NaN or for lack of memory.
+        """
+        return tuple(
+            trial
+            for trial in self.history.trials.values()
+            if (trial.error.kind in OF_CONFIGS if trial.error else trial.best)
+        )
+
+    @cached_property
+    def cost_N(self) -> Array:
+        """Each trial's best value, the less the better; inf for a failed trial."""
+        best = [None if trial.status == FAILED else trial.best for trial in self.trials]
+        return np.array([np.inf if each is None else self.cost(each.value) for each in best])
+
+    @cached_property
+    def order_N(self) -> NDArray[np.int64]:
+        """The numbers of the trials, best first."""
+        return np.argsort(self.cost_N, kind="stable")
+
+    @cached_property
+    def diverged_N(self) -> Mask:
+        """Whether a trial failed, ended worse than it began, or is far worse than most."""
+        finite = self.cost_N[np.isfinite(self.cost_N)]
+        if len(finite) < 4:
+            return ~np.isfinite(self.cost_N)
+        low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
+        ends = [[c for _, c in self.curve(t)] or [np.inf] for t in self.trials]
+        rises_N = np.array([cost[-1] > max(cost[0], middle) for cost in ends])
+        return np.asarray((self.cost_N > high + _FAR_OUT * (high - low)) | rises_N)
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The domains of the search space."""
+        return Encoding(self.spec.search.space)
+
+    @cached_property
+    def u_ND(self) -> Array:
+        """The trials in the unit cube; NaN where a trial lacks a hyperparameter."""
+        u_ND = np.full((len(self.trials), len(self.encoding)), np.nan)
+        for u_D, trial in zip(u_ND, self.trials, strict=True):
+            try:
+                u_D[:] = self.encoding.encode(trial.config)
+            except FaultsError:  # a user's own trial, or one of a wider space
+                continue
+        return u_ND
+
+    @cached_property
+    def searched(self) -> list[tuple[int, Column]]:
+        """(number, column) of each domain outside of branches that the trials vary."""
+        return [
+            (d, column)
+            for d, column in enumerate(self.encoding.columns)
+            if column.parent < 0
+            and not isinstance(column.domain, Normal)
+            and len(np.unique(self.u_ND[~np.isnan(self.u_ND[:, d]), d])) > 1
+        ]
+
+    def values_of(self, column: Column) -> list[Any]:
+        """Each trial's value of a hyperparameter; None where it has none."""
+        return [flat(trial.config, ".").get(column.path) for trial in self.trials]
+
+    def cost(self, value: float) -> float:
+        """A value of the objective, the less the better, within what can be subtracted."""
+        return float(self.objective.sign * min(max(value, -_LARGEST), _LARGEST))
+
+    def curve(self, trial: TrialRecord) -> list[tuple[int, float]]:
+        """(epoch, cost) of each report of a trial."""
+        return [(e, self.cost(v)) for e, v in trial.values(self.objective.metric)]
+
+    def leaders(self, share: float, fewest: int) -> list[int]:
+        """The numbers of the best `share` of the trials, at least `fewest`, of the finite ones."""
+        count = max(ceil(share * len(self.trials)), fewest)
+        return [int(n) for n in self.order_N[:count] if np.isfinite(self.cost_N[n])]
+
+    def value(self, cost: float) -> float:
+        """The value of the objective that has this cost."""
+        return self.objective.sign * cost
