@@ -2,12 +2,13 @@ import json
 
 import pytest
 from stories import SPACE, odd, search
-from synthetic import START, Clock, Writer, make_folder
+from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.experiment.results.comparison import AXES, Comparison, Curve, curves_of
+from tuner.experiment.results.comparison import Comparison, Curve, curve_of
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
+from tuner.spec.sections import Objective
 
 
 def experiment(folder, values, *, strategy="random", seed=0, **spec):
@@ -46,11 +47,10 @@ def test_experiments_of_a_strategy_are_its_seeds_and_the_better_one_comes_first(
 def test_they_are_compared_at_the_most_that_all_have_spent(six):
     found = Comparison(six)
     first, random = found.sides
-    assert found.budgets == {"trials": 2, "epochs": 2, "seconds": 7}
+    assert found.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
-    assert random.at("epochs", 2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
-    assert first.at("trials", 1).mean == pytest.approx(0.4)
-    assert random.spent("trials") == pytest.approx(7 / 3)
+    assert random.at(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
+    assert first.at(1).mean == pytest.approx(0.4)
 
 
 def test_differences_are_paired_by_seed(six):
@@ -88,11 +88,7 @@ def test_as_json(six):
         "trials": 3,
         "epochs": 3,
         "seconds": 10,
-        "steps": {
-            "trials": [[1, 0.5], [2, 0.6], [3, 0.9]],
-            "epochs": [[1, 0.5], [2, 0.6], [3, 0.9]],
-            "seconds": [[2, 0.5], [5, 0.6], [8, 0.9]],
-        },
+        "steps": {"epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]},
     }
 
 
@@ -127,7 +123,7 @@ def test_what_has_no_value_or_still_runs_is_named(tmp_path):
         "failed and running have the same strategy and seed, 1",
     )
     assert found.sides[0].best.n == 1
-    assert found.budgets["epochs"] == running.trials["00001"].last_epoch + 2
+    assert found.budget == running.trials["00001"].last_epoch + 2
     with pytest.raises(NoUsableTrialError, match="none of the experiments"):
         Comparison([failed, odd(tmp_path / "none", "no_trial")])
 
@@ -167,42 +163,13 @@ def test_a_warm_start_and_labels_are_told(tmp_path):
     assert "cold: bigger images" in told
 
 
-def curves(folder):
-    results = Results(folder)
-    return curves_of(results.history, results.objective)
-
-
-def test_a_search_by_what_it_had_spent(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))  # events are a second apart
+def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5, 0.7, 0.6])
     writer.trial(1, [0.99], error=("nan", "m"))
-    writer.trial(2, [0.6], end="stopped")
-    writer.trial(3, [0.9])
-    writer.end()
-    found = curves(writer.folder)
-    assert tuple(found) == AXES
-    assert found["trials"] == Curve((1, 4), (0.7, 0.9), 4)
-    assert found["epochs"] == Curve((1, 2, 6), (0.5, 0.7, 0.9), 6)
-    assert found["seconds"] == Curve((2, 3, 13), (0.5, 0.7, 0.9), 15)
-
-
-def test_trials_count_in_the_order_of_their_ends(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    for number, value in ((0, 0.9), (1, 0.5)):
-        writer.trial(number, [value], end=None)
-    for number in (1, 0):
-        writer.add("trial_ended", trial_id=f"{number:05}", status="completed")
-    writer.end()
-    assert curves(writer.folder)["trials"] == Curve((1, 2), (0.5, 0.9), 2)
-
-
-def test_the_gap_before_a_resume_is_not_counted(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    writer.trial(0, [0.5], end=None)
+    writer.trial(3, [0.6], end=None)
+    writer.trial(2, [0.9])
     writer.kill()
-    again = Writer(writer.folder, resumed=True, clock=Clock(START + 1000))
-    again.trial(0, [0.6, 0.7], first=2)
-    again.end()
-    found = curves(writer.folder)
-    assert found["seconds"] == Curve((2, 4, 5), (0.5, 0.6, 0.7), 7)
-    assert found["epochs"].total == 3
+    history = Results(writer.folder).history
+    objective = Objective(metric="val_accuracy", mode="max")
+    assert curve_of(history, objective) == Curve((1, 2, 6), (0.5, 0.7, 0.9), 6)
