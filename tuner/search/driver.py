@@ -15,6 +15,7 @@ from typing import Any
 from tuner import process
 from tuner.errors import ExperimentError, JournalError, TunerError
 from tuner.experiment import events
+from tuner.experiment.changes import Lengths
 from tuner.experiment.control import Control, Request, admitted, requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
@@ -23,7 +24,6 @@ from tuner.experiment.owner import this_owner
 from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
-from tuner.search.changing import Lengths
 from tuner.search.resuming import has_failed, in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, ending

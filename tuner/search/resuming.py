@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.experiment import events
+from tuner.experiment.changes import Lengths, changed, lengths_of
 from tuner.experiment.checkpoints import Checkpoint
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, fold
@@ -17,7 +18,6 @@ from tuner.experiment.reading import last_event
 from tuner.experiment.results.results import Results
 from tuner.experiment.steered import ASKED
 from tuner.experiment.trials import TrialRecord
-from tuner.search.changing import Lengths, changed, lengths_of
 from tuner.spec.by_value import bare_name, given_again, is_by_value
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text
@@ -37,7 +37,7 @@ class Extension:
 
     add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
     retry_failed: failed trials go on, too. changes: of its spec, by dotted path (see
-    `tuner.search.changing`). notify: the targets of notifications from now on.
+    `tuner.experiment.changes`). notify: the targets of notifications from now on.
     """
 
     add_samples: int = 0
@@ -49,7 +49,7 @@ class Extension:
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
         """The experiment.json `document` of the experiment in `files`, extended.
 
-        Raises UsageError if it has no number of samples to add to, and as `changing.changed` does.
+        Raises UsageError if it has no number of samples to add to, and as `changes.changed` does.
         """
         changes = dict(self.changes)
         if self.add_samples:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
+from tuner.experiment.changes import lengths_of
 from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
@@ -21,7 +22,6 @@ from tuner.experiment.journal import Journal
 from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import deliveries
-from tuner.search.changing import lengths_of
 from tuner.search.resuming import Extension, finished, trainable_of
 from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import code_named, refuse_elsewhere
@@ -70,7 +70,7 @@ def resume_experiment(
     Finished trials stay as they are; the others continue from their newest usable checkpoint, and
     new trials follow. If nothing is left to do, it returns at once. more: what extends the search.
     changes: new values for keys of its spec, by dotted path, as in {"scheduler.max_t": 20}; only
-    those that keep the meaning of earlier results (`tuner.search.changing`). trainable: the
+    those that keep the meaning of earlier results (`tuner.experiment.changes`). trainable: the
     function or class of a script or notebook that the experiment trains, if no worker can import
     it. Raises as `run_experiment` does, UsageError for another trainable or if the user's images
     have changed, and SpecError for an experiment.json that cannot run here, or a change that a

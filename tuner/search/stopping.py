@@ -9,10 +9,10 @@ from typing import Any
 from tuner.errors import TunerError
 from tuner.experiment import events
 from tuner.experiment.history import History
-from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import get_at
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
@@ -132,7 +132,7 @@ class EarlyEnd:
             return False
         if cause.kind == "bad_report" or len(failed) >= _SURELY:
             return True
-        values = ({repr(value_at(t.config, name)) for t in failed} for name in self._choices)
+        values = ({repr(get_at(t.config, name)) for t in failed} for name in self._choices)
         return cause.kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tuner.errors import Fault, unknown
 from tuner.settings import FaultsError
+from tuner.spec.plain_values import value_at
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
 _PROMPT = "$ "  # a command as text begins with it, and no dotted path does
@@ -82,10 +83,14 @@ class Command(str):
         """The arguments of one trial. Raises ValueError for a name that its config lacks."""
 
         def value(match: re.Match[str]) -> str:
-            return match[0][0] if match[1] is None else _text(_value_at(config, match[1]))
+            return match[0][0] if match[1] is None else _text(value_at(config, match[1]))
 
         config = {SEED: seed, **config}
-        return [_BRACES.sub(value, text) for text in self.arguments]
+        try:
+            return [_BRACES.sub(value, text) for text in self.arguments]
+        except KeyError as error:
+            message = f"this trial's config has no {error}, which the command names"
+            raise ValueError(message) from None
 
     def located(self, directory: Path) -> Command:
         """The command with absolute paths for its program and script, files in `directory`.
@@ -125,16 +130,6 @@ def read_command(trainable: object) -> Command | None:
         return Command.read(trainable)
     except FaultsError:  # such a spec is refused
         return None
-
-
-def _value_at(config: Mapping[str, Any], path: str) -> Any:
-    """The value of a name, or of one in a nested space by its dotted path."""
-    value: Any = config
-    for name in path.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            raise ValueError(f"this trial's config has no {path!r}, which the command names")
-        value = value[name]
-    return value
 
 
 def _text(value: Any) -> str:

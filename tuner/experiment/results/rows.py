@@ -10,7 +10,7 @@ from tuner.errors import UsageError, hint, nearest
 from tuner.experiment.results.selection import best_report
 from tuner.experiment.trials import TrialRecord
 from tuner.settings import FaultsError
-from tuner.spec.plain_values import is_number
+from tuner.spec.plain_values import get_at, is_number
 from tuner.spec.space.constraints import Condition
 
 if TYPE_CHECKING:
@@ -42,18 +42,10 @@ def arranged(
     if sort is None:
         return numbers[::-1] if reverse else numbers
     check_names([sort], rows)  # of all rows: those that are left may lack it
-    values = {number: value_at(rows[number], sort) for number in numbers}
+    values = {number: get_at(rows[number], sort) for number in numbers}
     present = [number for number in numbers if values[number] is not None]
     lacking = [number for number in numbers if values[number] is None]
     return [*sorted(present, key=lambda n: _key(values[n]), reverse=reverse), *lacking]
-
-
-def value_at(row: Row, name: str) -> Any:
-    """The value at a dotted name; None where there is none."""
-    value: Any = row
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def _key(value: object) -> tuple[bool, Any]:

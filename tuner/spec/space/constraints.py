@@ -15,6 +15,7 @@ from typing import Any
 
 from tuner.errors import Fault, unknown
 from tuner.settings import FaultsError
+from tuner.spec.plain_values import value_at
 from tuner.spec.space.spaces import config_key
 
 MAX_DRAWS = 10_000  # at random that may be forbidden before a search has nothing left to try
@@ -47,10 +48,6 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-class _AbsentError(Exception):
-    """The config has no such hyperparameter: it lies in another branch."""
-
-
 class Condition:
     """One expression over any names; `names` are the dotted paths that it reads.
 
@@ -75,7 +72,7 @@ class Condition:
         """Whether it holds; False if a name is missing or the values cannot be compared."""
         try:
             return bool(self._evaluate(values))
-        except (_AbsentError, TypeError, ValueError, ArithmeticError):
+        except (KeyError, TypeError, ValueError, ArithmeticError):
             return False
 
 
@@ -136,7 +133,7 @@ def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
         case ast.Constant(value=str() | int() | float() | bool() | None as value):
             return lambda config: value
         case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
-            return lambda config: _look_up(path, config)
+            return lambda config: value_at(config, path)
         case ast.List(elts=items) | ast.Tuple(elts=items):
             parts = build(*items)
             return lambda config: [part(config) for part in parts]
@@ -166,7 +163,7 @@ def _present(evaluate: Evaluate, config: Config) -> Any:
     """The value, or False where the config lacks a name: one side of an `or` may be absent."""
     try:
         return evaluate(config)
-    except _AbsentError:
+    except KeyError:
         return False
 
 
@@ -181,23 +178,14 @@ def _holds_along(compare: Sequence[Callable[[Any, Any], Any]], values: Sequence[
     return all(holds(a, b) for holds, (a, b) in zip(compare, pairwise(values), strict=True))
 
 
-def _look_up(path: Sequence[str], config: Config) -> Any:
-    value: Any = config
-    for name in path:
-        if not isinstance(value, Mapping) or name not in value:
-            raise _AbsentError
-        value = value[name]
-    return value
-
-
-def _path(node: ast.AST) -> list[str] | None:
-    """The names of `a.b.c`, or None for any other node."""
+def _path(node: ast.AST) -> str | None:
+    """The text of `a.b.c`, or None for any other node."""
     match node:
         case ast.Name(id=name):
-            return [name]
+            return name
         case ast.Attribute(value=inner, attr=name):
             outer = _path(inner)
-            return None if outer is None else [*outer, name]
+            return None if outer is None else f"{outer}.{name}"
     return None
 
 
@@ -205,7 +193,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
     """The dotted paths that `tree` reads."""
     path = _path(tree)
     if path is not None:
-        yield ".".join(path)
+        yield path
         return
     for child in ast.iter_child_nodes(tree):
         yield from _names(child)
