@@ -58,17 +58,11 @@ def test_the_next_free_name_unless_one_is_assigned(here):
 def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
     bad = {**json.loads(Path("mine.json").read_text()), "seed": -1}
     Path("bad.json").write_text(json.dumps(bad))
-    for arguments, source in {
-        (): r"bad\.json has 1 fault",
-        ("seed=-2",): "the command line has 1 fault",
-        ("scheduler.max_t=0",): r"bad\.json with the arguments of the command line has 2 faults",
-    }.items():
-        with pytest.raises(SpecError, match=source):
-            resolve("bad.json", arguments)
-    with pytest.raises(SpecError, match=r"the command line has 1 fault:\n  search\.strategy"):
-        resolve("mine.json", ["search.strategy=optuna"])
-    with pytest.raises(SpecError, match="the command line has 1 fault:\n  scheduler"):
-        resolve("mine.json", ["scheduler.name=optuna"])
+    with pytest.raises(SpecError, match=r"bad\.json has 1 fault"):
+        resolve("bad.json")
+    both = r"bad\.json with the arguments of the command line has 2 faults"
+    with pytest.raises(SpecError, match=both):
+        resolve("bad.json", ["scheduler.max_t=0"])
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SHIPPED.glob("*.py")))

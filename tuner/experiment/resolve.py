@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
@@ -31,7 +31,6 @@ from tuner.spec.code import NamedCode, code_named
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schema import with_hints
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
 from tuner.wording import program
@@ -71,26 +70,14 @@ def resolve(
         raw["name"] = free_name(name, storage)
     if code := [each for each in loaded.code if each in code_named(raw)]:
         admit(code, Path(loaded.source).parent)
-    paths = [path for path, _ in assigned(assignments)]
-    try:
-        spec = validate(raw, source=loaded.source, machine=machine)
-    except SpecError as error:
-        raise SpecError(error.faults, _source(error.faults, loaded.source, paths)) from None
+    source = loaded.source
+    if assignments and source != COMMAND_LINE:
+        source = f"{source} with the arguments of the command line"
+    spec = validate(raw, source=source, machine=machine)
     folder = ExperimentFolder(spec.folder)
     if folder.is_taken:
         raise folder.name_taken()
     return spec, loaded.source
-
-
-def _source(faults: Iterable[Fault], source: str, paths: Sequence[str]) -> str:
-    """What is at fault: the experiment, or the command line that has set the keys at `paths`."""
-
-    def is_set(key: str) -> bool:
-        return any(f"{key}.".startswith(f"{p}.") or p.startswith(f"{key}.") for p in paths)
-
-    if source == COMMAND_LINE or all(is_set(fault.key) for fault in faults):
-        return COMMAND_LINE
-    return f"{source} with the arguments of the command line" if paths else source
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +187,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(with_hints(faults_of(error, ExperimentSpec)), source) from error
+        raise SpecError(faults_of(error, ExperimentSpec), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:

@@ -72,8 +72,12 @@ class Registry(Generic[S]):
 
     def settings(self, name: str) -> type[S]:
         """The settings class of the extension called `name`. Raises as `extension` does."""
-        found: type[S] = self.extension(name).SETTINGS
-        return found
+        settings: type[S] = self.extension(name).SETTINGS
+        return settings
+
+    def shipped(self) -> dict[str, type[S]]:
+        """The settings class of each extension that ships, by its name."""
+        return {name: self.settings(name) for name in self.names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
         """The settings in the section `raw`, of the extension called `name`.

@@ -205,6 +205,14 @@ class Confirms(Settings):
     )
 
 
+SECTIONS: dict[str, type[Settings]] = {
+    "objective": Objective,
+    "resources": Resources,
+    "timeouts": Timeouts,
+    "checkpoints": Checkpoints,
+    "stop": Stop,
+    "confirms": Confirms,
+}
 LOGS = ("mlflow", "wandb")
 
 

@@ -34,7 +34,6 @@ from tuner.spec.loading import (
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
-from tuner.spec.schema import with_hints
 from tuner.spec.sections import Objective, Resources
 from tuner.spec.space.spaces import levels, space_text
 from tuner.wording import install
@@ -148,7 +147,7 @@ def validate(
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
     if parsed is None or faults:
-        raise SpecError(with_hints(faults), source)
+        raise SpecError(faults, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import pytest
 
 from tuner.errors import SpecError
+from tuner.settings import schema_of
 from tuner.spec.declaration import Declaration
 from tuner.spec.plan import plan_of
-from tuner.spec.schema import schema_of
 from tuner.spec.text import override
 from tuner.spec.validation import ValidatedSpec, validate
 
