@@ -28,7 +28,7 @@ from tuner.search.resuming import has_failed, in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.trial_queue import TrialQueue, last_result, replay
-from tuner.search.warm_start import WarmStart, leave_out_tried, load_warm_start
+from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
 from tuner.trial.context import Assignment
@@ -70,7 +70,8 @@ class Driver:
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
-        leave_out_tried(spec, self._warm_start)
+        if self._warm_start:
+            spec.leave_out(self._warm_start.left_out(spec.search))
 
     def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
         """Let history, scheduler and searcher take in the events of earlier runs.
