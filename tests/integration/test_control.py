@@ -157,7 +157,7 @@ def test_a_pause_frees_all_places_and_finish_ends_what_has_begun(steered):
     assert (told["answer"], told["control"]) == ("done", {"verb": "finish"})
     assert steered.process.wait(180) == 0
     results = Results(steered.files.path)
-    assert results.standing == "ended as asked"
+    assert results.status_text == "ended as asked"
     assert results.counts["completed"] == len(results.trials) < SPEC["num_samples"]
     assert results.history.never_started == SPEC["num_samples"] - len(results.trials)
     with pytest.raises(UsageError, match="has no driver"):

@@ -24,7 +24,7 @@ from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validated
 from tuner.search.run import create, resume_experiment, run_experiment
-from tuner.spec.code import code_named
+from tuner.spec.code import code_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.validation import validate
 
@@ -446,7 +446,7 @@ def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
 
 
 def test_spec_names_no_code_and_survives_text(spec):
-    assert code_named(spec.model_dump(mode="json")) == []
+    assert code_of(spec.model_dump(mode="json")) == []
     assert ExperimentSpec.from_text(spec.to_yaml()) == spec
     assert _validated(spec).scheduler == validate(spec).scheduler
     assert _validated(validate(spec)) == validate(spec)

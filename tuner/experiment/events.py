@@ -55,7 +55,7 @@ _EARLY = {
 Event = dict[str, Any]
 
 
-def standing_of(status: str, ended_by: str | None) -> str:
+def status_text(status: str, ended_by: str | None) -> str:
     """How an experiment stands, in words: its status, or why it ended before its trials did."""
     return _EARLY.get(ended_by or "", status) if status == COMPLETED else status
 

@@ -31,7 +31,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.experiment.steered import ASKED, Steered
+from tuner.experiment.steered import REQUESTED, Steered
 from tuner.experiment.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
 from tuner.spec.sections import Objective
 
@@ -93,7 +93,7 @@ class History:
         """
         if suggested is None:
             return None
-        begun = sum(trial.origin != ASKED for trial in list(self.trials.values()))
+        begun = sum(trial.origin != REQUESTED for trial in list(self.trials.values()))
         return max(suggested, begun) + len(self.steered.tries)
 
     def summary(self, suggested: int | None) -> dict[str, Any]:

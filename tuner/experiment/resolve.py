@@ -27,7 +27,7 @@ from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
 from tuner.settings import FaultsError, faults_of, parse
-from tuner.spec.code import NamedCode, code_named
+from tuner.spec.code import NamedCode, code_of
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
@@ -65,10 +65,10 @@ def resolve(
         raw["trainable"] = {"command": command}
     raw = override(raw, assignments)
     name, storage = raw["name"], raw.get("storage")
-    named = any(assignment.startswith("name=") for assignment in assignments)
-    if not named and isinstance(name, str) and isinstance(storage, str | None):
+    has_name = any(assignment.startswith("name=") for assignment in assignments)
+    if not has_name and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
-    if code := [each for each in loaded.code if each in code_named(raw)]:
+    if code := [each for each in loaded.code if each in code_of(raw)]:
         admit(code, Path(loaded.source).parent)
     source = loaded.source
     if assignments and source != COMMAND_LINE:
@@ -133,9 +133,10 @@ def load_experiment(
         return _from_module(_import(f"{_SHIPPED}.{text}", text), text)
     if path.is_dir():
         raise UsageError(f"{text!r} is a folder: for images in it write folder:{text}")
-    known = names(directory)
+    available = names(directory)
+    hint = did_you_mean(text, available)
     raise UsageError(
-        f"no experiment {text!r}{did_you_mean(text, known)}; available: {', '.join(known)}; "
+        f"no experiment {text!r}{hint}; available: {', '.join(available)}; "
         "or give module:function, a .py, .yaml or .json file, or images: folder:PATH"
     )
 
@@ -212,7 +213,7 @@ def _from_text(path: Path) -> Experiment:
     code: tuple[NamedCode, ...] = ()
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
         raw = _recorded(raw["spec"], path)
-        code = tuple(code_named(raw))
+        code = tuple(code_of(raw))
     return Experiment(raw, str(raw.get("name", path.stem)), str(path), code)
 
 
@@ -222,10 +223,10 @@ def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
     Its name is that which its folder has now.
     """
     kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
-    return {"name": path.resolve().parent.name, **_as_asked(kept)}
+    return {"name": path.resolve().parent.name, **_without_settled(kept)}
 
 
-def _as_asked(spec: dict[str, Any]) -> dict[str, Any]:
+def _without_settled(spec: dict[str, Any]) -> dict[str, Any]:
     """A recorded spec without the values that `validate` set, which depend on its size."""
     for section, name in (("search", "order"), ("scheduler", "grace_period")):
         settings = spec.get(section)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tuner.experiment.events import CONTROL, Event
 from tuner.experiment.verbs import VERBS
 
-ASKED = "asked"  # the origin of a trial whose config was asked for
+REQUESTED = "asked"  # the origin of a trial whose config was asked for
 LATEST = "controls"  # in experiment.json: the id of the last control that its spec has taken in
 
 
@@ -28,8 +28,8 @@ class Answer(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As `show --json` has it."""
-        known = {name: value for name, value in self._asdict().items() if value not in ("", None)}
-        return {**known, "control": dict(self.control)}
+        fields = {name: value for name, value in self._asdict().items() if value not in ("", None)}
+        return {**fields, "control": dict(self.control)}
 
 
 @dataclass(slots=True)

@@ -44,28 +44,28 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
         if _is_experiment(folder):
             return folder
     names = sorted(folder.name for folder in experiment_folders(root))
-    known = f"available: {', '.join(names[:20])}" if names else "there are none yet"
+    available = f"available: {', '.join(names[:20])}" if names else "there are none yet"
     hint = did_you_mean(str(name), names)
-    raise UsageError(f"no experiment {str(name)!r} in {shown(root)}{hint}; {known}")
+    raise UsageError(f"no experiment {str(name)!r} in {shown(root)}{hint}; {available}")
 
 
 def experiment_folders(
-    storage: Path | str | None = None, *, known: Container[str] = ()
+    storage: Path | str | None = None, *, trusted: Container[str] = ()
 ) -> Iterator[Path]:
     """The folders right under `storage` that hold an experiment.json.
 
-    known: names that are taken for experiments without another look, if they are there.
+    trusted: names of experiments that are not looked at again.
     """
     root = storage_folder(storage)
     if url := url_of(root):
         objects = Objects(url)
         with objects.reaching():
             names = [name for name in objects.folders() if name[0] != "."]
-            experiments = [n for n in names if n in known or objects.has(f"{n}/{EXPERIMENT}")]
+            experiments = [n for n in names if n in trusted or objects.has(f"{n}/{EXPERIMENT}")]
         yield from (root / name for name in experiments)
     elif root.is_dir():
         visible = (folder for folder in root.iterdir() if folder.name[0] != ".")
-        yield from (f for f in visible if f.name in known or _is_experiment(f))
+        yield from (f for f in visible if f.name in trusted or _is_experiment(f))
 
 
 def free_name(name: str, storage: Path | str | None = None) -> str:

@@ -103,8 +103,8 @@ def _same(results: Results, spec: ExperimentSpec) -> Results | None:
         try:
             before = Results(folder)
             specs = before.spec, spec
-            earlier, wanted = [(s.confirms, s.epochs, s.search) for s in specs]
-            if earlier == wanted:
+            earlier, requested = [(s.confirms, s.epochs, s.search) for s in specs]
+            if earlier == requested:
                 return before
         except TunerError:  # gone, or damaged
             continue

@@ -42,9 +42,10 @@ def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) 
     log_K = np.log(epochs)
     loss_NK = np.full((len(curves), len(epochs)), np.nan)
     for loss_K, curve in zip(loss_NK, curves, strict=True):
-        known = sorted(curve)
-        end = int(np.abs(log_K - math.log(known[-1])).argmin()) + 1
-        loss_K[:end] = np.interp(log_K[:end], np.log(known), [curve[epoch] for epoch in known])
+        epochs_N = sorted(curve)
+        end = int(np.abs(log_K - math.log(epochs_N[-1])).argmin()) + 1
+        losses = [curve[epoch] for epoch in epochs_N]
+        loss_K[:end] = np.interp(log_K[:end], np.log(epochs_N), losses)
     return loss_NK
 
 
@@ -125,10 +126,10 @@ class CurveModel:
             slopes = step.weights_C[1:] if k else [step.weights_C[1], 0.0]
             f = np.array([1.0, 0.0]) * [[1.0], [0.0]] + slopes
             covariance_N = f @ covariance_N @ f.T + unsure_N[:, None, None]
-            known_N = np.isfinite(y_NK[:, k + 1])
-            change_N = np.where(known_N, y_NK[:, k + 1] - y_NK[:, k], change_N)
-            mean_N = np.where(known_N, y_NK[:, k + 1], mean_N)
-            covariance_N[known_N] = 0.0
+            reached_N = np.isfinite(y_NK[:, k + 1])
+            change_N = np.where(reached_N, y_NK[:, k + 1] - y_NK[:, k], change_N)
+            mean_N = np.where(reached_N, y_NK[:, k + 1], mean_N)
+            covariance_N[reached_N] = 0.0
         return Ends(mean_N, np.sqrt(covariance_N[:, 0, 0]))
 
 

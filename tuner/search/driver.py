@@ -21,7 +21,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.journal import Journal
 from tuner.experiment.owner import this_owner
-from tuner.experiment.steered import ASKED
+from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
 from tuner.search.resuming import has_failed, in_turn, restored, unfinished
@@ -106,14 +106,14 @@ class Driver:
 
         fits: how many trials fit at the moment, whatever max_concurrent says.
         """
-        known = self.history.trials
+        trials_by_id = self.history.trials
         self.steering = Steering(self, fits=fits)
         self.queue = TrialQueue(
             self.searcher,
             total=self.spec.trials,
             limit=self.steering.limit,
-            taken=known,
-            requested=[trial.trial_id for trial in known.values() if trial.origin == ASKED],
+            taken=trials_by_id,
+            requested=[i for i, trial in trials_by_id.items() if trial.origin == REQUESTED],
             unfinished=trials,
             steered=self.history.steered,
         )

@@ -159,8 +159,8 @@ class RemoteTrials:
         trial, client = self._history.trials[trial_id], self.clients[trial_id]
         if epoch > trial.last_epoch:
             return False
-        known = trial.values(self._driver.spec.objective.metric)
-        if epoch <= client.repeats or known[-1] == (epoch, value):
+        reports = trial.values(self._driver.spec.objective.metric)
+        if epoch <= client.repeats or reports[-1] == (epoch, value):
             return True
         raise UsageError(
             f"epoch {epoch} of trial {trial_id} must come after {trial.last_epoch}, which is "

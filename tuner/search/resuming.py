@@ -16,9 +16,9 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.results import Results
-from tuner.experiment.steered import ASKED
+from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.by_value import bare_name, given_again, is_by_value
+from tuner.spec.by_value import bare_name, is_by_value, python_argument
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
@@ -57,7 +57,7 @@ class Extension:
             if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
             trials = fold(files.events()).trials.values()
-            begun = sum(trial.origin != ASKED for trial in trials)
+            begun = sum(trial.origin != REQUESTED for trial in trials)
             # A control may have lowered the number of samples below those that have begun
             changes["num_samples"] = max(samples, begun) + self.add_samples
         if self.time_budget_s:
@@ -93,26 +93,26 @@ def finished(folder: Path, more: Extension) -> Results | None:
     return None if left or results.status != events.COMPLETED else results
 
 
-def trainable_of(recorded: str, given: object, folder: Path) -> str:
+def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
     """The trainable for a resume of the experiment in `folder`: the recorded one.
 
-    given: it, as a Python object, or None. Raises UsageError if they differ, if only Python can
+    trainable: it, as a Python object, or None. Raises UsageError if they differ, if only Python can
     give the recorded one, and if trials run elsewhere.
     """
     refuse_elsewhere(recorded)
-    if given is None:
+    if trainable is None:
         if is_by_value(recorded):
-            call = f"tuner.resume_experiment({str(folder)!r}, {given_again(recorded)})"
+            call = f"tuner.resume_experiment({str(folder)!r}, {python_argument(recorded)})"
             raise UsageError(
                 f"{folder.name} trains {recorded}, of a script or a notebook, and only Python can "
                 f"give it again: {call}"
             )
         return recorded
-    named = trainable_text(given)
-    same = is_by_value(recorded) and bare_name(named) == bare_name(recorded)
-    if named != recorded and not same:
-        raise UsageError(f"{folder.name} trains {recorded}, and was given {named} to go on with")
-    return named
+    path = trainable_text(trainable)
+    same = is_by_value(recorded) and bare_name(path) == bare_name(recorded)
+    if path != recorded and not same:
+        raise UsageError(f"{folder.name} trains {recorded}, and was trainable {path} to go on with")
+    return path
 
 
 def restored(

@@ -76,25 +76,25 @@ def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
     no checkpoints stay.
     """
     trials = [trial for trial in trials if trial.status not in (COMPLETED, STOPPED)]
-    named = {record.path for trial in trials for record in trial.checkpoints}
+    journaled = {record.path for trial in trials for record in trial.checkpoints}
     try:
         for trial in trials:
-            for name in sorted(_leftovers(folder, trial, named)):
+            for name in sorted(_leftovers(folder, trial, journaled)):
                 folder.remove_file(name)
     except (OSError, UsageError) as error:  # they only take space
         reason = error.strerror if isinstance(error, OSError) else error
         _log.warning("cannot remove what a kill has left: %s", reason)
 
 
-def _leftovers(folder: ExperimentFolder, trial: TrialRecord, named: set[str]) -> set[str]:
+def _leftovers(folder: ExperimentFolder, trial: TrialRecord, journaled: set[str]) -> set[str]:
     """The folders that no journal line names, and partial files in those that stay."""
     leftovers = set()
-    epochs = {match.group() for name in named if (match := _OF_TUNER.match(f"{name}/"))}
+    epochs = {match.group() for name in journaled if (match := _OF_TUNER.match(f"{name}/"))}
     for name in folder.files_below(f"trials/{trial.trial_id}/checkpoints"):
         if match := _OF_TUNER.match(name):
             epoch = match.group()
             if epoch not in epochs:
                 leftovers.add(epoch)
-            elif epoch not in named and name == f"{epoch}/{PARTIAL_FILE}":
+            elif epoch not in journaled and name == f"{epoch}/{PARTIAL_FILE}":
                 leftovers.add(name)
     return leftovers

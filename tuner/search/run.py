@@ -24,7 +24,7 @@ from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import deliveries
 from tuner.search.resuming import Extension, finished, trainable_of
 from tuner.search.warm_start import warm_start_of
-from tuner.spec.code import code_named, refuse_elsewhere
+from tuner.spec.code import code_of, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plan import warnings_of
 from tuner.spec.validation import Machine, ValidatedSpec, validate
@@ -128,7 +128,7 @@ def _search(
     from tuner.search.driver import Driver
     from tuner.search.tune_run import TuneRun
 
-    for code in code_named(spec.model_dump(mode="json")):
+    for code in code_of(spec.model_dump(mode="json")):
         code.remember()  # this user runs it: a resume need not ask
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
         driver = Driver(spec, folder, journal, **how)
@@ -141,8 +141,8 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
     """Create the folder of an experiment. Raises as `ExperimentFolder.create`, `warm_start_of`."""
     warm_start = warm_start_of(spec)  # raises before a folder is created
     folder = ExperimentFolder(spec.folder)
-    known = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
-    of_data = {name: value for name, value in known.items() if value}
+    data = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
+    of_data = {name: value for name, value in data.items() if value}
     folder.create({**describe(spec), **of_data}, empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)

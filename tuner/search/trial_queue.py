@@ -9,7 +9,7 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.experiment.steered import ASKED, Steered
+from tuner.experiment.steered import REQUESTED, Steered
 from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
 
@@ -125,7 +125,7 @@ class TrialQueue:
         self._pass_over(trial_id)
         if take_trial := getattr(self._strategy, "take_trial", None):
             take_trial(trial_id, config)
-        return Assignment(trial_id, deepcopy(config), origin=ASKED)
+        return Assignment(trial_id, deepcopy(config), origin=REQUESTED)
 
     def _take(self, number: int) -> None:
         self._taken.add(number)

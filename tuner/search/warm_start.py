@@ -161,11 +161,11 @@ class _Match:
         if not values and not failed:
             self._without_value += 1
             return None
-        known = {**self._before.training, **trial.config}
+        values_by_name = {**self._before.training, **trial.config}
         config = {
-            name: known[name] if _is_searched(domain) else domain
+            name: values_by_name[name] if _is_searched(domain) else domain
             for name, domain in self._space.items()
-            if name in known or not _is_searched(domain)
+            if name in values_by_name or not _is_searched(domain)
         }
         try:
             self._encoding.encode(config)

@@ -52,15 +52,15 @@ def bare_name(text: str) -> str:
     return text.removesuffix(_MARK).partition(":")[2]
 
 
-def is_found_by_name(value: Any) -> bool:
+def is_importable(value: Any) -> bool:
     """Whether another process can import `value` by its module and name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not module or not name or module in _SCRIPT:
         return False
-    found: Any = sys.modules.get(module)
+    imported: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is value
+        imported = getattr(imported, part, None)
+    return imported is value
 
 
 def pickling_fault(trainable: ByValue) -> str | None:
@@ -72,10 +72,10 @@ def pickling_fault(trainable: ByValue) -> str | None:
     return None
 
 
-def given_again(trainable: str) -> str:
+def python_argument(trainable: str) -> str:
     """The Python argument that passes the trainable again.
 
-    >>> given_again("__main__:train (by value)")
+    >>> python_argument("__main__:train (by value)")
     'trainable=train'
     """
     return f"trainable={bare_name(trainable)}"

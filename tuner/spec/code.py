@@ -91,14 +91,14 @@ class NamedCode:
         return state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
 
 
-def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
+def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
     """What the plain values of a spec name, but for what ships; what trains comes first.
 
     What is no text, or of Python's standard library, is passed over: such a spec is refused.
     """
     code = [
         NamedCode(key, path)
-        for key, path in _named(spec)
+        for key, path in _paths_in(spec)
         if path not in (IMAGE_CLASSIFIER, *CLASSIFIERS_BEFORE) and not path.startswith(_SHIPPED)
     ]
     code = [each for each in code if not is_standard(each.module)]
@@ -111,7 +111,7 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     return code
 
 
-def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
         # By its path: the spec stands below the Learner that ships and cannot import it
@@ -152,15 +152,15 @@ def file_of(module: str) -> Path | None:
     """
     top, *parts = module.split(".")
     try:
-        found = find_spec(top)
+        spec = find_spec(top)
         for part in parts:
-            if found is None or found.submodule_search_locations is None:
+            if spec is None or spec.submodule_search_locations is None:
                 return None
             # By its own name alone, as a whole one asks for packages that are imported
-            found = PathFinder.find_spec(part, list(found.submodule_search_locations))
+            spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     except (ImportError, ValueError):  # ValueError: of __main__, and of an empty name
         return None
-    return Path(found.origin) if found and found.has_location and found.origin else None
+    return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
 def is_standard(module: str) -> bool:

@@ -42,15 +42,15 @@ class Command(str):
     @classmethod
     def read(cls, raw: object) -> Command:
         """The command that a spec's `trainable` holds. Raises FaultsError for anything else."""
-        given = raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
+        command = raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
         try:
-            arguments = shlex.split(given) if isinstance(given, str) else given
+            arguments = shlex.split(command) if isinstance(command, str) else command
         except ValueError as error:  # a quote that does not end
-            raise FaultsError(Fault("command", f"cannot be split: {error}", given)) from error
+            raise FaultsError(Fault("command", f"cannot be split: {error}", command)) from error
         if not isinstance(arguments, list | tuple) or not arguments or not arguments[0]:
             raise FaultsError(Fault("", _RULE, raw))
         if not all(isinstance(each, str | int | float) for each in arguments):
-            raise FaultsError(Fault("command", "must hold text and numbers alone", given))
+            raise FaultsError(Fault("command", "must hold text and numbers alone", command))
         return cls([*map(str, arguments)])
 
     @classmethod
@@ -66,12 +66,12 @@ class Command(str):
     @property
     def names(self) -> list[str]:
         """The placeholders, each once. `{{` and `}}` are braces, and none."""
-        found = (match for text in self.arguments for match in _BRACES.finditer(text))
-        return list(dict.fromkeys(m[1] for m in found if m[1] is not None))
+        matches = (match for text in self.arguments for match in _BRACES.finditer(text))
+        return list(dict.fromkeys(m[1] for m in matches if m[1] is not None))
 
-    def faults(self, known: Collection[str]) -> Iterator[Fault]:
+    def faults(self, names: Collection[str]) -> Iterator[Fault]:
         """What is wrong with the placeholders; `known`: the names of the hyperparameters."""
-        choices = sorted({*known, SEED})
+        choices = sorted({*names, SEED})
         for name in self.names:
             if name not in choices:
                 yield unknown("command", "hyperparameter", name, choices)

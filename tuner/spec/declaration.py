@@ -80,8 +80,8 @@ class Declaration:
         """The faults of one trial's settings; keys are relative to them."""
         if self.settings is None:
             return []
-        given = {"epochs", "seed"} - self.settings.model_fields.keys()
-        return parse(self.settings, {k: v for k, v in values.items() if k not in given})[1]
+        outside = {"epochs", "seed"} - self.settings.model_fields.keys()
+        return parse(self.settings, {k: v for k, v in values.items() if k not in outside})[1]
 
     def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
         """The faults of a spec. here: whether trials run on this machine."""
@@ -197,7 +197,7 @@ def faults_of_configs(
     settings. pinned: replaces some of the constants.
     """
     constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
-    searched = [f"{place.path}." for place, _ in walk(space)]
+    searched = [f"{position.path}." for position, _ in walk(space)]
     faults: dict[tuple[str, str], Fault] = {}
     for config in extreme_configs(space):
         for fault in check(merged(constants, config)):

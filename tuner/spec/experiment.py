@@ -26,8 +26,8 @@ from pydantic import (
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
-from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
+from tuner.spec.by_value import ByValue, is_by_value, is_importable
+from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_of
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, read_targets
 from tuner.spec.plain_values import flat
@@ -42,7 +42,7 @@ from tuner.spec.sections import (
     Timeouts,
     read_logs,
 )
-from tuner.spec.space.parsing import CALLS, called
+from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
 from tuner.spec.text import read_mapping
@@ -91,7 +91,7 @@ def trainable_text(raw: Any) -> str:
         return f"{module}:{name}"
     if not callable(raw):
         raise FaultsError(Fault("", "must be a class, a function, or the dotted path of one", raw))
-    return f"{raw.__module__}:{raw.__qualname__}" if is_found_by_name(raw) else ByValue(raw)
+    return f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
 
 
 def _plain_trainable(trainable: str) -> str | dict[str, list[str]]:
@@ -198,11 +198,14 @@ class ExperimentSpec(Settings):
         faults += [
             Fault(f"training.{name}", "is a domain: write it in search.space", text)
             for name, text in flat(self.training, ".").items()
-            if isinstance(text, str) and called(text) in CALLS
+            if isinstance(text, str) and call_name(text) in CALLS
         ]
         if isinstance(self.trainable, Command):
-            known = {*self.search.space, *(place.path for place, _ in walk(self.search.space))}
-            faults += [fault.under("trainable") for fault in self.trainable.faults(known)]
+            names = {
+                *self.search.space,
+                *(position.path for position, _ in walk(self.search.space)),
+            }
+            faults += [fault.under("trainable") for fault in self.trainable.faults(names)]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
@@ -213,10 +216,10 @@ class ExperimentSpec(Settings):
             raise FaultsError(*faults)
         return self
 
-    def _in_both(self, given: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
+    def _in_both(self, constants: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
         """The keys that are constants and searched; the classifier merges mappings of both."""
-        for name in given.keys() & space.keys():
-            both = given[name], space[name]
+        for name in constants.keys() & space.keys():
+            both = constants[name], space[name]
             if self.ships and all(isinstance(value, Mapping) for value in both):
                 yield from (f"{name}.{inner}" for inner in self._in_both(*both))
             else:
@@ -255,7 +258,7 @@ class ExperimentSpec(Settings):
         """Whether trials import what does not ship with tuner, a network of the user's own, too."""
         fields = ("space", "configs", "points_to_evaluate")
         search = {name: getattr(self.search, name, None) for name in fields}
-        return not self.ships or bool(code_named({"training": self.training, "search": search}))
+        return not self.ships or bool(code_of({"training": self.training, "search": search}))
 
     @property
     def trials(self) -> int | None:
@@ -265,10 +268,10 @@ class ExperimentSpec(Settings):
     @property
     def epochs(self) -> int | None:
         """The length of a whole trial in epochs; None where the trainable ends by itself."""
-        given = self.training.get("epochs")
+        epochs = self.training.get("epochs")
         lengths = [self.scheduler.max_t] if self.scheduler else []
-        if isinstance(given, int):
-            lengths.append(given)
+        if isinstance(epochs, int):
+            lengths.append(epochs)
         return min(lengths, default=None)
 
     @property
@@ -299,8 +302,8 @@ class ExperimentSpec(Settings):
         whom it notifies with nothing hidden.
         """
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
-        own = {"trainable": self.trainable, "notify": self.notify}
-        return {**values, **{name: value for name, value in own.items() if name in values}}
+        complete = {"trainable": self.trainable, "notify": self.notify}
+        return {**values, **{name: value for name, value in complete.items() if name in values}}
 
     def to_json(self) -> str:
         """The spec as JSON text."""

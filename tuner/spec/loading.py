@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.errors import Fault
 from tuner.settings import FaultsError
-from tuner.spec.by_value import ByValue, given_again, is_by_value
+from tuner.spec.by_value import ByValue, is_by_value, python_argument
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.command import Command
 
@@ -31,7 +31,7 @@ def load_trainable(path: str) -> Any:
         return command
     if is_by_value(path):
         rule = "was given by value, by a script or a notebook: give it again, from Python"
-        raise FaultsError(Fault("", f"{rule}, as {given_again(path)}", path))
+        raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
     module, _, name = path.partition(":")
     if is_standard(module):
         raise FaultsError(Fault("", NOT_STANDARD, path))
@@ -99,10 +99,10 @@ def _builds(trainable: Callable[..., Any], **size: int) -> bool:
     return _accepts(trainable, {}, {}, device=None, rank=0, **size)
 
 
-def _accepts(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+def _accepts(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
     signature = _signature(function)
     try:
-        return signature is not None and bool(signature.bind(*arguments, **named))
+        return signature is not None and bool(signature.bind(*arguments, **keywords))
     except TypeError:
         return False
 

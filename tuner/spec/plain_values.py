@@ -78,14 +78,14 @@ def flat(values: Mapping[str, Any], separator: str = "/") -> dict[str, Any]:
     >>> flat({"lr": 0.1, "augment": {"shift": 2}})
     {'lr': 0.1, 'augment/shift': 2}
     """
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
             inner = flat(value, separator)
-            found |= {f"{name}{separator}{below}": leaf for below, leaf in inner.items()}
+            flattened |= {f"{name}{separator}{below}": leaf for below, leaf in inner.items()}
         else:
-            found[name] = value
-    return found
+            flattened[name] = value
+    return flattened
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:

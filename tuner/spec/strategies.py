@@ -153,8 +153,8 @@ _Points = Annotated[int, Field(ge=1, le=1000)]
 
 def _read_points(raw: Any) -> Any:
     """Checked here, since pydantic has a fault for each type of a union."""
-    named = raw if isinstance(raw, Mapping) else {"": raw}
-    wrong = {n: v for n, v in named.items() if not (is_number(v) and v in range(1, 1001))}
+    by_name = raw if isinstance(raw, Mapping) else {"": raw}
+    wrong = {n: v for n, v in by_name.items() if not (is_number(v) and v in range(1, 1001))}
     rule = "must be a whole number from 1 to 1000, or such a number for each name"
     if wrong:
         raise FaultsError(*(Fault(name, rule, value) for name, value in wrong.items()))

@@ -57,14 +57,14 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
     and a path through something that holds no keys.
     """
     values = assigned(assignments)
-    named = dict(values)
-    if isinstance(name := named.get("search.strategy"), str):
+    by_path = dict(values)
+    if isinstance(name := by_path.get("search.strategy"), str):
         raw = with_strategy(raw, name)
-    if isinstance(name := named.get("scheduler.name"), str):
+    if isinstance(name := by_path.get("scheduler.name"), str):
         raw = with_scheduler(raw, name)
     changed = with_values(raw, values)
     objective = changed.get("objective")
-    sets_metric_alone = "objective.metric" in named and "objective.mode" not in named
+    sets_metric_alone = "objective.metric" in by_path and "objective.mode" not in by_path
     if sets_metric_alone and isinstance(objective, dict) and usual_mode(str(objective["metric"])):
         objective.pop("mode", None)
     return changed

@@ -137,7 +137,7 @@ def validate(
         parsed, faults = parse(ExperimentSpec, spec, context=IMPORTING)
         checked = parsed or _healthy_rest(spec, faults)
     if checked is not None:
-        known = _sections(faults)
+        faulty = _sections(faults)
         further = [
             *_trainable_faults(checked, machine),
             *_machine_faults(checked.resources, machine),
@@ -145,7 +145,7 @@ def validate(
             *_notify_faults(checked),
             *_size_faults(checked.search),
         ]
-        faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
+        faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
@@ -165,8 +165,8 @@ def settled(spec: ExperimentSpec) -> ValidatedSpec:
 def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """Missing packages and keys of trackers; servers are tried when the search starts."""
     for name in spec.log:
-        found = find_spec(name)
-        if found is None or found.origin is None:  # a folder of that name is no package
+        package = find_spec(name)
+        if package is None or package.origin is None:  # a folder of that name is no package
             yield Fault("log", f"needs a package: {install(name)}", name)
         elif name == "wandb" and not _wandb_is_set_up():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
@@ -174,9 +174,9 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 
 
 def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    wanted = [target for target in spec.notify if is_apprise(target)]
-    if wanted and find_spec("apprise") is None:
-        yield Fault("notify", f"needs a package: {install('notify')}", hidden(wanted[0]))
+    targets = [target for target in spec.notify if is_apprise(target)]
+    if targets and find_spec("apprise") is None:
+        yield Fault("notify", f"needs a package: {install('notify')}", hidden(targets[0]))
 
 
 def _wandb_is_set_up() -> bool:

@@ -97,11 +97,11 @@ def test_a_reader_that_has_the_most_is_given_the_rest(store, journal):
     up.upload()
     append(journal, b"two\n")
     up.upload()
-    assert fetch(store, known=(3, 4)) == (3, 4, b"two\n")
-    assert fetch(store, known=(3, 6)) == (3, 6, b"o\n")
-    assert fetch(store, known=(3, 8)) == (3, 8, b"")
-    assert fetch(store, known=(2, 4)) == (3, 0, b"one\ntwo\n")
-    assert fetch(store, known=(3, 99)) == (3, 0, b"one\ntwo\n")
+    assert fetch(store, present=(3, 4)) == (3, 4, b"two\n")
+    assert fetch(store, present=(3, 6)) == (3, 6, b"o\n")
+    assert fetch(store, present=(3, 8)) == (3, 8, b"")
+    assert fetch(store, present=(2, 4)) == (3, 0, b"one\ntwo\n")
+    assert fetch(store, present=(3, 99)) == (3, 0, b"one\ntwo\n")
 
 
 def test_a_segment_of_another_length_is_named(store, journal):

@@ -117,8 +117,8 @@ class Mirror:
             generation, size = map(int, note.read_text().split())
         except (OSError, ValueError):
             generation, size = 0, 0
-        known = (generation, size) if size == len(local) else (0, 0)
-        remote = segments.fetch(objects, known=known)
+        present = (generation, size) if size == len(local) else (0, 0)
+        remote = segments.fetch(objects, present=present)
         complete = local[: remote.start] + remote.data
         if not local.startswith(complete):
             files.replace_file(path, lambda new: new.write_bytes(complete))

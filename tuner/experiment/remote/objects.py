@@ -179,8 +179,8 @@ def _opened(url: str) -> tuple[Any, str]:
         do = f"pip install '{package}'" if package else str(error)
         raise UsageError(f"a storage of {scheme}:// needs a package: {do}") from None
     except ValueError as error:
-        known = "a folder, s3://bucket/folder, gs://..., az://..."
-        raise UsageError(f"no storage {url!r}: {error}; known: {known}") from None
+        forms = "a folder, s3://bucket/folder, gs://..., az://..."
+        raise UsageError(f"no storage {url!r}: {error}; forms: {forms}") from None
     return system, base.rstrip("/")
 
 

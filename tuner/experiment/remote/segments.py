@@ -50,12 +50,12 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
     >>> [s.end for s in chain([Segment(1, 0, 9), Segment(2, 0, 4), Segment(2, 4, 6)])]
     [4, 6]
     """
-    known = sorted(segments)
-    begun = [segment.generation for segment in known if segment.start == 0]
+    ordered = sorted(segments)
+    begun = [segment.generation for segment in ordered if segment.start == 0]
     if not begun:
         return []
     longest: dict[int, Segment] = {}  # by its start; sorted, so the last is the longest
-    for segment in known:
+    for segment in ordered:
         if segment.generation == begun[-1] and segment.end > segment.start:
             longest[segment.start] = segment
     parts: list[Segment] = []
@@ -85,11 +85,11 @@ class Remote(NamedTuple):
         return self.start + len(self.data)
 
 
-def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; if its generation is still that of `known`, only the bytes after those.
+def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
+    """The journal; if its generation is that of `present`, only the bytes after those.
 
-    known: a generation, and how many of its bytes the caller has. Raises JournalError if a segment
-    does not have as many bytes as its name says.
+    present: a generation, and how many of its bytes the caller has. Raises JournalError if a
+    segment does not have as many bytes as its name says.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -101,7 +101,7 @@ def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
         holder = newest(objects)
         if holder and holder.generation > generation:
             end = min(end, holder.at)
-        start = known[1] if known[0] == generation and known[1] <= end else 0
+        start = present[1] if present[0] == generation and present[1] <= end else 0
         try:
             with ThreadPoolExecutor(_READERS) as threads:
                 needed = [segment for segment in parts if segment.end > start]

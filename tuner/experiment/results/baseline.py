@@ -75,11 +75,11 @@ def accuracy_of(
 
     images: a mapping with `images` and `baseline`; anything else is taken for none.
     """
-    known: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
-    value, count = _share(metrics.get(metric)), known.get("images")
+    counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
+    value, count = _share(metrics.get(metric)), counted.get("images")
     if value is None or type(count) is not int or count < 1:
         return None
-    return Accuracy(metric, value, count, _share(known.get("baseline")), max(among, 1))
+    return Accuracy(metric, value, count, _share(counted.get("baseline")), max(among, 1))
 
 
 def trials_chosen_from(counts: Mapping[str, int]) -> int:

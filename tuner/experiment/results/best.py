@@ -82,7 +82,7 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
     return entry
 
 
-def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
+def measured_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
     """What `evaluate` has measured of a trial (None: the best one), or None; runs nothing."""
     for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
         if record := best_record(trial, results.objective):
@@ -97,11 +97,11 @@ def recorded_test(
     files, name = ExperimentFolder(folder), _record(trial_id)
     try:
         files.fetch(name)
-        known = files.read(name)
+        record = files.read(name)
     except (OSError, ValueError):
         return None
-    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
-    return known if same and set(map(type, known.values())) <= {str, int, float, dict} else None
+    same = isinstance(record, dict) and record.get("checkpoint_sha256") == checkpoint.sha256
+    return record if same and set(map(type, record.values())) <= {str, int, float, dict} else None
 
 
 def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:

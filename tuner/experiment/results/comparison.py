@@ -218,11 +218,11 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
         if len(names) > 1:
             yield f"{joined(names)} have the same strategy and seed, {seed}"
     facts = {entrant.name: _facts(entrant.spec) for entrant in entrants}
-    for path in dict.fromkeys(path for known in facts.values() for path in known):
+    for path in dict.fromkeys(path for settings in facts.values() for path in settings):
         holders: dict[str, list[str]] = {}
-        for name, known in facts.items():
-            if path in known or path.startswith(_NOTED_IF_MISSING):
-                holders.setdefault(known.get(path, "not there"), []).append(name)
+        for name, settings in facts.items():
+            if path in settings or path.startswith(_NOTED_IF_MISSING):
+                holders.setdefault(settings.get(path, "not there"), []).append(name)
         if len(holders) > 1 and path != "search.strategy":
             differing = (f"{value} in {joined(names)}" for value, names in holders.items())
             yield f"{path} differs: {'; '.join(differing)}"

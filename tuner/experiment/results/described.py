@@ -57,8 +57,8 @@ def labels_of(files: ExperimentFolder) -> Labels:
         return Labels()
     match document:
         case {"tags": list(tags), "note": str(note)}:
-            known = (tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag))
-            return Labels(tuple(known), note[:_LONGEST])
+            valid = (tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag))
+            return Labels(tuple(valid), note[:_LONGEST])
     return Labels()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import SpecError, TunerError
-from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, standing_of
+from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.described import Described
@@ -57,7 +57,7 @@ class Listed:
         return {
             **({self.metric: self.best} if self.metric and may_report else {}),
             "name": self.name,
-            "status": standing_of(self.status, self.ended_by),
+            "status": status_text(self.status, self.ended_by),
             "trials": sum(self.counts.values()),
             "total": self.total,
             **self.counts,

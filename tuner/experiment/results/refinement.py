@@ -22,7 +22,7 @@ from tuner.spec.plain_values import flat
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 from tuner.spec.space.encoding import Encoding
-from tuner.spec.space.spaces import Place, names_of, space_text, transform
+from tuner.spec.space.spaces import Position, names_of, space_text, transform
 
 _SHARE = 5  # one trial in so many leads
 _FEWEST, _MOST = 3, 10  # leading trials
@@ -73,8 +73,8 @@ def refine(results: Results, *, points: int) -> Refinement:
         ) from error
     storage = results.files.storage
     is_default = local(default_storage()).resolve() == local(storage)
-    known = names_of(space)  # a constraint over options that are gone goes as well
-    forbid = [t for t in search.search.forbid if not Constraints([t]).check_names(known)]
+    names = names_of(space)  # a constraint over options that are gone goes as well
+    forbid = [t for t in search.search.forbid if not Constraints([t]).check_names(names)]
     values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
@@ -120,15 +120,15 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
     encoding = Encoding(space)
     points = [encoding.encode(config) for config in configs]
 
-    def narrow(place: Place, domain: Domain) -> Domain:
-        d = encoding.column_at(place)
+    def narrow(position: Position, domain: Domain) -> Domain:
+        d = encoding.column_at(position)
         pairs = zip(configs, points, strict=True)
         active = [(config, float(u_D[d])) for config, u_D in pairs if not math.isnan(u_D[d])]
         if not isinstance(domain, Choice):
-            return _region(domain, [flat(config, ".")[place.path] for config, _ in active])
+            return _region(domain, [flat(config, ".")[position.path] for config, _ in active])
         chosen = {domain.number_at(u) for _, u in active}
         options = (
-            transform(option, narrow, place.branch(number))
+            transform(option, narrow, position.branch(number))
             if isinstance(option, Mapping)
             else option
             for number, option in enumerate(domain.values)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import changes_json
 from tuner.experiment.checkpoints import Checkpoint, inside
-from tuner.experiment.events import COUNTED, FAILED, RUNNING, standing_of
+from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
@@ -81,9 +81,9 @@ class Results(Described):
         return self.history.ended_by
 
     @property
-    def standing(self) -> str:
+    def status_text(self) -> str:
         """How it stands, in words: its status, "paused", or "out of time"."""
-        return "paused" if self._is_paused else standing_of(self.status, self.ended_by)
+        return "paused" if self._is_paused else status_text(self.status, self.ended_by)
 
     @property
     def _is_paused(self) -> bool:

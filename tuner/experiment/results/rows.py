@@ -58,11 +58,11 @@ def _key(value: object) -> tuple[bool, Any]:
 
 def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     """Raise UsageError for a name that none of the rows has; of none there is nothing to say."""
-    known = dict.fromkeys(path for row in rows for path in _paths(row))
+    paths = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
-        if rows and name not in known:
-            near = hint(nearest(name, known, 3))
-            available = ", ".join(path for path in known if "." not in path)
+        if rows and name not in paths:
+            near = hint(nearest(name, paths, 3))
+            available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
 
 

@@ -97,7 +97,7 @@ def mode_of(metric: str) -> Mode:
     return mode
 
 
-def check(what: str, value: str, known: Sequence[str]) -> None:
+def check(what: str, value: str, choices: Sequence[str]) -> None:
     """Raise UsageError, with the nearest and all choices, for a value that is not in `known`."""
-    if value not in known:
-        raise UsageError(str(unknown(what, what, value, known)))
+    if value not in choices:
+        raise UsageError(str(unknown(what, what, value, choices)))

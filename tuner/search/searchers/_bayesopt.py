@@ -148,10 +148,10 @@ def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array,
     return end_N, low_N, high_N
 
 
-def _at(loss_N: Array, known_N: Array, y_N: Array) -> Array:
+def _at(loss_N: Array, from_N: Array, y_N: Array) -> Array:
     """The targets of losses, interpolated between the known ones."""
-    order = np.argsort(known_N, kind="stable")
-    return np.asarray(np.interp(loss_N, known_N[order], y_N[order]))
+    order = np.argsort(from_N, kind="stable")
+    return np.asarray(np.interp(loss_N, from_N[order], y_N[order]))
 
 
 @cache

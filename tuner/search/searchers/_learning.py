@@ -154,8 +154,8 @@ class LearningSearch(Searcher):
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
             points, origin = self._model.propose(data, encoding, rng), "model"
-            known = observations.trials.values()
-            reported = sum(1 for trial in known if trial.reports and trial.status != FAILED)
+            trials = observations.trials.values()
+            reported = sum(1 for trial in trials if trial.reports and trial.status != FAILED)
             if observations.warm and reported < self._startup:
                 origin = "warm"  # only trials of another run are enough
         else:

@@ -42,7 +42,7 @@ class LibraryGP:
             return
         features = Features(encoding)
         optimizer = _optimizer(features, int(rng.integers(2**31)))
-        worst = _tell(optimizer, data, features)
+        worst = _register(optimizer, data, features)
         for _ in range(_ROUNDS):
             with blas().limit(limits=1, user_api="blas"):
                 suggested = optimizer.suggest()
@@ -72,7 +72,7 @@ def _optimizer(features: Features, seed: int) -> BayesianOptimization:
     )
 
 
-def _tell(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
+def _register(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
     """Register the trials; returns the value of the worst."""
     order = np.argsort(data.loss_N, kind="stable")
     rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])

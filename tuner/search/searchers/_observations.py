@@ -125,15 +125,15 @@ def model_input(
 ) -> ModelInput:
     """The input of a model. max_t: epochs of a complete trial; None: the most that one reported."""
     trials = list(observations)
-    known = [trial for trial in trials if trial.status != FAILED and trial.reports]
+    reported = [trial for trial in trials if trial.status != FAILED and trial.reports]
     whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
     sign = objective.sign
-    curves = [_losses(trial.reports, sign, whole) for trial in known]
+    curves = [_losses(trial.reports, sign, whole) for trial in reported]
     return ModelInput(
-        _points(known, encoding),
+        _points(reported, encoding),
         expected_losses(curves),
         curves,
-        np.array([trial.status == RUNNING for trial in known], dtype=bool),
+        np.array([trial.status == RUNNING for trial in reported], dtype=bool),
         _points([trial for trial in trials if trial.status == FAILED], encoding),
         _points([t for t in trials if t.status == RUNNING and not t.reports], encoding),
     )
@@ -159,16 +159,16 @@ def expected_losses(curves: Sequence[Curve]) -> Array:
     all of them comes just before the best, or behind the worst. So age alone makes none better.
     """
     ends_N = np.array([max(curve) for curve in curves], dtype=int)
-    own_N = bounded([curve[max(curve)] for curve in curves])
-    expected_N = own_N.copy()
+    last_N = bounded([curve[max(curve)] for curve in curves])
+    expected_N = last_N.copy()
     for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
         here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
         met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
         if len(met):
             then = bounded([curves[i][end] for i in met.tolist()])
-            expected_N[here] = _continued(own_N[here], then, expected_N[met])
+            expected_N[here] = _continued(last_N[here], then, expected_N[met])
         else:  # none reported this epoch: the ranks are matched
-            shares = np.argsort(np.argsort(own_N[here])) / max(len(here) - 1, 1)
+            shares = np.argsort(np.argsort(last_N[here])) / max(len(here) - 1, 1)
             expected_N[here] = np.quantile(expected_N[later], shares)
     return expected_N
 

@@ -82,12 +82,12 @@ class Parzen:
             u_M1 = u_MD[:, d, None]
             if column.categories:
                 kernel_KC = np.log(self._category_KC[d] * column.categories)
-                own_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
+                kernel_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
             else:
                 centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
-                own_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
-                own_MK -= self._log_area_K[d]
-            log_MK += np.where(np.isnan(u_M1) | np.isnan(own_MK), 0.0, own_MK)
+                kernel_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
+                kernel_MK -= self._log_area_K[d]
+            log_MK += np.where(np.isnan(u_M1) | np.isnan(kernel_MK), 0.0, kernel_MK)
         return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
 
 
@@ -149,8 +149,8 @@ def adaptive_widths(u_ND: Array) -> Array:
 
 def _categories(column: Column, u_K: Array) -> Array:
     """The weight of each category in each kernel: mostly that of its point."""
-    known_K = ~np.isnan(u_K)
-    share_KC = np.full((len(u_K), column.categories), 1 / (known_K.sum() + 1))
-    chosen_K = np.minimum((u_K[known_K] * column.categories).astype(int), column.categories - 1)
-    share_KC[np.flatnonzero(known_K), chosen_K] += 1
+    active_K = ~np.isnan(u_K)
+    share_KC = np.full((len(u_K), column.categories), 1 / (active_K.sum() + 1))
+    chosen_K = np.minimum((u_K[active_K] * column.categories).astype(int), column.categories - 1)
+    share_KC[np.flatnonzero(active_K), chosen_K] += 1
     return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))

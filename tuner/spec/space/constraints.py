@@ -111,13 +111,13 @@ class Constraints:
         """Those of `configs` that are allowed, and whose `config_key` is not among `tried`."""
         return (c for c in configs if config_key(c) not in tried and self.allow(c))
 
-    def check_names(self, known: Sequence[str]) -> list[Fault]:
+    def check_names(self, names: Sequence[str]) -> list[Fault]:
         """A fault for each name that is none of the hyperparameters `known`, by dotted path."""
         return [
-            unknown(str(index), "hyperparameter", name, known)
+            unknown(str(index), "hyperparameter", name, names)
             for index, condition in enumerate(self._conditions)
             for name in condition.names
-            if name not in known
+            if name not in names
         ]
 
 

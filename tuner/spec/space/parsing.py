@@ -180,7 +180,7 @@ def from_ray(domain: Any) -> Domain:
 
 
 def _parse_value(value: Value) -> Value:
-    if isinstance(value, str) and called(value) is not None:
+    if isinstance(value, str) and call_name(value) is not None:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
@@ -194,7 +194,7 @@ def _parse_value(value: Value) -> Value:
     return list(value) if isinstance(value, tuple) else value
 
 
-def called(text: str) -> str | None:
+def call_name(text: str) -> str | None:
     """The name before the bracket if `text` looks like a call, or None."""
     head, bracket, _ = text.strip().partition("(")
     name = head.removeprefix("tune.").strip()
@@ -206,7 +206,7 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
         raise FaultsError(Fault("", "takes a list of values, as choice([16, 32])", raw))
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
-        value if isinstance(value, str) and called(value) not in CALLS else _parse_value(value)
+        value if isinstance(value, str) and call_name(value) not in CALLS else _parse_value(value)
         for value in raw
     )
     for option in options:
