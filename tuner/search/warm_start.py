@@ -200,8 +200,11 @@ class _Match:
             yield f"{self._without_value} without a value of {metric!r}, left out"
         searched = {*before.search.space, *self._space}
         was, now = (
-            {"trainable": each.trainable, "epochs of a trial": each.epochs}
-            | {f"training.{name}": v for name, v in each.training.items() if name not in searched}
+            {
+                "trainable": each.trainable,
+                "epochs of a trial": each.epochs,
+                **{f"training.{n}": v for n, v in each.training.items() if n not in searched},
+            }
             for each in (before, spec)
         )
         for name in {**was, **now}:
