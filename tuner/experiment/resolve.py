@@ -1,8 +1,7 @@
-"""From what the user asks for to the spec that runs: an experiment, and what overrides it.
+"""From EXPERIMENT and overrides to the spec that runs.
 
-EXPERIMENT is a name in the working directory's experiments/, else one of those that ship; or
-`module:function`; or a .py, .yaml or .json file, an experiment.json that a search has written among
-them; or images of the user's own, `folder:PATH`.
+EXPERIMENT: a name in the working directory's experiments/, else one that ships; `module:function`;
+a .py, .yaml or .json file, also a recorded experiment.json; or images, `folder:PATH`.
 """
 
 from __future__ import annotations
@@ -47,14 +46,12 @@ def resolve(
     machine: Machine | None = None,
     admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
 ) -> tuple[ValidatedSpec, str]:
-    """The validated spec of EXPERIMENT, and where it comes from.
+    """The validated spec of EXPERIMENT, and its source.
 
-    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments: as
-    for `override`. machine: as for `validate`. admit: called with the code that a recorded
-    experiment names, and its folder, before any is imported; it may raise.
-    Without an assigned name the spec has the experiment's, or the next free one. Raises as
-    `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
-    assigned name exists.
+    command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
+    called with the code that a recorded experiment names, and its folder, before it is imported.
+    Without an assigned name it gets the next free one. Raises as `load_experiment`, `override` and
+    `validate`, and UsageError if the assigned name is taken.
     """
     if experiment is None:
         loaded = _from_command(command or "")
@@ -82,10 +79,7 @@ def resolve(
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment as it is written: the spec's plain values, its name, where it comes from.
-
-    code: what a recorded experiment names; a file that the user wrote names the user's own code.
-    """
+    """An experiment as written: plain values, name, source. code: what a recorded one names."""
 
     raw: dict[str, Any]
     name: str
@@ -98,11 +92,8 @@ def load_experiment(
 ) -> Experiment:
     """The experiment that `text` names, seen from `directory` (None: the working directory).
 
-    set_to: (dotted path, value) of keys that the user sets, on which defaults may depend.
-
-    Modules are looked for there, and beside a file; a Python module that is the experiment is
-    imported. Raises UsageError where there is none, SpecError where what it holds is no spec or
-    images cannot work, and DataError where these cannot be had.
+    set_to: (dotted path, value) of keys that the user sets. A Python module is imported. Raises
+    UsageError if there is none, SpecError if it is no spec, DataError for missing images.
     """
     directory = directory or Path.cwd()
     path = directory / text
@@ -177,10 +168,9 @@ def _import_file(name: str, path: Path) -> ModuleType:
 
 @contextmanager
 def _translate_errors(source: str) -> Iterator[None]:
-    """Raise whatever the user's code raises as one message, with the line where `source` is a file.
+    """Raise what user code raises as UsageError with the line, or SpecError for a bad spec.
 
-    The code finds no arguments on its command line: ours are not for it. Raises SpecError for an
-    ExperimentSpec that cannot be built, else UsageError.
+    The code sees no command line arguments.
     """
     arguments, sys.argv = sys.argv, [source]
     try:
@@ -218,16 +208,13 @@ def _from_text(path: Path) -> Experiment:
 
 
 def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The spec of an experiment that has run, to be run again: in the storage that is asked for.
-
-    Its name is that which its folder has now.
-    """
+    """A recorded spec to run again: without its storage, under its folder's name."""
     kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
     return {"name": path.resolve().parent.name, **_without_settled(kept)}
 
 
 def _without_settled(spec: dict[str, Any]) -> dict[str, Any]:
-    """A recorded spec without the values that `validate` set, which depend on its size."""
+    """A recorded spec without values that `validate` derived from its size."""
     for section, name in (("search", "order"), ("scheduler", "grace_period")):
         settings = spec.get(section)
         if isinstance(settings, dict) and name in settings:

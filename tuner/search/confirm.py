@@ -24,13 +24,11 @@ _LONGEST = 90  # characters of the search's name that go into it
 def confirm(
     results: Results, *, top: int, seeds: int, address: str = LOCAL, trainable: Any = None
 ) -> Confirmation:
-    """Retrain the `top` leaders of the search with `seeds` fresh seeds each, and compare them.
+    """Retrain the `top` leaders with `seeds` fresh seeds each, and compare them.
 
-    If the same leaders were retrained with the same seeds before, that experiment is read, or
-    resumed. address: of the Ray that it uses. trainable: as for `resume_experiment`. Raises
-    UsageError for a search that still runs or is itself a confirmation, SpecError for a trainable
-    that only Python can give, NoUsableTrialError if there is no leader, or none could be retrained,
-    and as `run_experiment` does.
+    An equal earlier confirmation is read or resumed. address: of Ray. trainable: as for
+    `resume_experiment`. Raises UsageError for a running search or a confirmation, SpecError for a
+    missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
     """
     machine = Machine.here() if address == LOCAL else None
     spec = confirming_spec(results, top=top, seeds=seeds)
@@ -48,10 +46,7 @@ def confirm(
 
 
 def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
-    """The experiment that retrains the `top` leaders of the search, each with `seeds` seeds.
-
-    No trial is stopped early. The seeds follow the search's. Raises as `confirm` does.
-    """
+    """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
     search = results.spec
     if search.confirms:
         raise UsageError(f"{results.name} confirms {search.confirms.name}: name that")

@@ -1,9 +1,8 @@
 """Predicts the ends of learning curves, with their uncertainty.
 
-A curve is read at milestones, epochs that are a constant factor apart. Its change from one to the
-next is a Bayesian linear regression on its value and its change before, fitted to all trials that
-reached the next one. A prediction chains these steps and adds up their variances. Trials are
-stopped by the inputs of the regression alone, so that stopping does not bias it.
+Curves are read at milestones, a constant factor apart. Each step is a Bayesian linear regression on
+the value and its last change; predictions chain the steps. Stopping depends on these inputs alone,
+and so does not bias it.
 """
 
 # N trials, K milestones, C coefficients of a step
@@ -34,10 +33,9 @@ def milestones(max_t: int) -> tuple[int, ...]:
 
 
 def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
-    """The losses of N curves, none empty, at K milestones; NaN after a curve's end.
+    """The losses of N non-empty curves at K milestones; NaN after a curve's end.
 
-    Missing values are interpolated over the logarithm of the epoch. A curve that ended between two
-    milestones counts as at the nearer one.
+    Missing values are interpolated over log(epoch); an end counts at the nearest milestone.
     """
     log_K = np.log(epochs)
     loss_NK = np.full((len(curves), len(epochs)), np.nan)
@@ -51,11 +49,7 @@ def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Losses as logarithms of their distance to the least, of zero mean and unit variance.
-
-    Within the best tenth differences matter, far off ratios: so unit, sign and diverged trials do
-    not.
-    """
+    """log(1 + distance to the least loss), standardised: unit, sign and outliers do not matter."""
 
     least: float
     unit: float

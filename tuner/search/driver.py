@@ -1,6 +1,6 @@
-"""The core of a search: hands out trials, takes reports, and records each before it acts on it.
+"""The core of a search: hands out trials, takes reports, and records each before it acts.
 
-Its clients are Ray Tune (`tune_run`) and processes that ask for trials (`ask_tell`).
+Its clients are Ray Tune (`tune_run`) and remote processes (`ask_tell`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _EVERY_S = 1.0  # between two reads of requests
 
 
 class Driver:
-    """Drives one experiment, from its start or its resume to its end.
+    """Drives one experiment, from its start or resume to its end.
 
-    Each event goes into the journal, then into `history`, then to the `observers`, which read that
-    history. `error`: why the journal or a trial's files could not be written; the client then ends
-    the search. `on_change` is called when a control has changed `spec`.
+    Each event goes to the journal, `history`, then the `observers`. error: why the journal or
+    storage failed; the client then ends the search. on_change: called when a control has changed
+    `spec`.
     """
 
     scheduler: InOrder
@@ -74,10 +74,7 @@ class Driver:
             spec.leave_out(self._warm_start.left_out(spec.search))
 
     def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
-        """Let history, scheduler and searcher take in the events of earlier runs.
-
-        journaled: by default those of the journal.
-        """
+        """Replay earlier events (None: the journal's) into history, scheduler and searcher."""
         spec = self.spec
         self.scheduler = scheduler_of(spec)
         journaled = self.journal.earlier() if journaled is None else journaled
@@ -91,9 +88,9 @@ class Driver:
         self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
-        """The trials that go on, in their order; journals the end of those that have ended.
+        """Trials to continue, in order; journals the end of those that are over.
 
-        runs_on: whether a trial has code to run after its last epoch.
+        runs_on: whether code runs after the last epoch.
         """
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
@@ -102,10 +99,7 @@ class Driver:
                 yield trial
 
     def begin(self, trials: Iterable[Assignment], *, fits: Callable[[], int]) -> None:
-        """Hand out trials: `trials` first, then the searcher's.
-
-        fits: how many trials fit at the moment, whatever max_concurrent says.
-        """
+        """Hand out `trials`, then the searcher's. fits: how many trials fit now."""
         trials_by_id = self.history.trials
         self.steering = Steering(self, fits=fits)
         self.queue = TrialQueue(
@@ -168,10 +162,7 @@ class Driver:
         control: str | None = None,
         done: bool = False,
     ) -> None:
-        """Journal the end of a trial.
-
-        control: the id of the control that ended it. done: a longer limit does not continue it.
-        """
+        """Journal a trial's end. control: the id of its control. done: a longer limit is ignored."""
         fields: dict[str, Any] = {"control": control} if control else {}
         if done:
             fields["done"] = True
@@ -217,10 +208,7 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
 def searcher_of(
     spec: ExperimentSpec, earlier: Iterator[events.Event], warm_start: WarmStart | None = None
 ) -> Any:
-    """The searcher of `spec`, after the warm start and the `earlier` events.
-
-    All of `earlier` is read, even if it does not learn.
-    """
+    """The searcher of `spec`, after the warm start and all `earlier` events."""
     searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)
     if warm_start:
         warm_start.add_to(searcher)
@@ -231,11 +219,10 @@ def searcher_of(
 
 
 class Steering:
-    """Answers users' requests to a running search: each is journaled, then acted on.
+    """Journals and carries out control requests.
 
-    A thread reads requests, so that a slow store delays no decision; the driver's client answers
-    them. Most of it then follows from the history alone, as it does after a resume. fits: how many
-    trials fit at the moment, whatever max_concurrent says.
+    A thread reads them, so that a slow store delays nothing; the driver's client calls `attend`.
+    fits: how many trials fit now.
     """
 
     def __init__(self, driver: Driver, *, fits: Callable[[], int]) -> None:
@@ -265,10 +252,7 @@ class Steering:
         return 0 if self._history.steered.paused else self.at_most(self._fits())
 
     def spare(self) -> int | None:
-        """How many workers may wait for a trial; None: any, since no control limits them.
-
-        None waits once no trial is left to be handed out: other searches may use what it holds.
-        """
+        """How many workers may wait for a trial; None: any."""
         if self._driver.queue.is_empty:
             return 0
         steered = self._history.steered
@@ -277,7 +261,7 @@ class Steering:
         return max(0, self.limit() - len(self._driver.queue.live))
 
     def leaves(self, trial_id: str) -> bool:
-        """Whether a trial that has reported is to leave by a user's request."""
+        """Whether a user's request ends a trial that has reported."""
         steered = self._history.steered
         if stop := steered.stops.get(trial_id):
             self._leaving[trial_id] = (events.STOPPED, stop.id)
@@ -287,7 +271,7 @@ class Steering:
         return trial_id in self._leaving
 
     def leaving(self, trial_id: str) -> tuple[str, str] | None:
-        """The status and the control's id of a trial that left by a user's request, or None."""
+        """The final status and the control's id of a trial that a user ended, or None."""
         return self._leaving.pop(trial_id, None)
 
     def at_most(self, fits: int) -> int:

@@ -33,11 +33,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What a resume adds to an experiment.
+    """What a resume adds. time_budget_s: from the resume on. changes: see `experiment.changes`.
 
-    add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
-    retry_failed: failed trials go on, too. changes: of its spec, by dotted path (see
-    `tuner.experiment.changes`). notify: the targets of notifications from now on.
+    retry_failed: failed trials go on, too. notify: new targets.
     """
 
     add_samples: int = 0
@@ -47,9 +45,8 @@ class Extension:
     notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """The experiment.json `document` of the experiment in `files`, extended.
-
-        Raises UsageError if it has no number of samples to add to, and as `changes.changed` does.
+        """`document`, experiment.json, extended. Raises UsageError without a number of samples, and
+        as `changes.changed`.
         """
         changes = dict(self.changes)
         if self.add_samples:
@@ -69,10 +66,7 @@ class Extension:
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
-    """The results of an experiment with nothing left to do, or None.
-
-    Raises as `Extension.applied_to` does.
-    """
+    """The results if nothing is left to do, or None. Raises as `Extension.applied_to`."""
     files = ExperimentFolder(folder)
     before = files.document()
     document = replace(more, notify=()).applied_to(before, files)
@@ -94,10 +88,9 @@ def finished(folder: Path, more: Extension) -> Results | None:
 
 
 def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
-    """The trainable for a resume of the experiment in `folder`: the recorded one.
+    """The recorded trainable, checked. trainable: as a Python object, or None.
 
-    trainable: it, as a Python object, or None. Raises UsageError if they differ, if only Python can
-    give the recorded one, and if trials run elsewhere.
+    Raises UsageError if they differ, it is needed but None, or trials run elsewhere.
     """
     refuse_elsewhere(recorded)
     if trainable is None:
@@ -122,10 +115,9 @@ def restored(
     metric: str,
     lengths: Lengths = _AS_EVER,
 ) -> Iterator[events.Event]:
-    """The events of earlier runs, each after `history` and `scheduler` have taken it in.
+    """The earlier events, each after `history` and `scheduler` have taken it in.
 
-    A trial that was completed at a shorter length than that of `lengths` is reopened. Raises
-    JournalError for a report without the objective's `metric`.
+    Trials completed at a shorter length are reopened. Raises JournalError without the objective.
     """
     for event in journaled:
         if event["event"] == events.RESULT:
@@ -177,10 +169,7 @@ def in_turn(
 def newest_checkpoint(
     folder: ExperimentFolder, trial: TrialRecord
 ) -> tuple[Checkpoint | None, list[str]]:
-    """The newest usable checkpoint of `trial`, and the faults of newer ones.
-
-    A checkpoint of an epoch whose report is not journaled is ignored: the epoch is run again.
-    """
+    """The newest usable checkpoint with a journaled report, and faults of newer ones."""
     faults: list[str] = []
     records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
     for epoch in sorted(records, reverse=True):

@@ -1,8 +1,7 @@
-"""Which checkpoints stay: the newest and the best of each trial; the others are removed.
+"""Keeps the newest and the best checkpoint of each trial.
 
-While a trial runs the one before the newest stays, too, in case a power cut has torn the newest.
-Only checkpoints that newer journaled ones replace are removed. A kill may leave complete or partial
-ones that are not journaled: a resume sweeps these away.
+A running trial keeps one more, in case a power cut tears the newest. A resume sweeps away what a
+kill has left unjournaled.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ _OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 
 
 class Retention:
-    """Removes checkpoints in `folder` as newer and better ones are journaled.
-
-    history: the experiment's, up to the observed event. objective: decides which checkpoint is the
-    best. sync: removes a checkpoint's folder once the newer ones are safe.
-    """
+    """Removes checkpoints as newer and better ones are journaled. sync: removes them safely."""
 
     def __init__(self, folder: Path, history: History, objective: Objective, *, sync: Sync) -> None:
         self._folder, self._history, self._objective = folder, history, objective
@@ -70,11 +65,7 @@ class Retention:
 
 
 def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
-    """Remove checkpoints that no journal line names, of `trials` that have not ended well.
-
-    Call it before any of them goes on: an epoch that is run again has the same name. Files that are
-    no checkpoints stay.
-    """
+    """Remove unjournaled checkpoints of `trials` that have not ended well, before they go on."""
     trials = [trial for trial in trials if trial.status not in (COMPLETED, STOPPED)]
     journaled = {record.path for trial in trials for record in trial.checkpoints}
     try:

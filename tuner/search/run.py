@@ -40,11 +40,9 @@ _PACKAGES = (
 def run_experiment(spec: ExperimentSpec) -> Results:
     """Run the search of `spec` and return its results; progress goes to stderr.
 
-    Uses the Ray that this process is connected to, or starts one on this machine for the run. A
-    trial that fails does not end the search. Doubts about the spec are logged as warnings. Raises
-    SpecError for a spec that cannot work, UsageError if the experiment exists,
-    InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError for the experiment's
-    faults; all reports are in the journal.
+    Uses the connected Ray, or starts one. Doubts are logged. Raises SpecError for a spec that
+    cannot work, UsageError if the experiment exists, InterruptedSearchError after a signal, and
+    ExperimentError for the experiment's faults; reports are safe in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
@@ -65,16 +63,12 @@ def resume_experiment(
     changes: Mapping[str, Any] | None = None,
     trainable: Any = None,
 ) -> Results:
-    """Go on with the experiment in `folder` as if it had not been interrupted.
+    """Continue the experiment in `folder`; returns at once if nothing is left to do.
 
-    Finished trials stay as they are; the others continue from their newest usable checkpoint, and
-    new trials follow. If nothing is left to do, it returns at once. more: what extends the search.
-    changes: new values for keys of its spec, by dotted path, as in {"scheduler.max_t": 20}; only
-    those that keep the meaning of earlier results (`tuner.experiment.changes`). trainable: the
-    function or class of a script or notebook that the experiment trains, if no worker can import
-    it. Raises as `run_experiment` does, UsageError for another trainable or if the user's images
-    have changed, and SpecError for an experiment.json that cannot run here, or a change that a
-    resume cannot make.
+    more: extends the search. changes: of the spec, by dotted path, as {"scheduler.max_t": 20}
+    (`tuner.experiment.changes`). trainable: a script's or notebook's function or class. Raises as
+    `run_experiment`, UsageError for another trainable or changed images, and SpecError for a spec
+    that cannot run here or a change that a resume cannot make.
     """
     more, folder = more or Extension(), Path(folder)
     if changes:

@@ -1,8 +1,6 @@
-"""Warm start: a searcher learns from the finished trials of an earlier experiment.
+"""Warm start: learn from an earlier experiment's finished trials, or skip tried configs.
 
-A searcher that does not learn skips the configs that were trained there with the same constants and
-to the same length. Trials count by their values at each epoch. They are saved in the new
-experiment's folder, from where a resume loads them.
+The trials are saved in the new experiment's folder.
 """
 
 from __future__ import annotations
@@ -40,10 +38,9 @@ MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about a
 
 @dataclass(frozen=True, slots=True)
 class WarmTrial:
-    """A finished trial: its config in the new space, and its reports as (epoch, value).
+    """A finished trial in the new space. values: (epoch, value). failed: avoid its config.
 
-    failed: its config is to be avoided. tried: a trial of its config would be trained the same
-    here, so a search that does not learn skips it.
+    tried: it would be trained the same here, so a search that does not learn skips it.
     """
 
     trial_id: str
@@ -92,10 +89,9 @@ class WarmStart:
 def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     """The warm start that `spec` names, or None.
 
-    Hyperparameters that are no longer searched are left out of the configs; new ones have the value
-    of the earlier experiment's constant of that name; trials with a value outside of the new
-    domains are left out. The notes say so. Raises UsageError if there is no such experiment, and
-    SpecError if none of its finished trials matches, or every config was tried.
+    Values are translated by name, constants fill new hyperparameters, and trials outside of the
+    domains are left out, as the notes say. Raises UsageError without such an experiment, SpecError
+    if no trial matches or every config was tried.
     """
     if spec.warm_start is None:
         return None
@@ -126,9 +122,8 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
 
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
-    """The warm start in the folder of `spec`; created and saved if there is none.
-
-    Raises UsageError for a damaged file, and as `warm_start_of` does.
+    """The warm start in the folder of `spec`, created if missing. Raises UsageError for a damaged
+    file, and as `warm_start_of`.
     """
     if spec.warm_start is None:
         return None

@@ -1,7 +1,6 @@
-"""Trainables that workers cannot import by name: of a script, a notebook, or a closure.
+"""Trainables of a script, notebook or closure, which workers cannot import by name.
 
-The object travels with the spec in memory, and to workers pickled by Ray with its code. A written
-spec has only its name, marked "(by value)".
+Ray pickles the object with its code; a written spec has its name, marked "(by value)".
 """
 
 from __future__ import annotations
@@ -73,11 +72,7 @@ def pickling_fault(trainable: ByValue) -> str | None:
 
 
 def python_argument(trainable: str) -> str:
-    """The Python argument that passes the trainable again.
-
-    >>> python_argument("__main__:train (by value)")
-    'trainable=train'
-    """
+    """The Python argument that passes the trainable again: `trainable=train`."""
     return f"trainable={bare_name(trainable)}"
 
 

@@ -1,9 +1,7 @@
-"""The code that a spec names: a trainable, a network, a searcher, a scheduler, a function that
-returns images, and the commands by which it notifies.
+"""The code that a spec names: trainable, network, searcher, scheduler, notifying commands.
 
-Nothing here imports any of it. A spec is data, but to run what it names is to run code, and so is
-importing it. What Python itself brings is no part of any search: `logging.config:dictConfig` runs
-what its config says.
+Nothing here imports it. Python's standard library is refused: `logging.config:dictConfig` runs what
+its config says.
 """
 
 from __future__ import annotations
@@ -41,10 +39,8 @@ NOT_STANDARD = "must not be of Python's standard library"
 
 @dataclass(frozen=True, slots=True)
 class NamedCode:
-    """Code that a spec names at `key`.
-
-    path: of a module or module:name; the text of a command that trains; or a target of `notify`
-    that runs a command or sends what the environment holds.
+    """Code that a spec names at `key`. path: of a module or module:name; a command; or a target of
+    `notify` that runs a command or sends environment variables.
     """
 
     key: str
@@ -92,9 +88,9 @@ class NamedCode:
 
 
 def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
-    """What the plain values of a spec name, but for what ships; what trains comes first.
+    """The code in a spec's plain values, but for what ships; the trainable comes first.
 
-    What is no text, or of Python's standard library, is passed over: such a spec is refused.
+    Invalid and standard-library names are left out: such a spec is refused.
     """
     code = [
         NamedCode(key, path)
@@ -131,7 +127,7 @@ def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def refuse_elsewhere(trainable: str) -> None:
-    """Raise UsageError where trials run elsewhere: nothing here could train them."""
+    """Raise UsageError if trials run elsewhere."""
     if trainable == ELSEWHERE:
         raise UsageError(
             f"the trials of trainable {ELSEWHERE!r} run elsewhere, and ask for their configs: "
@@ -146,10 +142,7 @@ def declaration_module(trainable: str) -> str | None:
 
 
 def file_of(module: str) -> Path | None:
-    """The file that `import module` would run last; None where there is none.
-
-    Not even the packages that the module lies in are imported.
-    """
+    """The file that `import module` would run last, or None; packages are not imported."""
     top, *parts = module.split(".")
     try:
         spec = find_spec(top)

@@ -1,7 +1,6 @@
-"""A command as a trainable: any script, with `{name}` where the value of a hyperparameter goes.
+"""A command as a trainable, with `{name}` for the value of a hyperparameter.
 
-The arguments are a list, and no shell reads them. Text is split once, as a shell would, before any
-value is in it.
+Arguments are a list: text is split once, before values are filled in, and no shell reads it.
 """
 
 from __future__ import annotations
@@ -93,11 +92,7 @@ class Command(str):
             raise ValueError(message) from None
 
     def located(self, directory: Path) -> Command:
-        """The command with absolute paths for its program and script, files in `directory`.
-
-        The script is the first `.py` file among the arguments, or the first file. Arguments behind
-        it stay as they are.
-        """
+        """The command with absolute paths of its program and script (the first .py file, or file)."""
         program, *others = self.arguments
         files = [i for i, text in enumerate(others) if (directory / text).is_file()]
         scripts = [i for i in files if others[i].endswith(".py")] or files

@@ -1,9 +1,6 @@
-"""The spec of an experiment: its frozen description, checked as a whole.
+"""The spec of an experiment: frozen, checked as a whole, and lossless as JSON and YAML.
 
-An `ExperimentSpec` says everything about a run but where Ray is. It is built from Python, from a
-mapping, or from YAML or JSON text, and goes back to each without loss. It is checked here as far as
-possible without importing the trainable or looking at the machine; `tuner.spec.validation` does the
-rest.
+`tuner.spec.validation` checks what needs the trainable or the machine.
 """
 
 from __future__ import annotations
@@ -67,10 +64,8 @@ def _path(text: str) -> str:
 
 
 def trainable_text(raw: Any) -> str:
-    """`module:name` of a class or function, given itself or as text; by value where that must be.
-
-    A Command is text, too. ELSEWHERE stays as it is: it names no code. Raises FaultsError for
-    anything else.
+    """`module:name` of a class, function or text; by value, a Command, or ELSEWHERE. Raises
+    FaultsError.
     """
     if isinstance(raw, ByValue | Command):
         return raw
@@ -281,16 +276,13 @@ class ExperimentSpec(Settings):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What every Learner of the experiment is built with, `epochs` and `seed` among it.
-
-        `epochs` is left out where nothing tells it.
-        """
+        """The constants of every Learner, with `seed`, and `epochs` if known."""
         length = {} if self.epochs is None else {"epochs": self.epochs}
         return {**length, "seed": self.seed, **self.training}
 
     @property
     def trial_constants(self) -> dict[str, Any]:
-        """The same, with images of the user's own as decoded, once they are."""
+        """The constants, with pinned data once there is any."""
         return self.constants
 
     def replace(self, **changes: Any) -> ExperimentSpec:
@@ -298,9 +290,7 @@ class ExperimentSpec(Settings):
         return build_spec({**self.plain(), **changes})
 
     def plain(self, *, exclude_unset: bool = False) -> dict[str, Any]:
-        """The plain values that it is built of: a trainable that was given by value itself, and
-        whom it notifies with nothing hidden.
-        """
+        """The plain values that build it again, with secrets and trainables by value."""
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
         complete = {"trainable": self.trainable, "notify": self.notify}
         return {**values, **{name: value for name, value in complete.items() if name in values}}

@@ -1,4 +1,4 @@
-"""From a trainable's dotted path to the trainable, and what can be known of it beforehand."""
+"""Loads trainables by their dotted paths, and classifies them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
 
 
 def load_trainable(path: str) -> Any:
-    """The class or function at `path` ("module:name"); importing it runs its module's code.
+    """The class or function at `path` ("module:name"), or its Command.
 
-    A command is its Command. Raises what the import raises, AttributeError for an unknown name, and
-    FaultsError for functions in C, for Python's standard library, none of which is imported, and
-    for the text of a trainable that was given by value.
+    Runs the module's code. Raises as the import, AttributeError for an unknown name, and
+    FaultsError for functions in C, the standard library, and the text of a trainable by value.
     """
     if isinstance(path, ByValue):
         return path.value
@@ -46,11 +45,7 @@ def load_trainable(path: str) -> Any:
 
 
 def is_learner(trainable: Any) -> bool:
-    """Whether `trainable` is a Learner class or a function that builds one.
-
-    Otherwise it is a class of Ray Tune's, or a plain Tune function, as is whatever can be called
-    with a config alone.
-    """
+    """Whether it is a Learner class or builder; else a class of Ray Tune's or a Tune function."""
     if inspect.isclass(trainable):
         return not is_rays_class(trainable)
     return not _accepts(trainable, {}) and _builds(trainable, world_size=1)

@@ -42,10 +42,9 @@ def too_many(most: int) -> str:
 
 
 def fault_of_values(value: object, *, most: int = MOST) -> str | None:
-    """Why `value` is not plain or too large, in words, or None.
+    """Why `value` is not plain or too large, or None. most: values and names.
 
-    YAML's references can make a few lines billions of values, or endless. most: values and names
-    of mappings, each counted at every reference.
+    References in YAML can make a few lines billions of values.
     """
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0

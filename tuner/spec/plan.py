@@ -23,10 +23,8 @@ _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's dr
 
 
 def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
-    """{trials, epochs_a_trial, a_trial_reserves, notes}, in words if no number is known.
-
-    With {at_once, machine} if it runs `here`, on this machine, and {data} if the Learner declares
-    any. notes: settings that work, but perhaps not as intended.
+    """{trials, epochs_a_trial, a_trial_reserves, notes}, with {at_once, machine} if it runs `here`,
+    and {data} if declared. Unknown numbers are words.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
@@ -56,10 +54,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
 
 
 def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
-    """Settings that work, but hardly as intended; also shown before a search.
-
-    here: trials run on this machine.
-    """
+    """Settings that work, but hardly as intended. here: trials run on this machine."""
     return [
         *_of_the_objective(spec.objective),
         *_of_grids(spec),

@@ -1,7 +1,4 @@
-"""The section `scheduler` of a spec: the settings of schedulers.
-
-A scheduler is a module of `tuner.search.schedulers` or of the user's: see `tuner.spec.registry`.
-"""
+"""The section `scheduler` of a spec; see `tuner.spec.registry`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sections of a spec: what decides, what a trial gets, how long it may take.
-
-Each is frozen and checks itself; `strategies` and `schedulers` beside have those two sections.
-"""
+"""Sections of a spec, each frozen and self-checking: objective, resources, timeouts, ..."""
 
 from __future__ import annotations
 

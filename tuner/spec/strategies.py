@@ -1,7 +1,4 @@
-"""The section `search` of a spec: the settings of strategies.
-
-A strategy is a module of `tuner.search.searchers` or of the user's: see `tuner.spec.registry`.
-"""
+"""The section `search` of a spec; see `tuner.spec.registry`."""
 
 from __future__ import annotations
 
@@ -79,10 +76,7 @@ class SearchSettings(Settings):
         objective: Objective | None = None,
         max_t: int | None = None,
     ) -> Any:
-        """Ray Tune's searcher of these settings; the same seed suggests the same configs.
-
-        objective and max_t (epochs of a whole trial) are for the strategies that learn.
-        """
+        """Ray Tune's searcher; the same seed suggests the same configs. max_t: in epochs."""
         module = SEARCHERS.extension(self.strategy)
         return module.build(self, seed, objective=objective, max_t=max_t)
 

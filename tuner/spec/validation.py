@@ -1,7 +1,6 @@
 """Refuses a spec that cannot work, before anything starts and with every fault at once.
 
-`tuner.spec` checks what a spec says by itself. Here the trainable is checked (is it there, what
-does it report, which settings does it take), and the machine (does it have as many CPUs and GPUs).
+The spec checks itself; here the trainable and the machine are checked.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ from tuner.wording import install
 
 
 class Machine:
-    """CPUs and GPUs that trials share, of one machine or of a cluster.
-
-    gpus: None counts this machine's on first use, which imports torch.
-    """
+    """CPUs and GPUs that trials share. gpus: None counts them on first use, by torch."""
 
     def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
         self.cpus = cpus
@@ -64,10 +60,7 @@ class Machine:
 
 
 class ValidatedSpec(ExperimentSpec):
-    """A spec that `validate` has checked; a search takes no other.
-
-    It equals the ExperimentSpec that it was made from; `replace` returns an ExperimentSpec.
-    """
+    """A spec that `validate` has checked; equals its ExperimentSpec, which `replace` returns."""
 
     _pinned: PinnedData | None = PrivateAttr(None)
     _is_here: bool = PrivateAttr(True)
@@ -100,10 +93,10 @@ class ValidatedSpec(ExperimentSpec):
         return {**self.constants, **self.pinned.constants}
 
     def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
-        """Fix the data of the trainable, so that all trials read the same, on any machine.
+        """Fix the data of all trials; returns doubts on the first call.
 
-        download: False leaves out data that may need a download. Returns doubts about the data on
-        the first call. Raises DataError for missing data, and SpecError if the spec does not fit.
+        download: False skips data that may need one. Raises DataError, and SpecError if it does not
+        fit.
         """
         if self._pinned is not None:
             return ()
@@ -122,12 +115,10 @@ def validate(
     source: str = "the spec",
     machine: Machine | None = None,
 ) -> ValidatedSpec:
-    """The spec, known to work on `machine` (None: on a cluster, whose size is its own).
+    """The spec, checked on `machine` (None: a cluster), with open settings decided.
 
-    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships,
-    whose `training.metrics` gets the objective's metric where only that makes it report it. What
-    the scheduler leaves open is decided, so that a resume with more trials keeps to it.
-    Raises SpecError with every fault.
+    A mapping is parsed first. The trainable is imported, unless it ships. Raises SpecError with
+    every fault.
     """
     faults: list[Fault] = []
     if isinstance(spec, ExperimentSpec):

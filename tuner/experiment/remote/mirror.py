@@ -30,8 +30,7 @@ _FETCHED = ".brought"  # the generation of the journal here, and how many bytes 
 class Mirror:
     """The copy at `folder` of the experiment below `url`.
 
-    Methods raise UsageError where the store cannot be reached; those that try for a minute raise
-    OSError after it.
+    Methods raise UsageError without the store; those that try for a minute raise OSError.
     """
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -91,11 +90,7 @@ class Mirror:
             self._refresh()
 
     def _refresh(self) -> None:
-        """Fetch the documents and the journal.
-
-        If the journal here is ahead of the store's it stays: a driver was killed on this machine
-        before it uploaded the rest.
-        """
+        """Fetch the documents and the journal, unless the journal here is ahead after a kill."""
         from filelock import FileLock
 
         objects = self.objects
@@ -142,10 +137,7 @@ class Mirror:
             raise FileExistsError(0, "there is such an object", name)
 
     def remove(self, warn: Callable[[str], object]) -> None:
-        """Remove the experiment from the store; UsageError where a driver holds it.
-
-        experiment.json goes last: after a kill the experiment can be removed again.
-        """
+        """Remove it from the store, experiment.json last. Raises UsageError if a driver holds it."""
         objects = self.objects
         with objects.reaching():
             self._acquire(warn)

@@ -1,8 +1,6 @@
-"""Searches of the same space side by side: what each strategy reached after as many epochs.
+"""Compares searches of a space by the best value after equal epochs of all trials.
 
-Experiments of one strategy whose specs differ only in the seed are its seeds. Strategies are ranked
-by the best value after equal epochs of all trials together, which depends neither on the machine
-nor on early stopping.
+Experiments of a strategy whose specs differ only in the seed are its seeds.
 """
 
 from __future__ import annotations
@@ -78,10 +76,7 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A strategy with its experiments, whose specs agree but for the seed.
-
-    label: the strategy's name, with the first experiment's where the strategy has other sides, too.
-    """
+    """A strategy and its seeds. label: with the first experiment's name if a strategy has several."""
 
     strategy: str
     entrants: tuple[Entrant, ...]
@@ -105,10 +100,9 @@ class Side:
 class Comparison:
     """Experiments of one objective, by strategy, the best one first.
 
-    budget: the most epochs that every experiment with a value has trained. notes: what else
-    differs between the experiments, in words. Raises UsageError for fewer than two experiments, one
-    named twice, or differing objectives; NoUsableTrialError where none has a value; SpecError for
-    an experiment whose spec this version cannot read.
+    budget: epochs that every experiment with a value has trained. notes: other differences. Raises
+    UsageError for fewer than two, repeated or incomparable experiments, NoUsableTrialError if none
+    has a value, and SpecError for a spec of another version.
     """
 
     def __init__(self, experiments: Sequence[Results]) -> None:
@@ -259,11 +253,7 @@ def curve_of(history: History, objective: Objective) -> Curve:
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:
-    """The comparison of two or more experiments: Results, or names or folders of some.
-
-    Names are looked up in `storage`, as `load_results` does it. Raises as that does, and UsageError
-    for experiments that cannot be compared.
-    """
+    """The comparison of experiments: Results, or names or folders as for `load_results`."""
     return Comparison(
         [each if isinstance(each, Results) else load_results(each, storage) for each in experiments]
     )

@@ -51,11 +51,10 @@ class Refinement:
 
 
 def refine(results: Results, *, points: int) -> Refinement:
-    """The grid of `points` values a continuous domain around the leading trials of a search.
+    """The grid of `points` values a continuous domain around the leading trials.
 
-    The best fifth of the usable trials lead, 3 to 10 of them. The region of a number spans the
-    leaders and at least a tenth of its domain to each side of the best one, in the domain's scale
-    and bounds; of a choice the leaders' values stay. Raises NoUsableTrialError if no trial leads,
+    The best fifth lead, 3 to 10 trials. A number's region spans them and a tenth of its domain
+    around the best; a choice keeps their values. Raises NoUsableTrialError without a leader,
     UsageError for a confirmation, a leader outside the space, or a region that `forbid` empties.
     """
     search = results.spec

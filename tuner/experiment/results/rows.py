@@ -26,10 +26,9 @@ def arranged(
     sort: str | None = None,
     reverse: bool = False,
 ) -> list[int]:
-    """The numbers of the rows for which the expression `where` holds, by their values of `sort`.
+    """Indices of the rows for which `where` holds, sorted by `sort`.
 
-    Numbers come before text, and rows without a value last. Raises UsageError for what is no
-    expression, and for a name that no row has.
+    Numbers before text, missing values last. Raises UsageError for a bad expression or name.
     """
     numbers = list(range(len(rows)))
     if where is not None:
@@ -75,17 +74,15 @@ def _paths(row: Row) -> Iterator[str]:
 
 
 def trial_rows(results: Results) -> list[dict[str, Any]]:
-    """A row for each trial, in order of the ids.
-
-    trial_id, status, epochs, epoch (the best one), time (seconds that it ran), error (the kind of
-    failure), config, and under their own names, unless these are taken, the metrics of the best
-    epoch and the hyperparameters.
-    """
+    """A row for each trial, sorted by id."""
     return [trial_row(results, trial) for trial in results.trials.values()]
 
 
 def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
-    """The row of one trial."""
+    """A trial's id, status, epochs, best epoch, time (seconds), error and config.
+
+    Metrics of the best epoch and hyperparameters have their names, unless these are taken.
+    """
     best = best_report(trial, results.objective)
     return {
         **trial.config,

@@ -1,8 +1,4 @@
-"""Means with what they are worth: standard errors, intervals, and comparisons with the best.
-
-Among equal groups the best is ahead by luck, the more so the more groups there are. The intervals
-of the differences from it count that choice in.
-"""
+"""Means with their uncertainty, and comparisons with the best, which allow for its choice."""
 
 from __future__ import annotations
 
@@ -20,9 +16,7 @@ LEVEL = 0.95  # of every interval
 class Mean:
     """The mean of `n` values, and how far it can be trusted.
 
-    sd: the values' standard deviation (n - 1). standard_error: the mean's. low, high: the bounds
-    of an interval of 95 % confidence for what the mean estimates, Student's unless it says
-    otherwise. All four are None where n is 1: one value tells nothing of its spread.
+    sd: of the values (n - 1). low, high: a 95 % interval (Student's) for the mean. None if n is 1.
     """
 
     n: int
@@ -79,19 +73,15 @@ def differences_from_best(
 
 
 def _resolution(groups: Sequence[Mapping[int, float]]) -> float:
-    """The smallest difference between values of one group; 0 if no group's values differ.
-
-    The difference of two values that are rounded to it has a standard deviation of it / sqrt(6).
-    """
+    """The smallest difference within a group, or 0. Rounding to it has an sd of it / sqrt(6)."""
     ordered = [sorted(set(values.values())) for values in groups]
     return min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
 
 
 def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
-    """The interval for the probability of what was seen in a `share` of `n` cases.
+    """Wilson's 95 % score interval (JASA 1927) for a `share` of `n` cases.
 
-    Wilson's score interval (JASA 1927), which holds for few cases and for shares near 0 and 1, too.
-    among: of how many independent shares this is the best, by Sidak's level (JASA 1967).
+    among: how many shares this is the best of, by Sidak's level (JASA 1967).
 
     >>> [round(bound, 4) for bound in wilson(0.4, 50)]
     [0.2761, 0.5382]

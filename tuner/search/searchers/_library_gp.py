@@ -1,8 +1,4 @@
-"""The package bayesian-optimization as a model: `search.engine` of bayesopt.
-
-Its optimizer is rebuilt for each suggestion from the trials and a seed, so that a resumed search
-goes on the same.
-"""
+"""The package bayesian-optimization as a model, rebuilt for each suggestion."""
 
 # N trials, D columns, F features
 
@@ -27,11 +23,10 @@ _STARTS = 3  # of the library's local search
 
 
 class LibraryGP:
-    """Proposes what the library suggests, with its defaults but for the starts of a local search.
+    """Proposes the library's suggestions, with its defaults but for the local search's starts.
 
-    The library gets `Features`: its choices and integers are experimental, and with them a
-    suggestion takes seconds. It maximises the negated `targets`. Failed trials count as the worst,
-    running ones without a report as the mean.
+    It gets `Features` and negated `targets`; failed trials count as the worst, pending ones as the
+    mean.
     """
 
     def propose(

@@ -20,11 +20,9 @@ _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
 class Parzen:
-    """A mixture of kernels, each a product over the columns, and of a uniform density, the prior.
+    """A mixture of a kernel at each point, a product over columns, and the uniform prior.
 
-    u_ND: snapped points, NaN in inactive columns, where a kernel is uniform. width_ND: of the
-    truncated normal kernels of numbers. weight_N: of the points, by default equal; the prior's is
-    their average.
+    u_ND: snapped, NaN if inactive. width_ND: of truncated normals. weight_N: equal by default.
     """
 
     def __init__(
@@ -94,11 +92,7 @@ class Parzen:
 def likelier(
     good: Parzen, other: Parzen, count: int, rng: np.random.Generator, *, widening: float = 1.0
 ) -> Iterator[Array]:
-    """Points drawn around the good ones, `count` at a time, the most promising first.
-
-    Expected improvement is proportional to the ratio of the densities (Bergstra et al., 2011).
-    widening: of the kernels that are drawn from.
-    """
+    """Points near the good ones by the ratio of densities (Bergstra et al., 2011), best first."""
     for _ in range(_ROUNDS):
         u_MD = good.draw(count, rng, widening=widening)
         ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
@@ -112,10 +106,7 @@ def scott_widths(u_ND: Array) -> Array:
 
 
 def neighbour_widths(u_ND: Array) -> Array:
-    """Widths by the distance to the nearest points, column by column.
-
-    A column in which near points agree is searched finely.
-    """
+    """Widths by the distance to the nearest points, column by column."""
     width_ND = np.ones(u_ND.shape)
     for d in range(u_ND.shape[1]):
         rows = np.flatnonzero(~np.isnan(u_ND[:, d]))

@@ -1,7 +1,6 @@
-"""Configs that a search must not try, as expressions: `forbid: ["lr > 0.1 and batch_size < 32"]`.
+"""Expressions over hyperparameters: `forbid: ["lr > 0.1 and batch_size < 32"]`.
 
-An expression is parsed to Python's syntax tree and built up from a whitelist of its nodes; it is
-never compiled or evaluated by Python. It may use names of hyperparameters (`optimizer.momentum`
+Python's syntax tree is translated by a whitelist of nodes, never evaluated by Python: names (dotted
 inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
 """
 
@@ -49,10 +48,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 
 class Condition:
-    """One expression over any names; `names` are the dotted paths that it reads.
-
-    Raises FaultsError for text that is no expression.
-    """
+    """One expression; `names` are its dotted paths. Raises FaultsError for other text."""
 
     def __init__(self, text: str) -> None:
         if len(text) > _MAX_LENGTH:
@@ -77,10 +73,9 @@ class Condition:
 
 
 class Constraints:
-    """The expressions that must not hold for a config.
+    """Expressions that must not hold for a config; incomparable or missing values forbid nothing.
 
-    An expression over a hyperparameter of another branch, or over values that cannot be compared,
-    forbids nothing. Raises FaultsError with every expression that cannot be read.
+    Raises FaultsError with every invalid expression.
     """
 
     def __init__(self, forbid: Sequence[str] = ()) -> None:

@@ -1,8 +1,7 @@
-"""Domains: where each hyperparameter may lie, written as Ray Tune's own calls.
+"""Domains of hyperparameters, written as Ray Tune's calls.
 
-Every domain answers `at(u)`: its value at quantile u. Random search draws u, a grid spaces it
-evenly, and model-based searchers work in the unit cube that u spans. `str(domain)` is its text,
-as in `loguniform(0.0001, 0.1)`.
+`at(u)` is the value at quantile u: random search draws u, grids space it evenly, models work in the
+unit cube. `str(domain)` is its text, as in `loguniform(0.0001, 0.1)`.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class Domain(ABC):
 class Numeric(Domain):
     """Numbers from `lower` to `upper`, evenly or log-evenly distributed, on multiples of `q`.
 
-    As in Ray, the upper bound of an integer domain is exclusive, unless `q` > 1 makes it inclusive.
-    Bounds that are not multiples of `q` are rounded inwards.
+    As in Ray, an integer upper bound is exclusive unless `q` > 1. Other bounds are rounded inwards.
     """
 
     lower: float
@@ -171,10 +169,7 @@ class Normal(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Domain):
-    """One of `values`. A value that is a mapping is a space of its own: a conditional branch.
-
-    `grid` only records how it was written: `grid_search([...])` is a choice for every strategy.
-    """
+    """One of `values`; a mapping is a branch with its own space. grid: written as `grid_search`."""
 
     values: tuple[Value, ...]
     grid: bool = False
@@ -218,10 +213,7 @@ class Constant(Choice):
 
 
 def constant(value: Value) -> Domain:
-    """A domain of one value: marks a list or a mapping in a space as a constant.
-
-    Raises FaultsError, a ValueError, for a value that is not plain or holds a domain.
-    """
+    """A domain of one value, for lists and mappings. Raises FaultsError for domains in it."""
     if _holds_domain(value):
         raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
     literal(value)

@@ -1,7 +1,6 @@
-"""Configs as points of the unit cube, and back: what every model-based searcher works on.
+"""Configs as points of the unit cube, and back, for model-based searchers.
 
-Each domain of a space, those inside branches too, is one column; its coordinate is the quantile
-that `Domain.at` takes. A column that a config does not have (it lies in another branch) is NaN.
+Each domain is a column, with the quantile of `Domain.at`; NaN in another branch.
 """
 
 # N points, D columns
@@ -33,10 +32,9 @@ _MISSING = "is missing"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One domain of the space.
+    """One domain. path: dotted. parent: column of the choice whose `branch` it lies in, or -1.
 
-    path: dotted. parent: the column of the choice whose branch number `branch` it lies in; -1:
-    none. centres_C: the coordinate of each of its values, ascending; None where it is continuous.
+    centres_C: the coordinates of its values, ascending, or None if continuous.
     """
 
     path: str
@@ -91,10 +89,7 @@ class Encoding:
         return config_at(self.space, quantile_at)
 
     def check(self, partial: Mapping[str, Value]) -> Array:
-        """The point of `partial`, NaN where it lacks a value.
-
-        Raises FaultsError for each value that is not of the space.
-        """
+        """The point of `partial`, NaN for missing values. Raises FaultsError for invalid ones."""
         u_D = np.full(len(self), np.nan)
         faults = self._encode(self.space, partial, ROOT, u_D)
         if faults := [fault for fault in faults if fault.rule != _MISSING]:
@@ -102,10 +97,7 @@ class Encoding:
         return u_D
 
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
-        """`partial`, with what it lacks taken from the point.
-
-        Raises FaultsError for each value that is not of the space.
-        """
+        """`partial`, completed from the point. Raises FaultsError for invalid values."""
         partial_D = self.check(partial)
         config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
         return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
@@ -190,10 +182,9 @@ class Encoding:
 def config_of(
     space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
 ) -> dict[str, Value]:
-    """The config of `space` that has these values, one for each domain; constants may be left out.
+    """The config with these values; constants may be left out.
 
-    Raises FaultsError for each value that is missing or not of the space, and for a config that an
-    expression of `forbid` rules out.
+    Raises FaultsError for missing, invalid and forbidden values.
     """
     encoding = Encoding(space)
     u_D = encoding.encode(values)

@@ -1,7 +1,6 @@
 """Grids: every combination of a space's values, each cell computed from its number alone.
 
-A grid may be led `through` a config: of each continuous domain the value that is nearest to the
-config's gives way to it, so that the config is a cell.
+through: a config that becomes a cell; it replaces the nearest values of continuous domains.
 """
 
 from __future__ import annotations
@@ -84,9 +83,8 @@ def _tidy(domain: Domain, value: float) -> Value:
 
 
 class Grid:
-    """The grid over a space whose names lie below `path`; `size` is the number of its cells.
-
-    A conditional branch adds its own cells. The last name varies fastest.
+    """The grid over a space whose names lie below `path`. Branches add cells; the last name varies
+    fastest.
     """
 
     def __init__(

@@ -10,10 +10,9 @@ from tuner.spec.space.domains import Choice, Domain, Space, Value
 
 
 class Position(NamedTuple):
-    """The position of a value in a space; unique, unlike the path, which branches may share.
+    """The position of a value in a space; branches may share its dotted path.
 
-    path: dotted. branches: (path of the choice, number of its value) for each branch around it,
-    outermost first.
+    branches: (path of the choice, number of its value) of each enclosing branch, outermost first.
     """
 
     path: str = ""
@@ -53,10 +52,7 @@ def walk(space: Space, at: Position = ROOT) -> Iterator[tuple[Position, Value]]:
 def transform(
     space: Space, replace: Callable[[Position, Domain], Value], at: Position = ROOT
 ) -> dict[str, Value]:
-    """`space` with every domain outside of branches replaced by the result of `replace`.
-
-    `replace` calls `transform` for the branches that it keeps.
-    """
+    """`space` with each domain outside of branches replaced; `replace` transforms branches."""
     result: dict[str, Value] = {}
     for key, value in space.items():
         here = at.below(key)
@@ -82,13 +78,10 @@ def config_at(space: Space, quantile: Callable[[Position], float]) -> dict[str, 
 
 
 def extreme_configs(space: Space) -> list[dict[str, Value]]:
-    """Configs such that, if each of these is legal, every config of the space is likely to be.
+    """Configs in which each domain has each of its extremes, and the others their first.
 
-    Each domain, those in branches too, has each of its extremes in one, and the others their first.
-
-    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "model": {"width": Choice((8, 16))}})
-    [{'lr': 1, 'model': {'width': 8}}, {'lr': 4, 'model': {'width': 8}}, \
-{'lr': 1, 'model': {'width': 8}}, {'lr': 1, 'model': {'width': 16}}]
+    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "k": Choice((8, 9))})
+    [{'lr': 1, 'k': 8}, {'lr': 4, 'k': 8}, {'lr': 1, 'k': 8}, {'lr': 1, 'k': 9}]
     """
     extremes = {name: _extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}
