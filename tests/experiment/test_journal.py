@@ -31,7 +31,7 @@ from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 
 
-def test_every_line_is_one_json_object_with_event_and_time(story):
+def test_lines_are_json_objects(story):
     folder, events = story
     lines = (folder / JOURNAL).read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines] == [event["event"] for event in events]
@@ -41,7 +41,7 @@ def test_every_line_is_one_json_object_with_event_and_time(story):
 
 @settings(max_examples=50)
 @given(data=st.data())
-def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(whole_journal, data):
+def test_open_cuts_a_torn_line(whole_journal, data):
     folder, whole, events = whole_journal
     cut = data.draw(st.integers(0, len(whole)))
     (folder / JOURNAL).write_bytes(whole[:cut])
@@ -50,7 +50,7 @@ def test_a_journal_cut_at_any_byte_goes_on_with_whole_lines(whole_journal, data)
     assert list(read(folder)) == [*events[: whole[:cut].count(b"\n")], resumed]
 
 
-def test_a_last_line_of_zeros_is_torn_and_cut(story):
+def test_open_cuts_a_line_of_zeros(story):
     folder, events = story
     with (folder / JOURNAL).open("ab") as file:
         file.write(b"\0" * 40 + b"\n" + b"\0" * 7)
@@ -59,7 +59,7 @@ def test_a_last_line_of_zeros_is_torn_and_cut(story):
     assert b"\0" not in (folder / JOURNAL).read_bytes()
 
 
-def test_opening_a_damaged_journal_is_refused_and_changes_nothing(story):
+def test_open_damaged_journal_is_refused(story):
     folder, _ = story
     damaged = b"damage\n" + (folder / JOURNAL).read_bytes()
     (folder / JOURNAL).write_bytes(damaged)
@@ -78,7 +78,7 @@ def test_opening_a_damaged_journal_is_refused_and_changes_nothing(story):
         (TRIAL_STARTED, lambda value: {"config": {}, "note": value}),
     ],
 )
-def test_no_nan_and_no_infinity_reach_the_file(tmp_path, value, event, fields):
+def test_append_refuses_nan_and_infinity(tmp_path, value, event, fields):
     with Journal.open(tmp_path) as journal:
         with pytest.raises(JournalError, match=f"cannot journal {event} of trial 00001"):
             journal.append(event, trial_id="00001", **fields(value))
@@ -86,7 +86,7 @@ def test_no_nan_and_no_infinity_reach_the_file(tmp_path, value, event, fields):
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_an_epoch_must_come_after_the_trials_last(tmp_path, reopened):
+def test_append_requires_increasing_epochs(tmp_path, reopened):
     journal = Journal.open(tmp_path)
     journal.append(RESULT, trial_id="00001", epoch=3, metrics={})
     if reopened:
@@ -101,7 +101,7 @@ def test_an_epoch_must_come_after_the_trials_last(tmp_path, reopened):
     assert [event["epoch"] for event in read(tmp_path)] == [3, 1, 4]
 
 
-def test_a_second_driver_is_refused_with_who_holds_the_journal(tmp_path):
+def test_open_held_journal_names_the_holder(tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
         assert is_locked(tmp_path)
@@ -112,7 +112,7 @@ def test_a_second_driver_is_refused_with_who_holds_the_journal(tmp_path):
     Journal.open(tmp_path).close()
 
 
-def test_a_driver_that_has_not_signed_yet_is_not_taken_for_the_one_before(tmp_path):
+def test_open_held_by_an_unsigned_driver(tmp_path):
     dead = subprocess.Popen(["true"])
     dead.wait()
     with Journal.open(tmp_path) as journal:
@@ -122,7 +122,7 @@ def test_a_driver_that_has_not_signed_yet_is_not_taken_for_the_one_before(tmp_pa
             Journal.open(tmp_path)
 
 
-def test_a_glance_at_the_lock_does_not_keep_a_driver_out(tmp_path):
+def test_open_waits_for_readers_of_the_lock(tmp_path):
     import fcntl
     import threading
 
@@ -133,7 +133,7 @@ def test_a_glance_at_the_lock_does_not_keep_a_driver_out(tmp_path):
         Journal.open(tmp_path).close()
 
 
-def test_a_killed_driver_loses_nothing_it_appended_and_frees_its_lock(tmp_path):
+def test_kill_loses_no_line_and_frees_the_lock(tmp_path):
     code = f"""
         from pathlib import Path
         from tuner.experiment.journal import Journal
@@ -158,7 +158,7 @@ def test_a_killed_driver_loses_nothing_it_appended_and_frees_its_lock(tmp_path):
     assert len(epochs) in (whole, whole + 1)
 
 
-def test_a_full_disk_is_reported_and_leaves_no_partial_line(tmp_path):
+def test_append_on_a_full_disk_leaves_no_partial_line(tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(RESULT, trial_id="00001", epoch=1, metrics={"loss": 0.5})
         before = (tmp_path / JOURNAL).read_bytes()
@@ -175,7 +175,7 @@ def test_a_full_disk_is_reported_and_leaves_no_partial_line(tmp_path):
 
 
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")])
-def test_nothing_is_written_to_a_folder_that_has_gone(tmp_path, vanish):
+def test_append_to_a_moved_folder_is_refused(tmp_path, vanish):
     folder = tmp_path / "digits"
     folder.mkdir()
     with Journal.open(folder) as journal:
@@ -186,7 +186,7 @@ def test_nothing_is_written_to_a_folder_that_has_gone(tmp_path, vanish):
     assert not folder.exists()
 
 
-def test_of_two_drivers_whose_locks_do_not_hold_the_first_stops(tmp_path, monkeypatch):
+def test_append_after_another_writer_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
     with Journal.open(tmp_path) as first:
         first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
@@ -204,7 +204,7 @@ def test_of_two_drivers_whose_locks_do_not_hold_the_first_stops(tmp_path, monkey
     ]
 
 
-def test_a_driver_that_opens_while_the_first_writes_writes_nothing(tmp_path, monkeypatch):
+def test_append_of_a_late_second_driver_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
     with Journal.open(tmp_path) as first, Journal.open(tmp_path) as second:
         first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
@@ -244,7 +244,7 @@ def run(folder, wall, trial_id, *, resumed):
         journal.append(TRIAL_ENDED, trial_id=trial_id, status="completed")
 
 
-def test_times_and_durations_stay_right_within_a_run_and_over_a_resume(wall, tmp_path):
+def test_times_ignore_a_clock_that_is_set_back(wall, tmp_path):
     folder = make_folder(tmp_path / "x")
     run(folder, wall, "00000", resumed=False)
     run(folder, wall, "00001", resumed=True)

@@ -45,7 +45,7 @@ def begin(journal):
     journal.append("experiment_started", resumed=False, owner=OWNER)
 
 
-def test_what_replaces_a_checkpoint_is_on_the_disk_before_it_goes(folder, forced):
+def test_flush_syncs_before_it_removes(folder, forced):
     sync = LocalSync(folder)
     old, new = checkpoint(folder, 1), checkpoint(folder, 2)
     with Journal.open(folder) as journal:
@@ -63,7 +63,7 @@ def test_what_replaces_a_checkpoint_is_on_the_disk_before_it_goes(folder, forced
     assert forced.index(str(journal.path)) > forced.index(str(trial))
 
 
-def test_a_disk_that_refuses_takes_nothing_away(folder, monkeypatch):
+def test_flush_on_a_failing_disk_removes_nothing(folder, monkeypatch):
     def refuse(fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -81,7 +81,7 @@ def test_a_disk_that_refuses_takes_nothing_away(folder, monkeypatch):
         monkeypatch.undo()
 
 
-def test_a_line_is_forced_to_the_disk_though_no_other_follows(folder, forced, monkeypatch):
+def test_running_syncs_a_single_line(folder, forced, monkeypatch):
     monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
     done, fsync = threading.Event(), os.fsync
 
@@ -96,7 +96,7 @@ def test_a_line_is_forced_to_the_disk_though_no_other_follows(folder, forced, mo
 
 
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
-def test_a_folder_that_vanishes_is_noticed_between_two_lines(folder, monkeypatch, vanish):
+def test_running_notices_a_moved_folder(folder, monkeypatch, vanish):
     monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
     errors, told = [], threading.Event()
 

@@ -31,7 +31,7 @@ def steered(*events):
     return history.steered
 
 
-def test_a_search_is_paused_until_it_goes_on_or_is_resumed():
+def test_paused_until_go_on_or_resume():
     assert not steered().paused
     assert steered(asked(1, "pause")).paused
     assert not steered(asked(1, "pause"), asked(2, "go-on")).paused
@@ -39,7 +39,7 @@ def test_a_search_is_paused_until_it_goes_on_or_is_resumed():
     assert not steered(asked(1, "pause", refused="it is paused")).paused
 
 
-def test_a_search_that_is_to_end_holds_to_it_until_it_has_ended():
+def test_finishing_until_the_end():
     assert steered(asked(1, "pause"), asked(2, "finish")).finishing
     assert not steered(asked(1, "pause"), asked(2, "finish")).paused
     assert steered(asked(1, "finish"), START).finishing
@@ -51,7 +51,7 @@ def test_a_search_that_is_to_end_holds_to_it_until_it_has_ended():
     assert steered(running, asked(1, "finish"), failed, START).finishing
 
 
-def test_stops_and_configs_are_kept_for_good():
+def test_stops_and_tries_survive_a_resume():
     found = steered(
         asked(1, "stop-trial", trial_id="00003"),
         asked(2, "try", config={"lr": 1}),
@@ -72,13 +72,13 @@ def test_stops_and_configs_are_kept_for_good():
     }
 
 
-def test_changes_of_the_spec_are_those_since_the_drivers_start():
+def test_changes_count_from_the_last_start():
     one, two = asked(1, "num-samples", num_samples=9), asked(2, "max-concurrent", max_concurrent=3)
     assert steered(one, two).changes == {"num_samples": 9, "max_concurrent": 3}
     assert steered(one, START, two).changes == {"max_concurrent": 3}
 
 
-def test_experiment_json_and_the_journal_make_the_present_spec():
+def test_present_applies_controls_once():
     events = [
         asked(1, "num-samples", num_samples=9),
         asked(2, "time-budget", time_budget_s=60.0),

@@ -72,7 +72,7 @@ def search(folder):
     made.writer.journal.close()
 
 
-def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
+def test_stop_trial_ends_it_at_its_next_report(search):
     one, two = search.start("a")[0], search.start("b")[0]
     request_id = search.ask(control_of("stop-trial", one))
     assert search.report(one, 1)
@@ -81,7 +81,7 @@ def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
     assert search.steering.leaving(two) is None
 
 
-def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(search):
+def test_pause_frees_slots_and_go_on_resumes_first(search):
     one = search.start("a")[0]
     request_id = search.ask(control_of("pause"))
     assert (search.steering.limit(), search.steering.spare()) == (0, 0)
@@ -98,7 +98,7 @@ def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(searc
     assert search.steering.spare() is None
 
 
-def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
+def test_stop_trial_ends_a_waiting_trial(search):
     one = search.start("a")[0]
     search.ask(control_of("pause"))
     search.report(one, 1)
@@ -112,7 +112,7 @@ def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
     assert search.start("b")[0] == "00001"
 
 
-def test_as_many_run_as_are_asked_for(search):
+def test_max_concurrent_limits_live_trials(search):
     assert search.steering.at_most(8) == 2
     search.start("a"), search.start("b")
     assert search.source.suggest("c") is None
@@ -126,7 +126,7 @@ def test_as_many_run_as_are_asked_for(search):
     assert search.steering.limit() == 8
 
 
-def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
+def test_try_runs_next_as_an_additional_trial(search):
     search.ask(control_of("max-concurrent", 8))
     assert search.start("a")[2] == {"lr": 0.1}
     search.ask(control_of("try", {"lr": 0.5}))
@@ -139,7 +139,7 @@ def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
     assert search.source.suggest("f") is None  # six of its own, and two that were asked for
 
 
-def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
+def test_finish_starts_no_more_trials(search):
     one = search.start("a")[0]
     search.ask(control_of("pause"))
     search.ask(control_of("finish"))
@@ -149,7 +149,7 @@ def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
     assert search.source.suggest("b") == "FINISHED"
 
 
-def test_what_cannot_be_done_is_refused_in_the_journal(search):
+def test_impossible_controls_are_refused_in_the_journal(search):
     one = search.start("a")[0]
     early = request(search.folder, control_of("stop-trial", one))
     search.end(one, "completed")
@@ -170,7 +170,7 @@ def test_what_cannot_be_done_is_refused_in_the_journal(search):
     assert search.history.steered.answers[0].id == early
 
 
-def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder):
+def test_requests_are_answered_once_despite_kills(search, folder):
     search.ask(control_of("try", {"lr": 0.5}))  # journaled, and killed before it is done
     request(search.folder, control_of("time-budget", 60))  # and this one before it is journaled
     search.writer.kill()
@@ -188,7 +188,7 @@ def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder
     third.writer.kill()
 
 
-def test_what_is_asked_at_the_very_end_is_refused(search):
+def test_request_at_the_end_is_refused(search):
     with search.steering.listening():
         request_id = request(search.folder, control_of("pause"))
     told = {answer.id: answer.refused for answer in search.history.steered.answers}

@@ -34,7 +34,7 @@ def six(tmp_path):
     ]
 
 
-def test_experiments_of_a_strategy_are_its_seeds_and_the_better_one_comes_first(six):
+def test_comparison_groups_seeds_and_ranks_strategies(six):
     found = Comparison(six)
     assert [(side.strategy, len(side.entrants)) for side in found.sides] == [
         ("hyperopt", 3),
@@ -44,7 +44,7 @@ def test_experiments_of_a_strategy_are_its_seeds_and_the_better_one_comes_first(
     assert found.notes == ()
 
 
-def test_they_are_compared_at_the_most_that_all_have_spent(six):
+def test_comparison_at_equal_epochs(six):
     found = Comparison(six)
     first, random = found.sides
     assert found.budget == 2
@@ -53,7 +53,7 @@ def test_they_are_compared_at_the_most_that_all_have_spent(six):
     assert first.at(1).mean == pytest.approx(0.4)
 
 
-def test_differences_are_paired_by_seed(six):
+def test_difference_is_paired_by_seed(six):
     found = Comparison(six)
     less = found.difference(found.sides[1])
     assert less.n == 3
@@ -74,7 +74,7 @@ def test_difference_from_best_of_three_has_a_wider_interval(six, tmp_path):
     assert three.difference(second).high > two.difference(two.sides[1]).high
 
 
-def test_as_json(six):
+def test_as_dict_is_json(six):
     shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
     assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]
     first, random = shown["strategies"]
@@ -92,7 +92,7 @@ def test_as_json(six):
     }
 
 
-def test_what_else_differs_is_named(tmp_path):
+def test_notes_name_differing_settings(tmp_path):
     one = experiment(tmp_path / "a", [0.5], training={"depth": 8})
     other = experiment(
         tmp_path / "b",
@@ -114,7 +114,7 @@ def test_what_else_differs_is_named(tmp_path):
     ]
 
 
-def test_what_has_no_value_or_still_runs_is_named(tmp_path):
+def test_notes_name_running_and_failed_experiments(tmp_path):
     failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
     found = Comparison([failed, running])
     assert found.notes == (
@@ -128,14 +128,14 @@ def test_what_has_no_value_or_still_runs_is_named(tmp_path):
         Comparison([failed, odd(tmp_path / "none", "no_trial")])
 
 
-def test_differing_objectives_are_refused(tmp_path):
+def test_comparison_refuses_differing_objectives(tmp_path):
     results = [search(tmp_path / "a", 3), odd(tmp_path / "b", "diverged")]
     rule = r"by one objective only, got a by val_accuracy \(max\), b by val_loss \(min\)"
     with pytest.raises(UsageError, match=rule):
         Comparison(results)
 
 
-def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
+def test_sides_average_specs_equal_but_for_the_seed(tmp_path):
     cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
     found = Comparison(
         [
@@ -151,7 +151,7 @@ def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
     assert [s["label"] for s in found.as_dict()["strategies"]] == [best.label, other.label]
 
 
-def test_a_warm_start_and_labels_are_told(tmp_path):
+def test_notes_name_warm_start_and_labels(tmp_path):
     cold = experiment(tmp_path / "cold", [0.5], strategy="hyperopt")
     warm = experiment(tmp_path / "warm", [0.6], strategy="hyperopt", warm_start="cold")
     Labels(("good",), "bigger images").write(cold.files)

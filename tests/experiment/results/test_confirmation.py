@@ -25,7 +25,7 @@ def search(tmp_path: Path) -> Results:
     return searched(tmp_path / "digits", FOUND)
 
 
-def test_the_best_mean_is_chosen_and_its_best_model_handed_over(search: Results) -> None:
+def test_confirmation_chooses_the_best_mean(search: Results) -> None:
     retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
     found = confirmation_of(search)
     assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
@@ -61,7 +61,7 @@ def test_differences_are_paired_by_seed(search: Results) -> None:
     assert (shown["chosen"], shown["seeds"], shown["name"]) == ("00002", [2, 3, 4], "digits")
 
 
-def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: Results) -> None:
+def test_leaders_with_failed_seeds_come_last(search: Results) -> None:
     retrained(search, [[0.99, None], [0.5, 0.6], [None, None]])
     found = confirmation_of(search)
     assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
@@ -71,7 +71,7 @@ def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: R
     assert len(best_json(search, top=3)) == 3
 
 
-def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
+def test_confirmation_of_failed_trials_is_none(search: Results) -> None:
     results = retrained(search, [[None, None]])
     with pytest.raises(
         NoUsableTrialError, match=r"none of the retrained trials completed\. Trial 00000: m$"
@@ -80,7 +80,7 @@ def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
     assert confirmation_of(search) is None
 
 
-def test_without_a_finished_confirmation_the_search_stands(search: Results) -> None:
+def test_confirmation_of_an_unfinished_experiment_is_none(search: Results) -> None:
     assert confirmation_of(search) is None
     assert best_json(search)[0]["shown"] == "searched"
     assert best_model(search).trial_id is None
@@ -90,7 +90,7 @@ def test_without_a_finished_confirmation_the_search_stands(search: Results) -> N
     assert confirmation_of(search) is None
 
 
-def test_the_newest_confirmation_counts_while_the_searchs_leader_is_in_it(search: Results) -> None:
+def test_confirmation_of_uses_the_newest_with_the_leader(search: Results) -> None:
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
     assert newer.name == "digits-confirm-2"
@@ -102,7 +102,7 @@ def test_the_newest_confirmation_counts_while_the_searchs_leader_is_in_it(search
     assert confirmation_of(Results(search.folder)) is None
 
 
-def test_a_foreign_link_leads_nowhere(search: Results, tmp_path: Path) -> None:
+def test_confirmation_of_ignores_foreign_links(search: Results, tmp_path: Path) -> None:
     elsewhere = searched(tmp_path / "other" / "digits", FOUND)
     results = retrained(elsewhere, [[0.88, 0.90]])
     for text in (

@@ -9,7 +9,7 @@ from tuner.experiment.results.listing import find, list_experiments, listed
 from tuner.experiment.results.results import Results
 
 
-def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_path):
+def test_list_experiments_includes_damaged_folders(tmp_path):
     storage = tmp_path
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5, 0.4], end="stopped")
@@ -31,7 +31,7 @@ def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_pat
     assert json.loads(json.dumps(digits.as_dict()))["counts"]["completed"] == 1
 
 
-def test_how_many_trials_there_are_to_be_is_told_where_it_is_known(tmp_path):
+def test_listed_total_follows_from_the_spec(tmp_path):
     grid = {"strategy": "grid", "space": {"lr": "choice([0.1, 0.2, 0.3])"}}
     endless = {"num_samples": None, "time_budget_s": 60}
     for name, spec in {"asked": {"num_samples": 7}, "endless": endless}.items():
@@ -43,7 +43,7 @@ def test_how_many_trials_there_are_to_be_is_told_where_it_is_known(tmp_path):
     assert totals == {"asked": 7, "endless": None, "grid": 3, "other": None}
 
 
-def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
+def test_find_filters_and_sorts(tmp_path):
     for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
         writer = Writer(make_folder(tmp_path / name))
         writer.trial(0, [value])
