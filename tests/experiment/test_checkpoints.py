@@ -14,8 +14,8 @@ def test_checkpoint_refuses_altered_files(tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"weights")
     record = CheckpointRecord(3, "state.pt", sha256_of(path))
-    found = ExperimentFolder(tmp_path).checkpoint(record, "00001")
-    assert (found.path, found.epoch) == (path, 3)
+    checkpoint = ExperimentFolder(tmp_path).checkpoint(record, "00001")
+    assert (checkpoint.path, checkpoint.epoch) == (path, 3)
     path.write_bytes(b"other")
     with pytest.raises(CheckpointError, match="checkpoint of trial 00001, epoch 3 is not what was"):
         ExperimentFolder(tmp_path).checkpoint(record, "00001")

@@ -32,13 +32,13 @@ def test_requested_returns_requests_in_order(driven):
     both = control_of("pause"), control_of("num-samples", 9)
     ids = [request(driven, control, by="ada") for control in both]
     assert ids == sorted(ids)
-    found = requested(driven)
-    assert {one.id for one in found} == set(ids)
-    assert {one.control.verb for one in found} == {"pause", "num-samples"}
-    assert {one.by for one in found} == {"ada"}
-    assert [one.id for one in requested(driven, but={ids[0]})] == [ids[1]]
+    requests = requested(driven)
+    assert {each.id for each in requests} == set(ids)
+    assert {each.control.verb for each in requests} == {"pause", "num-samples"}
+    assert {each.by for each in requests} == {"ada"}
+    assert [each.id for each in requested(driven, but={ids[0]})] == [ids[1]]
     assert sorted(path.name for path in (driven.path / "control").iterdir()) == [
-        f"{one.id}.json" for one in found
+        f"{each.id}.json" for each in requests
     ]
 
 
@@ -114,9 +114,9 @@ def test_request_in_a_store_is_an_object(tmp_path, monkeypatch):
     Objects(f"{url}/digits").upload(here.path / "experiment.json", "experiment.json")
     monkeypatch.setattr(ExperimentFolder, "is_driven", True)
     monkeypatch.setattr(ExperimentFolder, "refresh", lambda self: None)
-    asked = request(here, control_of("pause"))
-    assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{asked}.json"]
+    request_id = request(here, control_of("pause"))
+    assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{request_id}.json"]
     assert not (here.path / "control").exists()
     monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
-    [found] = requested(ExperimentFolder(local(url) / "digits"))
-    assert (found.id, found.control) == (asked, control_of("pause"))
+    [requests] = requested(ExperimentFolder(local(url) / "digits"))
+    assert (requests.id, requests.control) == (request_id, control_of("pause"))

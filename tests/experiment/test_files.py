@@ -124,18 +124,18 @@ def test_writers_refuse_folders_with_links_or_pipes(folder, tmp_path, make, name
 
 
 def test_check_folder_accepts_links_within_trial_files(tmp_path):
-    own = tmp_path / "trials" / "00000" / "files"
-    (own / "run-1").mkdir(parents=True)
-    (own / "latest-run").symlink_to("run-1")
+    trial_files = tmp_path / "trials" / "00000" / "files"
+    (trial_files / "run-1").mkdir(parents=True)
+    (trial_files / "latest-run").symlink_to("run-1")
     check_folder(tmp_path)
     with pytest.raises(UsageError, match="latest-run is a symbolic link"):
         check_folder(tmp_path, to_follow=True)
     for target in ("../checkpoints", "..", ".", str(tmp_path)):
-        (own / "out").symlink_to(target)
+        (trial_files / "out").symlink_to(target)
         with pytest.raises(UsageError, match="files/out is a symbolic link"):
             check_folder(tmp_path)
-        (own / "out").unlink()
-    (own / "latest-run").rename(own.parent / "latest-run")
+        (trial_files / "out").unlink()
+    (trial_files / "latest-run").rename(trial_files.parent / "latest-run")
     with pytest.raises(UsageError, match="latest-run is a symbolic link"):
         check_folder(tmp_path)
 

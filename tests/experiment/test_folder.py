@@ -24,7 +24,7 @@ def test_create_refuses_an_existing_name(tmp_path):
 
 
 def test_create_at_once_leaves_one_folder(tmp_path):
-    def one(number):
+    def create(number):
         try:
             ExperimentFolder(tmp_path / "x").create({"by": number}, empty=[JOURNAL])
         except NameTakenError:
@@ -32,7 +32,7 @@ def test_create_at_once_leaves_one_folder(tmp_path):
         return number
 
     with ThreadPoolExecutor(8) as pool:
-        won = [number for number in pool.map(one, range(64)) if number is not None]
+        won = [number for number in pool.map(create, range(64)) if number is not None]
     assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x" / JOURNAL).read_bytes() == b""

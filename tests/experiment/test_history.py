@@ -40,8 +40,8 @@ def end(number, status, **fields):
 def test_settle_keeps_best_and_last_report():
     path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
     values = {1: 0.5, 2: 0.2, 3: 0.4, 4: 0.3}
-    told = [report(1, epoch, loss=value) for epoch, value in values.items()]
-    story = events(BEGIN, start(1), *told, ("checkpoint", 1, {"epoch": 1} | path))
+    reports = [report(1, epoch, loss=value) for epoch, value in values.items()]
+    story = events(BEGIN, start(1), *reports, ("checkpoint", 1, {"epoch": 1} | path))
     history = fold(story, LOSS)
     before = history.trials["00001"].best
     history.settle("00001")
@@ -94,13 +94,13 @@ def test_fold_continues_trials_after_a_resume():
         )
     )
     assert history.resumed == 1
-    one, two = history.trials.values()
-    assert [r.epoch for r in one.results] == [1, 2]
-    assert (one.status, one.config) == ("completed", {"lr": 0.1})
-    assert one.duration_s == 1 + 2  # not the gap between its last report and its second start
-    assert [run.duration_s for run in one.runs] == [1, 2]
+    first, second = history.trials.values()
+    assert [r.epoch for r in first.results] == [1, 2]
+    assert (first.status, first.config) == ("completed", {"lr": 0.1})
+    assert first.duration_s == 1 + 2  # not the gap between its last report and its second start
+    assert [run.duration_s for run in first.runs] == [1, 2]
     assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
-    assert two.status == "interrupted"
+    assert second.status == "interrupted"
     assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 

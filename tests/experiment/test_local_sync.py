@@ -98,16 +98,16 @@ def test_running_syncs_a_single_line(folder, forced, monkeypatch):
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
 def test_running_notices_a_moved_folder(folder, monkeypatch, vanish):
     monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
-    errors, told = [], threading.Event()
+    errors, notified = [], threading.Event()
 
     def on_error(error):
         errors.append(error)
-        told.set()
+        notified.set()
 
     with Journal.open(folder) as journal, LocalSync(folder).running(journal, on_error):
         begin(journal)
         vanish(folder)
-        assert told.wait(PATIENCE_S)
+        assert notified.wait(PATIENCE_S)
     assert isinstance(errors[0], JournalLostError)
     assert "digits was moved or removed while the search ran" in str(errors[0])
     assert not folder.exists()

@@ -67,10 +67,10 @@ def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SHIPPED.glob("*.py")))
 def test_shipped_experiments_are_valid(name, tmp_path):
-    found = load_experiment(name, tmp_path)
-    assert found.name == name
+    experiment = load_experiment(name, tmp_path)
+    assert experiment.name == name
     assert name in names(tmp_path)
-    assert validate(found.raw, machine=None).trials
+    assert validate(experiment.raw, machine=None).trials
 
 
 def test_load_experiment_prefers_the_working_directory(tmp_path):

@@ -6,11 +6,11 @@ from tuner.experiment.trials import Run, TrialError, TrialRecord, failures_by_ca
 
 
 @pytest.mark.parametrize(
-    ("config", "own", "of_all", "trained"),
+    ("config", "seed", "of_all", "trained"),
     [({}, None, 3, 3), ({}, 5, 3, 5), ({"seed": 7}, 5, 3, 7), ({}, None, None, None)],
 )
-def test_trained_with_prefers_the_trials_seed(config, own, of_all, trained):
-    assert TrialRecord("00001", 0.0, config, seed=own).trained_with(of_all) == trained
+def test_trained_with_prefers_the_trials_seed(config, seed, of_all, trained):
+    assert TrialRecord("00001", 0.0, config, seed=seed).trained_with(of_all) == trained
 
 
 def test_duration_excludes_gaps():

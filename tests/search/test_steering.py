@@ -55,8 +55,8 @@ class Search(Driver):
 
     def controls(self):
         self.writer.journal.sync()
-        told = [e for e in read(self.folder.path) if e["event"] == CONTROL]
-        return [(e["control"]["verb"], e.get("refused")) for e in told]
+        answers = [e for e in read(self.folder.path) if e["event"] == CONTROL]
+        return [(e["control"]["verb"], e.get("refused")) for e in answers]
 
 
 @pytest.fixture
@@ -73,40 +73,40 @@ def search(folder):
 
 
 def test_stop_trial_ends_it_at_its_next_report(search):
-    one, two = search.start("a")[0], search.start("b")[0]
-    request_id = search.ask(control_of("stop-trial", one))
-    assert search.report(one, 1)
-    assert not search.report(two, 1)
-    assert search.steering.leaving(one) == ("stopped", request_id)
-    assert search.steering.leaving(two) is None
+    first, second = search.start("a")[0], search.start("b")[0]
+    request_id = search.ask(control_of("stop-trial", first))
+    assert search.report(first, 1)
+    assert not search.report(second, 1)
+    assert search.steering.leaving(first) == ("stopped", request_id)
+    assert search.steering.leaving(second) is None
 
 
 def test_pause_frees_slots_and_go_on_resumes_first(search):
-    one = search.start("a")[0]
+    first = search.start("a")[0]
     request_id = search.ask(control_of("pause"))
     assert (search.steering.limit(), search.steering.spare()) == (0, 0)
     assert search.source.suggest("b") is None
-    assert search.report(one, 1)
-    assert search.steering.leaving(one) == ("interrupted", request_id)
+    assert search.report(first, 1)
+    assert search.steering.leaving(first) == ("interrupted", request_id)
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
-    search.end(one, "interrupted", control=request_id)
-    search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
+    search.end(first, "interrupted", control=request_id)
+    search.queue.retry(Assignment(first, {"lr": 0.1}, epoch=1))
     assert search.source.suggest("c") is None
     search.ask(control_of("go-on"))
-    assert search.start("d")[0] == one
-    assert not search.report(one, 2)
+    assert search.start("d")[0] == first
+    assert not search.report(first, 2)
     assert search.steering.spare() is None
 
 
 def test_stop_trial_ends_a_waiting_trial(search):
-    one = search.start("a")[0]
+    first = search.start("a")[0]
     search.ask(control_of("pause"))
-    search.report(one, 1)
+    search.report(first, 1)
     search.source.on_trial_complete("a", {})
-    search.end(one, "interrupted")
-    search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
-    request_id = search.ask(control_of("stop-trial", one))
-    trial = search.history.trials[one]
+    search.end(first, "interrupted")
+    search.queue.retry(Assignment(first, {"lr": 0.1}, epoch=1))
+    request_id = search.ask(control_of("stop-trial", first))
+    trial = search.history.trials[first]
     assert (trial.status, trial.ended_by) == ("stopped", request_id)
     search.ask(control_of("go-on"))
     assert search.start("b")[0] == "00001"
@@ -140,19 +140,19 @@ def test_try_runs_next_as_an_additional_trial(search):
 
 
 def test_finish_starts_no_more_trials(search):
-    one = search.start("a")[0]
+    first = search.start("a")[0]
     search.ask(control_of("pause"))
     search.ask(control_of("finish"))
-    assert not search.report(one, 1)
+    assert not search.report(first, 1)
     assert search.source.suggest("b") is None
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
     assert search.source.suggest("b") == "FINISHED"
 
 
 def test_impossible_controls_are_refused_in_the_journal(search):
-    one = search.start("a")[0]
-    early = request(search.folder, control_of("stop-trial", one))
-    search.end(one, "completed")
+    first = search.start("a")[0]
+    early = request(search.folder, control_of("stop-trial", first))
+    search.end(first, "completed")
     search.hear()
     verbs = ["go-on", "pause", "pause", "finish", "finish"]
     for control in (*map(control_of, verbs), control_of("try", {"lr": 0.5})):
@@ -191,5 +191,5 @@ def test_requests_are_answered_once_despite_kills(search, folder):
 def test_request_at_the_end_is_refused(search):
     with search.steering.listening():
         request_id = request(search.folder, control_of("pause"))
-    told = {answer.id: answer.refused for answer in search.history.steered.answers}
-    assert told == {request_id: "the search has ended"}
+    answers = {answer.id: answer.refused for answer in search.history.steered.answers}
+    assert answers == {request_id: "the search has ended"}

@@ -53,8 +53,8 @@ def test_code_of_lists_custom_networks() -> None:
     classifiers = (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name")
     for trainable in classifiers:
         assert code_of({**spec, "trainable": trainable})[:5] == named
-    own = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
-    assert code_of(own) == [NamedCode("trainable", "mine:Learner")]
+    custom = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
+    assert code_of(custom) == [NamedCode("trainable", "mine:Learner")]
 
 
 @pytest.fixture

@@ -151,6 +151,6 @@ def test_build_spec_imports_no_custom_code(mine: Path) -> None:
     ],
 )
 def test_invalid_extension_is_refused(mine: Path, name: str, fault: str) -> None:
-    told = faults(search={"strategy": name, "space": {"lr": "uniform(1, 0)"}})
-    assert told[0].startswith(f"search.strategy: {fault}")
-    assert "search.space.lr: uniform: lower must be at most upper" in told[1]
+    messages = faults(search={"strategy": name, "space": {"lr": "uniform(1, 0)"}})
+    assert messages[0].startswith(f"search.strategy: {fault}")
+    assert "search.space.lr: uniform: lower must be at most upper" in messages[1]

@@ -20,7 +20,7 @@ class Checkpoint:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path `name` in `folder`. Raises CheckpointError if it leads outside, also through links."""
+    """The path `name` in `folder`. Raises CheckpointError if it or a link leads outside."""
     relative = PurePosixPath(name)
     path = folder / relative
     try:

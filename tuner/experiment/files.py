@@ -88,7 +88,7 @@ def _stays_with_trial(path: Path, folder: Path) -> bool:
 
 
 def read_json(path: Path, *, most: int = MOST) -> Any:
-    """The value of a JSON document. Raises OSError, and ValueError if it is no JSON or too large."""
+    """The value of a JSON document. Raises OSError, and ValueError for other or too large text."""
     return parse_json(read_plain(path), most=most)
 
 
@@ -166,7 +166,7 @@ def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool =
 
 
 def create_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Create a synced file atomically. Raises FileExistsError, and OSError. mode: before the umask."""
+    """Create a synced file atomically. Raises OSError, also if it exists. mode: under umask."""
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

@@ -221,7 +221,7 @@ class ExperimentFolder:
             raise UsageError(f"{self.path} is a link: name the folder that it leads to")
 
     def remove_file(self, name: str) -> None:
-        """Remove the file or folder `name`, in the store and here. Raises OSError, and as `check`."""
+        """Remove the file or folder `name`, here and in a store. Raises OSError, and as `check`."""
         self.check()
         if mirror := self.mirror:
             patiently(lambda: mirror.objects.remove(name))
@@ -240,7 +240,7 @@ class ExperimentFolder:
         files.check_folder(self.path)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder within it. Raises OSError, FileNotFoundError if the experiment was moved."""
+        """Make a folder within it. Raises OSError, FileNotFoundError if it was moved."""
         if self.mirror:
             self.path.mkdir(parents=True, exist_ok=True)
         files.make_folder(path, below=self.path)
@@ -271,7 +271,7 @@ class ExperimentFolder:
                 _remove(path)
 
     def checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
-        """The checkpoint of a journal record. Raises CheckpointError if it is missing or altered."""
+        """The checkpoint of a journal record. Raises CheckpointError if missing or altered."""
         what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
         path = inside(self.path, record.path)
         with translate_error(CheckpointError, f"{what} cannot be fetched", of=OSError):

@@ -193,7 +193,7 @@ def is_locked(folder: Path) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Exclude drivers of this machine. Raises UsageError, naming the driver that holds the journal."""
+    """Exclude drivers of this machine. Raises UsageError, naming the present driver."""
     try:
         fd = open_plain(folder / JOURNAL)
     except OSError:

@@ -162,7 +162,7 @@ class Driver:
         control: str | None = None,
         done: bool = False,
     ) -> None:
-        """Journal a trial's end. control: the id of its control. done: a longer limit is ignored."""
+        """Journal a trial's end. control: the id of its control. done: ignore a longer limit."""
         fields: dict[str, Any] = {"control": control} if control else {}
         if done:
             fields["done"] = True

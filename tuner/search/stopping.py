@@ -132,7 +132,7 @@ class EarlyEnd:
 
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
-    """The fields of `experiment_ended` without an error or signal: status, reason, never_started."""
+    """The fields of `experiment_ended` without error or signal."""
     total, trials, left = history.total(spec.trials), history.trials, unfinished(history)
     reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:

@@ -92,7 +92,7 @@ class Command(str):
             raise ValueError(message) from None
 
     def located(self, directory: Path) -> Command:
-        """The command with absolute paths of its program and script (the first .py file, or file)."""
+        """The command with absolute paths of its program and script (the first .py or file)."""
         program, *others = self.arguments
         files = [i for i, text in enumerate(others) if (directory / text).is_file()]
         scripts = [i for i in files if others[i].endswith(".py")] or files

@@ -36,8 +36,8 @@ def test_acquire_without_a_driver_is_immediate(store):
     assert newest(store) is None
     assert not is_held(store)
     warnings = []
-    mine = acquired(store, at=7, warnings=warnings)
-    assert (mine.generation, newest(store).at, warnings) == (1, 7, [])
+    lease_held = acquired(store, at=7, warnings=warnings)
+    assert (lease_held.generation, newest(store).at, warnings) == (1, 7, [])
     assert newest(store).owner["pid"] == os.getpid()
     assert is_held(store)
 
@@ -51,26 +51,26 @@ def test_acquire_after_release_is_immediate(store):
 
 
 def test_acquire_from_a_live_driver_is_refused(store):
-    mine = acquired(store)
+    lease_held = acquired(store)
     far(store)
     warnings = []
     with pytest.raises(UsageError, match=r"held by another driver: pid \d+ on far.*stop it first"):
-        acquired(store, sleep=lambda s: mine.renew(), warnings=warnings)
+        acquired(store, sleep=lambda s: lease_held.renew(), warnings=warnings)
     assert "waiting 15 s to see whether it is alive" in warnings[0]
     assert newest(store).generation == 1
-    mine.renew()
+    lease_held.renew()
 
 
 def test_acquire_from_a_silent_driver_takes_its_lease(store):
-    mine = acquired(store)
+    lease_held = acquired(store)
     far(store)
     slept = []
-    next_one = acquired(store, at=9, sleep=slept.append)
+    follower = acquired(store, at=9, sleep=slept.append)
     assert sum(slept) >= lease.PATIENCE_S
-    assert (next_one.generation, newest(store).at) == (2, 9)
+    assert (follower.generation, newest(store).at) == (2, 9)
     with pytest.raises(LeaseLostError, match="was taken over by another driver"):
-        mine.renew()
-    next_one.renew()
+        lease_held.renew()
+    follower.renew()
 
 
 def test_acquire_from_a_dead_local_process_is_immediate(store):

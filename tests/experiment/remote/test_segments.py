@@ -139,7 +139,7 @@ def test_fetch_returns_a_prefix_of_the_newest_journal(data):
                 up.upload()
                 if up is drivers[-1][0]:
                     up.remove_older()
-            found = fetch(store).data
-            assert drivers[-1][1].read_bytes().startswith(found)
-            assert found.startswith(seen)
-            seen = found
+            journaled = fetch(store).data
+            assert drivers[-1][1].read_bytes().startswith(journaled)
+            assert journaled.startswith(seen)
+            seen = journaled

@@ -167,9 +167,7 @@ def test_resume_uploads_what_a_kill_left(folder, store):
         assert fetch(store).data.count(b"\n") == 2
 
 
-def test_slow_upload_delays_neither_beats_nor_journal(
-    folder, store, monkeypatch
-):
+def test_slow_upload_delays_neither_beats_nor_journal(folder, store, monkeypatch):
     monkeypatch.setattr(syncing, "_SWEEP_EVERY_S", 0)
     go_on, began = threading.Event(), threading.Event()
 

@@ -44,8 +44,8 @@ def test_accuracy_of_unknown_images_is_none(images: object) -> None:
 
 def test_with_interval_without_a_baseline() -> None:
     measured = {"test_accuracy": 0.4, "images": 50}
-    found = with_interval(measured)
-    assert found["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
-    assert (found["images"], found["baseline"], found["beats_baseline"]) == (50, None, None)
+    shown = with_interval(measured)
+    assert shown["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
+    assert (shown["images"], shown["baseline"], shown["beats_baseline"]) == (50, None, None)
     accuracy = measured_accuracy(measured)
     assert (accuracy.note, accuracy.warning) == ("", "")

@@ -43,8 +43,8 @@ def test_best_model_is_the_confirmed_leader_by_default(search: Results) -> None:
     assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
     assert (pick.origin["trial_id"], pick.origin["shown"]) == ("00002", "confirmed")
     assert best_model(search, "00001").results is search
-    own = best_model(results)
-    assert (own.trial_id, own.origin["trial_id"]) == ("00003", "00003")
+    model = best_model(results)
+    assert (model.trial_id, model.origin["trial_id"]) == ("00003", "00003")
 
 
 def test_best_model_after_longer_trials_is_searched(

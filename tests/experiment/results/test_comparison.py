@@ -35,27 +35,27 @@ def six(tmp_path):
 
 
 def test_comparison_groups_seeds_and_ranks_strategies(six):
-    found = Comparison(six)
-    assert [(side.strategy, len(side.entrants)) for side in found.sides] == [
+    comparison = Comparison(six)
+    assert [(side.strategy, len(side.entrants)) for side in comparison.sides] == [
         ("hyperopt", 3),
         ("random", 3),
     ]
-    assert (found.objective.metric, found.objective.mode) == ("val_accuracy", "max")
-    assert found.notes == ()
+    assert (comparison.objective.metric, comparison.objective.mode) == ("val_accuracy", "max")
+    assert comparison.notes == ()
 
 
 def test_comparison_at_equal_epochs(six):
-    found = Comparison(six)
-    first, random = found.sides
-    assert found.budget == 2
+    comparison = Comparison(six)
+    first, random = comparison.sides
+    assert comparison.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
     assert random.at(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
     assert first.at(1).mean == pytest.approx(0.4)
 
 
 def test_difference_is_paired_by_seed(six):
-    found = Comparison(six)
-    less = found.difference(found.sides[1])
+    comparison = Comparison(six)
+    less = comparison.difference(comparison.sides[1])
     assert less.n == 3
     assert less.mean == pytest.approx(-0.101)
     assert less.is_settled
@@ -93,7 +93,7 @@ def test_as_dict_is_json(six):
 
 
 def test_notes_name_differing_settings(tmp_path):
-    one = experiment(tmp_path / "a", [0.5], training={"depth": 8})
+    first = experiment(tmp_path / "a", [0.5], training={"depth": 8})
     other = experiment(
         tmp_path / "b",
         [0.6],
@@ -102,7 +102,7 @@ def test_notes_name_differing_settings(tmp_path):
         resources={"cpus": 2},
     )
     same = experiment(tmp_path / "c", [0.6], training={"depth": 8}, seed=1)
-    notes = Comparison([one, other, same]).notes
+    notes = Comparison([first, other, same]).notes
     assert notes[0] == "a and b have the same strategy and seed, 0"
     assert sorted(notes[1:]) == [
         "resources.cpus differs: 1.0 in a and c; 2.0 in b",
@@ -116,14 +116,14 @@ def test_notes_name_differing_settings(tmp_path):
 
 def test_notes_name_running_and_failed_experiments(tmp_path):
     failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
-    found = Comparison([failed, running])
-    assert found.notes == (
+    comparison = Comparison([failed, running])
+    assert comparison.notes == (
         "failed has no usable trial",
         "running is still running",
         "failed and running have the same strategy and seed, 1",
     )
-    assert found.sides[0].best.n == 1
-    assert found.budget == running.trials["00001"].last_epoch + 2
+    assert comparison.sides[0].best.n == 1
+    assert comparison.budget == running.trials["00001"].last_epoch + 2
     with pytest.raises(NoUsableTrialError, match="none of the experiments"):
         Comparison([failed, odd(tmp_path / "none", "no_trial")])
 
@@ -137,30 +137,30 @@ def test_comparison_refuses_differing_objectives(tmp_path):
 
 def test_sides_average_specs_equal_but_for_the_seed(tmp_path):
     cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
-    found = Comparison(
+    comparison = Comparison(
         [
             experiment(tmp_path / "a", [0.9], training=cnn),
             experiment(tmp_path / "b", [0.5], training=mlp),
             experiment(tmp_path / "c", [0.8], training=cnn, seed=1),
         ]
     )
-    best, other = found.sides
+    best, other = comparison.sides
     assert (best.label, best.best.n) == ("random (a and 1 more)", 2)
     assert best.best.mean == pytest.approx(0.85)
     assert (other.label, other.best.n, other.best.mean) == ("random (b)", 1, 0.5)
-    assert [s["label"] for s in found.as_dict()["strategies"]] == [best.label, other.label]
+    assert [s["label"] for s in comparison.as_dict()["strategies"]] == [best.label, other.label]
 
 
 def test_notes_name_warm_start_and_labels(tmp_path):
     cold = experiment(tmp_path / "cold", [0.5], strategy="hyperopt")
     warm = experiment(tmp_path / "warm", [0.6], strategy="hyperopt", warm_start="cold")
     Labels(("good",), "bigger images").write(cold.files)
-    found = Comparison([Results(cold.folder), warm])
-    assert [side.label for side in found.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
-    told = " ".join(found.notes)
-    assert "warm began with the trials of cold: it had more to learn from" in told
-    assert "cold is tagged good" in told
-    assert "cold: bigger images" in told
+    comparison = Comparison([Results(cold.folder), warm])
+    assert [side.label for side in comparison.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
+    notes = " ".join(comparison.notes)
+    assert "warm began with the trials of cold: it had more to learn from" in notes
+    assert "cold is tagged good" in notes
+    assert "cold: bigger images" in notes
 
 
 def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(tmp_path):

@@ -41,8 +41,8 @@ def text(space: dict[str, Any], configs: list[dict[str, Any]]) -> dict[str, Any]
     ],
 )
 def test_narrowed_domain_spans_the_values(domain: str, values: list[Any], region: str) -> None:
-    found = text({"x": domain, "k": 3}, [{"x": value, "k": 3} for value in values])
-    found_domain = parse_space(found)["x"]
+    space = text({"x": domain, "k": 3}, [{"x": value, "k": 3} for value in values])
+    found_domain = parse_space(space)["x"]
     expected = parse_space({"x": region})["x"]
     if isinstance(expected, Numeric):
         assert (found_domain.lower, found_domain.upper) == (
@@ -51,8 +51,8 @@ def test_narrowed_domain_spans_the_values(domain: str, values: list[Any], region
         )
         assert str(found_domain).split("(")[0] == region.split("(")[0]
     else:
-        assert found["x"] == region
-    assert found["k"] == 3
+        assert space["x"] == region
+    assert space["k"] == 3
 
 
 def test_narrowed_branch_uses_its_configs() -> None:

@@ -33,7 +33,7 @@ def test_arranged_filters_by_where(where, numbers):
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "message"),
     [
         ("los < 1", r"no name 'los' here \(did you mean 'loss'\?\); available: name, loss, tags"),
         ("loss <", "--where: cannot be read as an expression, .* optimizer == 'sgd', got 'loss <'"),
@@ -42,8 +42,8 @@ def test_arranged_filters_by_where(where, numbers):
         ("__import__('os')", "is not allowed: use names"),
     ],
 )
-def test_arranged_invalid_where_is_refused(where, told):
-    with pytest.raises(UsageError, match=told):
+def test_arranged_invalid_where_is_refused(where, message):
+    with pytest.raises(UsageError, match=message):
         arranged(ROWS, where=where)
     assert arranged([], where="los < 1") == []
 

@@ -40,20 +40,20 @@ def test_score_by_scope(scope, mode, expected):
 @given(values=st.lists(NUMBERS), mode=st.sampled_from(MODES), scope=st.sampled_from(SCOPES))
 def test_score_is_within_the_finite_values(values, mode, scope):
     finite = [value for value in values if math.isfinite(value)]
-    found = score(values, loss(mode), scope=scope)
-    assert (found is None) == (not finite)
-    if found is not None:
+    result = score(values, loss(mode), scope=scope)
+    assert (result is None) == (not finite)
+    if result is not None:
         slack = 1e-9 * max(map(abs, finite))
-        assert min(finite) - slack <= found <= max(finite) + slack
+        assert min(finite) - slack <= result <= max(finite) + slack
 
 
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
 def test_best_epoch_is_the_first_best(values, mode):
-    found = best_epoch(values, loss(mode))
+    result = best_epoch(values, loss(mode))
     top = score([value for _, value in values], loss(mode))
-    assert (found is None) == (top is None)
-    assume(found is not None)
-    assert found == min(epoch for epoch, value in values if value == top)
+    assert (result is None) == (top is None)
+    assume(result is not None)
+    assert result == min(epoch for epoch, value in values if value == top)
 
 
 def test_ranked_breaks_ties_by_trial_id():

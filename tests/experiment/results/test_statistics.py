@@ -23,12 +23,12 @@ pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12)
 
 @given(st.lists(numbers, min_size=2, max_size=12).filter(lambda v: len(set(v)) > 1))
 def test_mean_of_equals_scipys(values: list[float]) -> None:
-    found = mean_of(values)
+    result = mean_of(values)
     error = stats.sem(values)
-    low, high = stats.t.interval(0.95, len(values) - 1, loc=found.mean, scale=error)
-    assert found.standard_error == pytest.approx(error)
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert found.n == len(values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=result.mean, scale=error)
+    assert result.standard_error == pytest.approx(error)
+    assert (result.low, result.high) == (pytest.approx(low), pytest.approx(high))
+    assert result.n == len(values)
 
 
 @given(pairs.filter(lambda p: len({a - b for a, b in p}) > 1))
@@ -36,23 +36,23 @@ def test_differences_from_best_of_two_equal_scipys(
     values: list[tuple[float, float]],
 ) -> None:
     first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
-    (found,) = differences_from_best([first], second)
-    assume(found.sd > 1e-3)  # tied differences get the values' resolution
+    (result,) = differences_from_best([first], second)
+    assume(result.sd > 1e-3)  # tied differences get the values' resolution
     test = stats.ttest_rel(list(first.values()), list(second.values()))
     interval = test.confidence_interval(0.95)
-    assert (found.low, found.high) == (
+    assert (result.low, result.high) == (
         pytest.approx(interval.low, abs=1e-9),
         pytest.approx(interval.high, abs=1e-9),
     )
     if abs(test.pvalue - 0.05) > 1e-6:
-        assert found.is_settled == (test.pvalue < 0.05)
+        assert result.is_settled == (test.pvalue < 0.05)
 
 
 def apart(values: Sequence[Sequence[float]]) -> list[bool]:
     """Which of the others is told apart from the best of the groups of values."""
     best, *others = (dict(enumerate(group)) for group in sorted(values, key=fmean))
-    found = differences_from_best(others, best)
-    return [each is not None and each.is_settled for each in found]
+    result = differences_from_best(others, best)
+    return [each is not None and each.is_settled for each in result]
 
 
 def share_apart(drawn: np.ndarray) -> float:

@@ -29,8 +29,8 @@ def test_frames_have_all_metrics():
 
 
 def test_trials_frame_has_each_trials_seed():
-    own = replace(trial({}), seed=7)
-    frame = trials_frame([trial({}), own, trial({"seed": 9})], LOSS, seed=3)
+    seeded = replace(trial({}), seed=7)
+    frame = trials_frame([trial({}), seeded, trial({"seed": 9})], LOSS, seed=3)
     assert frame["seed"].tolist() == [3, 7, 9]
 
 

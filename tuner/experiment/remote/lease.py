@@ -121,7 +121,7 @@ def acquire(
 
 
 def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
-    """Become the driver after `holder` (None: the first). Raises UsageError if another was faster."""
+    """Become the driver after `holder` (or None). Raises UsageError if another was faster."""
     generation = holder.generation + 1 if holder else 1
     lock = {"owner": this_owner(), "processes": processes_here(), "at": at}
     data = json.dumps(lock).encode()

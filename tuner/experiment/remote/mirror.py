@@ -137,7 +137,7 @@ class Mirror:
             raise FileExistsError(0, "there is such an object", name)
 
     def remove(self, warn: Callable[[str], object]) -> None:
-        """Remove it from the store, experiment.json last. Raises UsageError if a driver holds it."""
+        """Remove it from the store, experiment.json last. Raises UsageError if it is driven."""
         objects = self.objects
         with objects.reaching():
             self._acquire(warn)

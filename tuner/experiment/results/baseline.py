@@ -67,7 +67,7 @@ class Accuracy:
 def accuracy_of(
     metric: str, metrics: Mapping[str, Any], images: object, *, among: int = 1
 ) -> Accuracy | None:
-    """The accuracy `metric`, or None if it or the number of images is unknown. images: untrusted."""
+    """The accuracy `metric`, or None if it or the images are unknown. images: untrusted."""
     counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
     value, count = _share(metrics.get(metric)), counted.get("images")
     if value is None or type(count) is not int or count < 1:

@@ -76,7 +76,7 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A strategy and its seeds. label: with the first experiment's name if a strategy has several."""
+    """A strategy and its seeds. label: with an experiment's name if a strategy has several."""
 
     strategy: str
     entrants: tuple[Entrant, ...]

@@ -71,7 +71,7 @@ def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | 
 def ranked(
     trials: Iterable[TrialRecord], objective: Objective, *, scope: str = "best"
 ) -> list[tuple[float, TrialRecord]]:
-    """(score, trial) of usable trials, best first, then by id. Raises UsageError for a bad scope."""
+    """(score, trial) of usable trials, best first, then by id. Raises UsageError."""
     check("scope", scope, SCOPES)
     usable = [trial for trial in trials if trial.status != FAILED]
     scores = ((score_of(trial, objective, scope=scope), trial) for trial in usable)

@@ -190,7 +190,7 @@ def winsorized(loss_N: Array) -> Array:
 
 
 def too_near(x_MF: Array, running_PF: Array, dims: int) -> Array:
-    """How close each point is to a running trial, 0 (far) to 2 (equal), so that slots spread out."""
+    """How close each point is to a running trial, 0 (far) to 2 (equal): slots spread out."""
     count = len(running_PF)
     if not count or not dims:
         return np.zeros(len(x_MF))
