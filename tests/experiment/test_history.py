@@ -225,14 +225,6 @@ def test_counts_include_each_trial_once(stories):
         assert min(history.counts.values(), default=0) >= 0
 
 
-@given(stories=STORIES, objective=st.sampled_from([ACC, LOSS, None]))
-def test_apply_equals_fold_of_every_prefix(stories, objective):
-    journaled, history = events(*stories), History(objective)
-    for upto, event in enumerate(journaled, start=1):
-        history.apply(event)
-        assert state(history) == state(fold(journaled[:upto], objective))
-
-
 @given(stories=STORIES)
 def test_best_is_the_best_of_all_reports(stories):
     history = History(ACC)
@@ -245,13 +237,6 @@ def test_best_is_the_best_of_all_reports(stories):
         trial = history.trials[history.best.trial_id]
         assert trial.best == history.best
         assert (history.best.epoch, history.best.value) in trial.values("acc")
-
-
-def state(history):
-    """All that a history shows, its trials in the order of their ids."""
-    trials = sorted(history.trials.values(), key=lambda trial: int(trial.trial_id))
-    times = (history.started, history.ended, history.runs, history.duration_s)
-    return trials, history.status, +history.counts, times, history.pace, history.best
 
 
 def test_ended_by_is_reset_by_a_resume():

@@ -1,6 +1,5 @@
 import fcntl
 import itertools
-import json
 import os
 import resource
 import shutil
@@ -29,14 +28,6 @@ from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.owner import this_owner
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
-
-
-def test_lines_are_json_objects(story):
-    folder, events = story
-    lines = (folder / JOURNAL).read_text().splitlines()
-    assert [json.loads(line)["event"] for line in lines] == [event["event"] for event in events]
-    assert all("time" in json.loads(line) for line in lines)
-    assert all("trial_id" in json.loads(line) for line in lines if '"experiment_' not in line)
 
 
 @settings(max_examples=50)
@@ -110,16 +101,6 @@ def test_open_held_journal_names_the_holder(tmp_path):
             Journal.open(tmp_path)
     assert not is_locked(tmp_path)
     Journal.open(tmp_path).close()
-
-
-def test_open_held_by_an_unsigned_driver(tmp_path):
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    with Journal.open(tmp_path) as journal:
-        owner = this_owner() | {"pid": dead.pid}
-        journal.append(EXPERIMENT_STARTED, resumed=False, owner=owner)
-        with pytest.raises(UsageError, match="another driver that has just started"):
-            Journal.open(tmp_path)
 
 
 def test_open_waits_for_readers_of_the_lock(tmp_path):
@@ -202,16 +183,6 @@ def test_append_after_another_writer_is_refused(tmp_path, monkeypatch):
         EXPERIMENT_STARTED,
         EXPERIMENT_ENDED,
     ]
-
-
-def test_append_of_a_late_second_driver_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
-    with Journal.open(tmp_path) as first, Journal.open(tmp_path) as second:
-        first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
-        with pytest.raises(JournalLostError):
-            second.append(EXPERIMENT_STARTED, resumed=True, owner=OWNER)
-        first.append(EXPERIMENT_ENDED, status="completed")
-    assert len(list(read(tmp_path))) == 2
 
 
 HOUR = 3600.0

@@ -322,14 +322,6 @@ def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
     assert waiting.until(11.1 * FIRST_S, "PENDING") != []
 
 
-def test_waiting_without_a_reason_asks_again(waiting):
-    waiting.reasons.clear()
-    assert waiting.until(2.9 * FIRST_S, "PENDING") == []
-    assert len(waiting.calls) == 2
-    waiting.reasons.append("now it can")
-    assert waiting.until(3 * FIRST_S, "PENDING") == ["no trial has run for 3m 00s: now it can"]
-
-
 IN_LOG = "; its log shows where it hung"
 BY_DRIVER = ", and its process did not end itself: the driver did"
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 from fresh import ran
-from ray.tune.search import Searcher
 
 from tuner.errors import SpecError
 from tuner.search import schedulers, searchers
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.schedulers import SCHEDULERS
-from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS
 from tuner.spec.validation import validate
 
@@ -85,14 +83,6 @@ def test_names_are_the_modules_of_the_package() -> None:
         assert registry.names() == sorted(file.stem for file in files)
     assert {"bayesopt", "bohb", "grid", "hyperopt", "random"} <= set(SEARCHERS.names())
     assert "asha" in SCHEDULERS.names()
-
-
-@pytest.mark.parametrize("strategy", SEARCHERS.names())
-def test_each_strategy_builds_a_searcher(strategy: str) -> None:
-    settings = build_spec({**SPEC, "search": {"strategy": strategy, "space": SPACE}}).search
-    assert isinstance(settings, SEARCHERS.settings(strategy))
-    objective = Objective(metric="loss", mode="min")
-    assert isinstance(settings.build(seed=1, objective=objective), Searcher)
 
 
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)

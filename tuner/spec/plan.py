@@ -8,7 +8,6 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tuner.spec import quotas
 from tuner.spec.command import Command
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
@@ -22,7 +21,7 @@ from tuner.wording import amount_of, duration, shorten
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
 
-def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
+def plan_of(spec: ExperimentSpec, *, here: bool, machine: Machine | None = None) -> dict[str, Any]:
     """{trials, epochs_a_trial, a_trial_reserves, notes}, with {at_once, machine} if it runs `here`,
     and {data} if declared. Unknown numbers are words.
     """
@@ -36,7 +35,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         },
     }
     if here and not spec.is_elsewhere:
-        machine = Machine.here()
+        machine = machine or Machine.here()
         fits = fit(resources, machine)
         plan["at_once"] = min(fits, spec.max_concurrent or fits)
         plan["machine"] = {
@@ -44,8 +43,6 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
     plan["notes"] = warnings_of(spec, here=here)
-    if here and quotas.cpu_limit():
-        plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
     declaration = declaration_of(spec.trainable)
     if data := declaration.data(spec):
         plan["data"] = data
@@ -117,10 +114,10 @@ def _of_a_command(spec: ExperimentSpec) -> Iterator[str]:
         yield f"the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
 
 
-def gpus_here() -> int:
+def gpus_here(driver: Path = _GPUS) -> int:
     """The number of this machine's NVIDIA GPUs, unless they are hidden. Imports no torch."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    return 0 if hidden or not _GPUS.is_dir() else len(list(_GPUS.iterdir()))
+    return 0 if hidden or not driver.is_dir() else len(list(driver.iterdir()))
 
 
 def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
