@@ -1,5 +1,4 @@
 import fcntl
-import itertools
 import os
 import resource
 import shutil
@@ -8,26 +7,23 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import OWNER, make_folder
+from synthetic import OWNER
 
 from tuner.errors import JournalError, JournalLostError, UsageError
 from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     RESULT,
-    TRIAL_ENDED,
     TRIAL_STARTED,
 )
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.journal import Journal, is_locked
+from tuner.experiment.journal import Journal, is_locked, steady_clock
 from tuner.experiment.owner import this_owner
 from tuner.experiment.reading import read
-from tuner.experiment.results.results import Results
 
 
 @settings(max_examples=50)
@@ -185,42 +181,18 @@ def test_append_after_another_writer_is_refused(tmp_path, monkeypatch):
     ]
 
 
-HOUR = 3600.0
+def test_steady_clock_ignores_changes_of_the_machines_time():
+    shown, passed = [1000.0], [50.0]
+    clock = steady_clock(now=lambda: shown[0], elapsed=lambda: passed[0])
+    assert clock() == 1000.0
+    shown[0], passed[0] = -9e9, 70.0
+    assert clock() == 1020.0
+    resumed = steady_clock(not_before=1020.0, now=lambda: shown[0], elapsed=lambda: passed[0])
+    assert resumed() == 1020.0
 
 
-@pytest.fixture
-def wall(monkeypatch):
-    """The machine's clock: what it shows, and the seconds that have really passed."""
-    now = {"shown": 1_700_000_000.0, "passed": 50.0}
-    monkeypatch.setattr(time, "time", lambda: now["shown"])
-    monkeypatch.setattr(time, "clock_gettime", lambda which: now["passed"])
-    monkeypatch.setattr(time, "monotonic", lambda: now["passed"])
-
-    def passes(seconds, *, set_by=0.0):
-        now["shown"] += seconds + set_by
-        now["passed"] += seconds
-
-    return passes
-
-
-def run(folder, wall, trial_id, *, resumed):
-    """A driver's life of 40 s, in which the clock is set back by an hour."""
-    with Journal.open(folder) as journal:
-        journal.append(EXPERIMENT_STARTED, resumed=resumed, owner=OWNER)
-        journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
-        for epoch in (1, 2):
-            wall(20, set_by=-HOUR / 2)
-            metrics = {"val_accuracy": 0.5}
-            journal.append(RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
-        journal.append(TRIAL_ENDED, trial_id=trial_id, status="completed")
-
-
-def test_times_ignore_a_clock_that_is_set_back(wall, tmp_path):
-    folder = make_folder(tmp_path / "x")
-    run(folder, wall, "00000", resumed=False)
-    run(folder, wall, "00001", resumed=True)
-    times = [event["time"] for event in read(folder)]
-    assert all(a <= b for a, b in itertools.pairwise(times))
-    trials = Results(folder).trials.values()
-    assert [trial.duration_s for trial in trials] == [40.0, 40.0]
-    assert [trial.ended - trial.started for trial in trials] == [40.0, 40.0]
+def test_open_continues_after_the_last_event(tmp_path):
+    with Journal.open(tmp_path, clock=lambda: 9e10) as journal:
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+    with Journal.open(tmp_path) as journal:
+        assert journal.clock() >= 9e10

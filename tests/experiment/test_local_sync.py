@@ -9,7 +9,6 @@ import pytest
 from synthetic import OWNER, make_folder
 
 from tuner.errors import JournalError, JournalLostError, StorageError
-from tuner.experiment import local_sync
 from tuner.experiment.journal import Journal
 from tuner.experiment.local_sync import LocalSync
 
@@ -82,29 +81,30 @@ def test_flush_on_a_failing_disk_removes_nothing(folder, monkeypatch):
 
 
 def test_running_syncs_a_single_line(folder, forced, monkeypatch):
-    monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
     done, fsync = threading.Event(), os.fsync
 
     def note(fd):
         fsync(fd)
         done.set()
 
-    with Journal.open(folder) as journal, LocalSync(folder).running(journal, print):
+    with Journal.open(folder) as journal, LocalSync(folder, every_s=0.01).running(journal, print):
         monkeypatch.setattr(os, "fsync", note)
         begin(journal)
         assert done.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
-def test_running_notices_a_moved_folder(folder, monkeypatch, vanish):
-    monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
+def test_running_notices_a_moved_folder(folder, vanish):
     errors, notified = [], threading.Event()
 
     def on_error(error):
         errors.append(error)
         notified.set()
 
-    with Journal.open(folder) as journal, LocalSync(folder).running(journal, on_error):
+    with (
+        Journal.open(folder) as journal,
+        LocalSync(folder, every_s=0.01).running(journal, on_error),
+    ):
         begin(journal)
         vanish(folder)
         assert notified.wait(PATIENCE_S)

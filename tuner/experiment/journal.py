@@ -247,10 +247,13 @@ def _holder(folder: Path) -> str:
     return owner_in_words(owner)
 
 
-def steady_clock(*, not_before: float = 0.0) -> Clock:
+def steady_clock(
+    *, not_before: float = 0.0, now: Clock | None = None, elapsed: Clock | None = None
+) -> Clock:
     """A clock that starts at the machine's time, or `not_before`, and never goes back."""
-    offset = max(time.time(), not_before) - _elapsed()
-    return lambda: offset + _elapsed()
+    now, elapsed = now or time.time, elapsed or _elapsed
+    offset = max(now(), not_before) - elapsed()
+    return lambda: offset + elapsed()
 
 
 def _elapsed() -> float:

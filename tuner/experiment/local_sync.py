@@ -19,16 +19,14 @@ from tuner.errors import StorageError, TunerError
 from tuner.experiment.files import sync, sync_tree
 from tuner.experiment.journal import Journal
 
-_EVERY_S = 1.0
-
 OnError = Callable[[TunerError], object]
 
 
 class LocalSync:
     """For an experiment without an object store."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, every_s: float = 1.0) -> None:
+        self._folder, self._every_s = folder, every_s
         self._saved: SimpleQueue[Path] = SimpleQueue()
         self._replaced: SimpleQueue[Path] = SimpleQueue()
 
@@ -70,7 +68,7 @@ class LocalSync:
             shutil.rmtree(folder, ignore_errors=True)  # a search does not end if that fails
 
     def _follow(self, journal: Journal, on_error: OnError, over: Event) -> None:
-        while not over.wait(_EVERY_S):
+        while not over.wait(self._every_s):
             try:
                 self.flush(journal)
                 journal.check()
