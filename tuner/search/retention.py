@@ -16,7 +16,7 @@ from tuner.experiment.checkpoints import inside
 from tuner.experiment.events import CHECKPOINT, COMPLETED, INTERRUPTED, STOPPED, TRIAL_ENDED, Event
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History
-from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.results.selection import best_record
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.trial.checkpoint_store import PARTIAL_FILE
@@ -46,10 +46,9 @@ class Retention:
     def _prune(self, trial_id: str, newest: int, *, runs: bool) -> None:
         trial = self._history.trials[trial_id]
         paths = {record.epoch: record.path for record in trial.checkpoints}
-        values = ((e, v) for e, v in trial.values(self._objective.metric) if e in paths)
-        best = best_epoch(values, self._objective)
+        best = best_record(trial, self._objective)
         before = max((epoch for epoch in paths if epoch < newest), default=None) if runs else None
-        for epoch in paths.keys() - {newest, before, best}:
+        for epoch in paths.keys() - {newest, before, best and best.epoch}:
             self._remove(paths[epoch], epoch)
             self._history.drop_checkpoint(trial.trial_id, epoch)
 

@@ -20,7 +20,7 @@ from tuner.settings import FaultsError
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.space.constraints import Constraints
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value, decimal
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import Position, names_of, space_text, transform
 
@@ -156,7 +156,9 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
     upper = math.ceil(high / domain.step - _NOISE) * domain.step
     above = 1 if domain.integer and domain.step == 1 else 0  # whose upper bound is exclusive
     return replace(
-        domain, lower=_tidy(max(lower, domain.first)), upper=_tidy(min(upper, domain.last)) + above
+        domain,
+        lower=decimal(max(lower, domain.first)),
+        upper=decimal(min(upper, domain.last)) + above,
     )
 
 
@@ -165,7 +167,3 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
     lower = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low)
     upper = Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(high)
     return float(lower), float(upper)
-
-
-def _tidy(value: float) -> float:
-    return float(f"{value:.12g}")

@@ -89,7 +89,7 @@ class Numeric(Domain):
     def first(self) -> float:
         if self.step is None:
             return self.lower
-        return _decimal(_ceil(self.lower / self.step) * self.step)
+        return decimal(_ceil(self.lower / self.step) * self.step)
 
     @property
     def last(self) -> float:
@@ -97,7 +97,7 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return _decimal(_floor(self.upper / self.step) * self.step)
+        return decimal(_floor(self.upper / self.step) * self.step)
 
     @property
     def size(self) -> int | None:
@@ -130,7 +130,7 @@ class Numeric(Domain):
     def _cast(self, value: float) -> Value:
         if self.integer:
             return round(value)
-        return _decimal(value) if self.q is not None else float(value)
+        return decimal(value) if self.q is not None else float(value)
 
     def __str__(self) -> str:
         return _call(self.name, self.lower, self.upper, self.q)
@@ -158,7 +158,7 @@ class Normal(Domain):
     def at(self, u: float) -> Value:
         # The domain is unbounded, so its tails are cut at one in ten thousand on each side
         value = NormalDist(self.mean, self.sd).inv_cdf(min(max(u, 1e-4), 1 - 1e-4))
-        return value if self.q is None else _decimal(round(value / self.q) * self.q)
+        return value if self.q is None else decimal(round(value / self.q) * self.q)
 
     def extremes(self) -> tuple[Value, ...]:
         return (self.at(0.5),)
@@ -261,7 +261,7 @@ def _number(value: float) -> str:
     return repr(int(value)) if isinstance(value, int) else repr(float(value))
 
 
-def _decimal(value: float) -> float:
+def decimal(value: float) -> float:
     """`value` without the rounding error of a product: 3 * 0.1 is 0.30000000000000004."""
     return float(f"{value:.12g}")
 
