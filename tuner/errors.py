@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 _MOST_SHOWN = 100  # faults of a spec
@@ -40,16 +40,12 @@ class TunerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with a spec: the key, the rule it breaks, the value, the choices.
-
-    stranger: the last name of a key that is not known where it stands.
-    """
+    """One thing wrong with a spec: the key, the rule it breaks, the value, the choices."""
 
     key: str
     rule: str
     value: object = None
     choices: tuple[str, ...] = ()
-    stranger: str = field(default="", compare=False)
 
     def under(self, prefix: str) -> Fault:
         """This fault, seen from outside: its key below the key `prefix`."""

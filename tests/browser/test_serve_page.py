@@ -16,7 +16,7 @@ from stories import search
 from synthetic import Writer, make_folder
 
 from tuner.experiment import control
-from tuner.experiment.changes import CHANGES, Change
+from tuner.experiment.changes import CHANGES
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Labels
 
@@ -46,9 +46,10 @@ def storage(tmp_path_factory):
 def hostile(storage):
     """A search that a driver holds, in which every name and text is someone's who means ill."""
     writer = Writer(make_folder(storage / NAME.replace("/", "\\"), metric=METRIC, search=SPACE))
-    changed = Change({EVIL: None}, {EVIL: {EVIL: 1}}, 10, writer.journal.clock())
+    now = writer.journal.clock()
+    change = {"time": now, "was": {EVIL: None}, "is": {EVIL: {EVIL: 1}}, "epochs": 10}
     path = writer.folder / "experiment.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: [changed.as_dict()]}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: [change]}))
     config = {"lr": 0.1, EVIL: EVIL, "nested": {EVIL: [EVIL]}}
     reports = [{METRIC: v, f"{EVIL}2": v} for v in (0.5, 0.7)]
     writer.trial(0, reports, config=config)

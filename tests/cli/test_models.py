@@ -10,7 +10,7 @@ from synthetic import Writer
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.results.best import known_test, record_test
+from tuner.experiment.results.best import measured_test, record_test
 from tuner.experiment.results.results import Results
 
 
@@ -82,7 +82,7 @@ def test_evaluate_labels_writes_the_doubtful_labels(here):
     assert "training.fit_head=true" in str(lacking)
     results = Results(here / "results" / "hand")
     entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
-    record = {**known_test(results), "doubtful_labels": [entry]}
+    record = {**measured_test(results), "doubtful_labels": [entry]}
     record_test(results.folder, record["trial_id"], record)
     assert "1 label may be wrong" in call("evaluate", "hand", "--labels", "labels.csv").stdout
     head, row = (here / "labels.csv").read_text().splitlines()

@@ -46,7 +46,7 @@ def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, no_ray, mon
 def test_run_of_a_bad_spec_shows_every_fault(here):
     done = tuner("run", "digits", "num_samples=0", "serch=1", "--search", "bo", "--cpus", "9999")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "the command line has 4 faults:" in done.stderr
+    assert "with the arguments of the command line has 4 faults:" in done.stderr
     assert "serch: unknown key 'serch' (did you mean 'search'?)" in done.stderr
     assert "search.strategy: unknown search 'bo'" in done.stderr
     assert "Traceback" not in done.stderr

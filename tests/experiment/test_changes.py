@@ -1,58 +1,166 @@
-"""What resumes have changed, as experiment.json keeps it."""
+"""What resumes change of a spec: what is accepted, how it is kept, which trials become longer."""
 
 import json
 
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.errors import UsageError
-from tuner.experiment.changes import CHANGES, Change, changes_json, changes_of
+from tuner.errors import SpecError, UsageError
+from tuner.experiment.changes import CHANGES, Lengths, changed, changes_json, changes_of, lengths_of
+from tuner.experiment.history import fold
+from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
+from tuner.spec.experiment import build_spec
+from tuner.spec.sections import Objective
 
-LONGER = Change({"scheduler.max_t": 10}, {"scheduler.max_t": 20}, 10, 5.0)
 EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None}  # without a time
-
-
-def test_changes_are_read_as_they_were_written():
-    assert changes_of({}, "digits") == []
-    kept = {CHANGES: [EARLIER, LONGER.as_dict()]}
-    first, second = changes_of(kept, "digits")
-    assert (first.time, second) == (None, LONGER)
-    assert [first.as_dict(), second.as_dict()] == kept[CHANGES]
 
 
 @pytest.mark.parametrize(
     "damaged",
     [
-        {},
-        [{}],
-        [{**EARLIER, "epochs": "10"}],
-        [{**EARLIER, "was": {}}],
-        [{**EARLIER, "time": 1e300}],
+        *({}, 3, [3], [{}], [{"epochs": "10"}]),
+        *([EARLIER | change] for change in ({"epochs": "10"}, {"was": {}}, {"time": 1e300})),
     ],
 )
-def test_damaged_ones_are_refused(damaged):
+def test_changes_of_damaged_changes_are_refused(damaged):
+    assert changes_of({}, "digits") == []
+    assert changes_of({CHANGES: [EARLIER]}, "digits") == [EARLIER]
     with pytest.raises(UsageError, match=r"experiment.json of digits is damaged: `changes`"):
         changes_of({CHANGES: damaged}, "digits")
 
 
-def test_epochs_are_those_of_all_trials_that_were_reported_by_then(tmp_path):
+def test_changes_json_counts_epochs_reported_before_the_change(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.trial(0, [0.1, 0.2])
     writer.trial(1, [0.3])
     between = writer.journal.clock()
     writer.trial(1, [0.4], first=2)
-    writer.trial(2, [0.5])
     writer.end()
-    was, now = {"scheduler.max_t": 1}, {"scheduler.max_t": 2}
-    changes = [Change(was, now, 1), Change(now, {"scheduler.max_t": 3}, 2, between)]
+    change = {"was": {"scheduler.max_t": 1}, "is": {"scheduler.max_t": 2}}
+    changes = [EARLIER, {"time": between, **change, "epochs": 1}]
     path = tmp_path / "digits" / "experiment.json"
-    document = json.loads(path.read_text()) | {CHANGES: [one.as_dict() for one in changes]}
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: changes}))
     results = Results(tmp_path / "digits")
     assert results.changes == [
-        {"time": None, "after_epochs": None, "was": was, "is": now},
-        {"time": between, "after_epochs": 3, "was": now, "is": {"scheduler.max_t": 3}},
+        {"time": None, "after_epochs": None, "was": EARLIER["was"], "is": EARLIER["is"]},
+        {"time": between, "after_epochs": 3, **change},
     ]
     assert results.show()["changes"] == results.changes
     assert changes_json({}, results.trials.values(), "digits") == []
+
+
+@pytest.fixture
+def document(tmp_path):
+    folder = make_folder(tmp_path / "digits", resources={"cpus": 1}, storage=str(tmp_path))
+    return json.loads((folder / "experiment.json").read_text())
+
+
+def made(document, **changes):
+    return changed(document, {key.replace("__", "."): v for key, v in changes.items()}, name="x")
+
+
+def faults_of(document, changes):
+    with pytest.raises(SpecError) as refused:
+        changed(document, changes, name="first one")
+    return list(map(str, refused.value.faults))
+
+
+def test_changed_makes_a_change_and_records_the_earlier_value(document, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    longer = made(document, scheduler__max_t=20)
+    assert longer["spec"]["scheduler"]["max_t"] == 20
+    was, now = {"scheduler.max_t": 10}, {"scheduler.max_t": 20}
+    assert changes_of(longer, "x") == [{"time": 1.0, "was": was, "is": now, "epochs": 10}]
+    assert document["spec"]["scheduler"]["max_t"] == 10
+    more = made(longer, num_samples=9, stop__target=0.1)
+    assert (more["spec"]["num_samples"], more["spec"]["stop"]) == (9, {"target": 0.1})
+    assert [change["epochs"] for change in more[CHANGES]] == [10, 20]
+    assert made(longer, scheduler__max_t=20) == longer
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_samples", 2),
+        ("max_concurrent", None),
+        ("time_budget_s", 60),
+        ("stop.patience_epochs", 3),
+        ("stop", {"target": 0.1}),
+        ("timeouts.report_s", 10),
+        ("resources.gpus", 0.5),
+        ("training.data_dir", "elsewhere"),
+    ],
+)
+def test_changed_accepts_keys_that_keep_the_meaning_of_reports(document, key, value):
+    spec = build_spec(changed(document, {key: value}, name="x")["spec"])
+    assert isinstance(spec.epochs, int)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("search.space.lr", "objective.metric", "scheduler.grace_period", "training.width"),
+        *("resources.workers", "seed", "notify", "name", "scheduler.maxt", "nonsense"),
+    ],
+)
+def test_changed_refuses_other_keys_with_the_command_of_a_new_search(document, key):
+    faults = faults_of(document, {key: "choice([1, 2])", "trainable": "a:b"})
+    assert [fault.split(":")[0] for fault in faults] == [key, "trainable"]
+    assert f"tuner run --like 'first one' '{key}=choice([1, 2])'" in faults[0]
+    assert "; available: scheduler.max_t, training.epochs, num_samples" in faults[0]
+
+
+def test_changed_refuses_values_that_the_spec_refuses(document):
+    [fault] = faults_of(document, {"stop.targt": 3})
+    assert "did you mean 'target'?" in fault
+
+
+@pytest.mark.parametrize("value", [9, 20.5, "20", None, True])
+def test_changed_makes_trials_only_longer(document, value):
+    [fault] = faults_of(document, {"scheduler.max_t": value})
+    assert fault.startswith("scheduler.max_t: can only grow on a resume, from 10")
+
+
+def test_changed_adds_no_bound(document):
+    document["spec"]["scheduler"] = None
+    for path in ("training.epochs", "scheduler.max_t"):
+        [fault] = faults_of(document, {path: 20})
+        assert fault.startswith(f"{path}: cannot be set on a resume")
+
+
+def test_changed_with_two_bounds_needs_both_to_grow(document):
+    document["spec"]["training"]["epochs"] = 10
+    [fault] = faults_of(document, {"scheduler.max_t": 20})
+    assert "makes no trial longer" in fault
+    both = changed(document, {"scheduler.max_t": 20, "training.epochs": 20}, name="x")
+    assert build_spec(both["spec"]).epochs == 20
+
+
+def test_changed_without_stopping_stops_nothing(document):
+    document["spec"]["scheduler"] = {"name": "none", "max_t": 10}
+    scheduler = build_spec(made(document, scheduler__max_t=40)["spec"]).scheduler
+    assert (scheduler.max_t, scheduler.rungs()) == (40, ())
+
+
+def test_lengths_of_has_every_earlier_length(document):
+    spec = build_spec(document["spec"])
+    assert lengths_of(document, spec) == Lengths(10, frozenset())
+    longer = made(made(made(document, scheduler__max_t=20), num_samples=8), scheduler__max_t=30)
+    assert lengths_of(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
+
+
+def test_lengths_reopen_trials_completed_at_an_earlier_length(tmp_path):
+    writer = Writer(make_folder(tmp_path / "digits"))
+    ends = {0: "completed", 1: "stopped", 2: "completed", 3: "completed", 4: "completed"}
+    for number, end in ends.items():
+        trial_id = writer.trial(number, [0.1] * (3 if number == 3 else 2), end=None)
+        if number != 4:
+            writer.checkpoint(trial_id, 2)
+        done = {"done": True} if number == 2 else {}
+        writer.add("trial_ended", trial_id=trial_id, status=end, **done)
+    writer.end()
+    trials = fold(read(writer.folder), Objective(metric="val_accuracy", mode="max")).trials
+    lengths = Lengths(4, frozenset({2}))
+    # Not: one that was stopped, came to its own end, is of no such length, has no checkpoint
+    assert [t.trial_id for t in trials.values() if lengths.reopens(t)] == ["00000"]

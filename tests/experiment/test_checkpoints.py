@@ -10,12 +10,12 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
 
 
-def test_a_checkpoint_is_what_was_written(tmp_path):
+def test_checkpoint_refuses_altered_files(tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"weights")
     record = CheckpointRecord(3, "state.pt", sha256_of(path))
-    found = ExperimentFolder(tmp_path).checkpoint(record, "00001")
-    assert (found.path, found.epoch) == (path, 3)
+    checkpoint = ExperimentFolder(tmp_path).checkpoint(record, "00001")
+    assert (checkpoint.path, checkpoint.epoch) == (path, 3)
     path.write_bytes(b"other")
     with pytest.raises(CheckpointError, match="checkpoint of trial 00001, epoch 3 is not what was"):
         ExperimentFolder(tmp_path).checkpoint(record, "00001")
@@ -27,7 +27,7 @@ def test_a_checkpoint_is_what_was_written(tmp_path):
 @pytest.mark.parametrize(
     "name", ["/etc/passwd", "..", "trials/../../x", ".", "out/x", "a\0b", "\ud800"]
 )
-def test_a_path_that_leads_out_is_refused(tmp_path, name):
+def test_inside_refuses_paths_that_lead_out(tmp_path, name):
     folder = tmp_path / "experiment"
     (folder / "trials").mkdir(parents=True)
     (folder / "out").symlink_to(tmp_path)
@@ -36,7 +36,7 @@ def test_a_path_that_leads_out_is_refused(tmp_path, name):
 
 
 @given(name=st.text(min_size=1))
-def test_what_passes_is_inside(tmp_path_factory, name):
+def test_inside_result_is_below_the_folder(tmp_path_factory, name):
     folder = tmp_path_factory.getbasetemp()
     try:
         path = inside(folder, name)
@@ -56,7 +56,7 @@ def lay(folder, files):
 
 
 @given(change=st.sampled_from(["content", "name", "more", "less", "moved"]))
-def test_a_folder_tells_every_change(tmp_path_factory, change):
+def test_sha256_of_a_folder_changes_with_its_files(tmp_path_factory, change):
     files = dict(FILES)
     if change == "content":
         files["sub/b"] = b"3"
@@ -73,7 +73,7 @@ def test_a_folder_tells_every_change(tmp_path_factory, change):
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "nowhere", "."])
-def test_links_are_refused(tmp_path, target):
+def test_sha256_of_links_is_refused(tmp_path, target):
     lay(tmp_path, FILES)
     (tmp_path / "link").symlink_to(target)
     for path in (tmp_path / "link", tmp_path):
@@ -81,7 +81,7 @@ def test_links_are_refused(tmp_path, target):
             sha256_of(path)
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+def test_sha256_of_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CheckpointError, match="neither a plain file nor a folder"):
         sha256_of(tmp_path)

@@ -27,22 +27,22 @@ def driven(tmp_path):
     writer.journal.close()
 
 
-def test_requests_are_read_in_the_order_in_which_they_were_made(driven):
+def test_requested_returns_requests_in_order(driven):
     assert requested(driven) == []
     both = control_of("pause"), control_of("num-samples", 9)
     ids = [request(driven, control, by="ada") for control in both]
     assert ids == sorted(ids)
-    found = requested(driven)
-    assert {one.id for one in found} == set(ids)
-    assert {one.control.verb for one in found} == {"pause", "num-samples"}
-    assert {one.by for one in found} == {"ada"}
-    assert [one.id for one in requested(driven, but={ids[0]})] == [ids[1]]
+    requests = requested(driven)
+    assert {each.id for each in requests} == set(ids)
+    assert {each.control.verb for each in requests} == {"pause", "num-samples"}
+    assert {each.by for each in requests} == {"ada"}
+    assert [each.id for each in requested(driven, but={ids[0]})] == [ids[1]]
     assert sorted(path.name for path in (driven.path / "control").iterdir()) == [
-        f"{one.id}.json" for one in found
+        f"{each.id}.json" for each in requests
     ]
 
 
-def test_what_is_no_request_is_passed_over(driven):
+def test_requested_ignores_other_files(driven):
     (driven.path / "control").mkdir()
     for number, text in enumerate(["", "[]", "{}", '{"control": {"verb": "explode"}}', "[" * 999]):
         (driven.path / "control" / f"{number:019}-{0:08x}.json").write_text(text)
@@ -52,7 +52,7 @@ def test_what_is_no_request_is_passed_over(driven):
     assert requested(driven) == []
 
 
-def test_without_a_driver_there_is_nobody_to_ask(tmp_path):
+def test_request_without_a_driver_is_refused(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.kill()
     with pytest.raises(UsageError, match=r"digits has no driver.*go on.*tuner resume digits"):
@@ -72,7 +72,7 @@ def test_request_of_a_completed_search_is_refused(tmp_path, trainable, advice):
         request(ExperimentFolder(writer.folder), control_of("pause"))
 
 
-def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_path):
+def test_request_after_the_end_is_refused(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.add("experiment_ended", status="completed")
     files = ExperimentFolder(writer.folder)
@@ -93,20 +93,20 @@ def test_a_driver_that_has_ended_its_search_and_only_tidies_up_is_not_asked(tmp_
         (control_of("try", {"lr": 0.6, "batch_size": 64}), "the space forbids it: lr > 0.5"),
     ],
 )
-def test_what_cannot_work_is_refused(driven, control, message):
+def test_request_invalid_control_is_refused(driven, control, message):
     with pytest.raises((UsageError, SpecError), match=message):
         request(driven, control)
     assert requested(driven) == []
 
 
-def test_a_search_that_time_alone_ends_keeps_a_time_budget(tmp_path):
+def test_request_cannot_remove_the_only_limit(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60))
     with pytest.raises(UsageError, match="only its time budget ends this search"):
         request(ExperimentFolder(writer.folder), control_of("time-budget", None))
     writer.journal.close()
 
 
-def test_in_a_bucket_a_request_is_an_object_that_any_machine_reads(tmp_path, monkeypatch):
+def test_request_in_a_store_is_an_object(tmp_path, monkeypatch):
     monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
     url = f"memory://{uuid4().hex}/runs"
     here = ExperimentFolder(make_folder(local(url) / "digits"))
@@ -114,9 +114,9 @@ def test_in_a_bucket_a_request_is_an_object_that_any_machine_reads(tmp_path, mon
     Objects(f"{url}/digits").upload(here.path / "experiment.json", "experiment.json")
     monkeypatch.setattr(ExperimentFolder, "is_driven", True)
     monkeypatch.setattr(ExperimentFolder, "refresh", lambda self: None)
-    asked = request(here, control_of("pause"))
-    assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{asked}.json"]
+    request_id = request(here, control_of("pause"))
+    assert Objects(f"{url}/digits").names(controls.FOLDER) == [f"control/{request_id}.json"]
     assert not (here.path / "control").exists()
     monkeypatch.setenv(ROOT, str(tmp_path / "copies elsewhere"))
-    [found] = requested(ExperimentFolder(local(url) / "digits"))
-    assert (found.id, found.control) == (asked, control_of("pause"))
+    [requests] = requested(ExperimentFolder(local(url) / "digits"))
+    assert (requests.id, requests.control) == (request_id, control_of("pause"))

@@ -36,12 +36,12 @@ FIELDS = {field for event in GOOD for field in event} | {"seed"}
 
 
 @pytest.mark.parametrize("event", GOOD, ids=lambda event: event["event"])
-def test_a_well_shaped_event_has_no_fault(event):
+def test_fault_of_a_valid_event_is_none(event):
     assert fault_of(event) is None
 
 
 @pytest.mark.parametrize("event", GOOD[:-1], ids=lambda event: event["event"])
-def test_every_field_of_a_known_event_is_needed(event):
+def test_fault_of_a_missing_field_names_it(event):
     for field in event:
         fault = fault_of({key: value for key, value in event.items() if key != field})
         assert field in fault
@@ -74,12 +74,12 @@ def test_every_field_of_a_known_event_is_needed(event):
         (6, "status", "stopped"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_rule(number, field, value):
+def test_fault_of_a_wrong_value_names_the_field(number, field, value):
     fault = fault_of(GOOD[number] | {field: value})
     assert f"`{field}`" in fault
 
 
-def test_values_nested_without_end_are_a_fault_and_no_crash():
+def test_fault_of_endlessly_nested_values():
     deep: list = []
     for _ in range(100_000):
         deep = [deep]
@@ -95,7 +95,7 @@ def test_fault_of_never_raises(good, changes):
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_a_report_and_an_end_may_say_that_the_trial_is_done(number):
+def test_fault_of_done_accepts_true_only(number):
     assert fault_of(GOOD[number] | {"done": True}) is None
     for other in (False, "yes"):
         assert "`done`" in fault_of(GOOD[number] | {"done": other})

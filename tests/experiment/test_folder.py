@@ -10,7 +10,7 @@ from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 
 
-def test_a_name_is_taken_once(tmp_path):
+def test_create_refuses_an_existing_name(tmp_path):
     folder = ExperimentFolder(tmp_path / "new" / "digits")
     assert not folder.is_taken
     folder.create({"format": 1})
@@ -23,8 +23,8 @@ def test_a_name_is_taken_once(tmp_path):
         ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
 
 
-def test_of_many_that_create_a_name_one_gets_it_and_nothing_stays_of_the_others(tmp_path):
-    def one(number):
+def test_create_at_once_leaves_one_folder(tmp_path):
+    def create(number):
         try:
             ExperimentFolder(tmp_path / "x").create({"by": number}, empty=[JOURNAL])
         except NameTakenError:
@@ -32,7 +32,7 @@ def test_of_many_that_create_a_name_one_gets_it_and_nothing_stays_of_the_others(
         return number
 
     with ThreadPoolExecutor(8) as pool:
-        won = [number for number in pool.map(one, range(64)) if number is not None]
+        won = [number for number in pool.map(create, range(64)) if number is not None]
     assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x" / JOURNAL).read_bytes() == b""
@@ -53,7 +53,7 @@ def test_of_many_that_create_a_name_one_gets_it_and_nothing_stays_of_the_others(
         (b'{"format": 1, "spec": {"objective": {"metric": "a", "mode": "up"}}}', "no objective"),
     ],
 )
-def test_a_damaged_experiment_json_is_named(tmp_path, content, message):
+def test_document_damaged_is_refused(tmp_path, content, message):
     path = tmp_path / EXPERIMENT
     if content is not None:
         path.write_bytes(content)
@@ -62,7 +62,7 @@ def test_a_damaged_experiment_json_is_named(tmp_path, content, message):
     assert os.fspath(path) in str(caught.value)
 
 
-def test_a_document_is_replaced_whole_or_not_at_all(tmp_path):
+def test_write_is_atomic(tmp_path):
     folder = ExperimentFolder(tmp_path)
     with pytest.raises(FileNotFoundError):
         folder.read("document.json")
@@ -75,7 +75,7 @@ def test_a_document_is_replaced_whole_or_not_at_all(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["document.json"]
 
 
-def test_nothing_is_written_where_a_link_lies(tmp_path):
+def test_write_refuses_links(tmp_path):
     folder = ExperimentFolder(make_folder(tmp_path / "digits"))
     (tmp_path / "other").write_text("other")
     (folder.path / "document.json").symlink_to(tmp_path / "other")
@@ -88,7 +88,7 @@ def test_nothing_is_written_where_a_link_lies(tmp_path):
     assert (tmp_path / "other").read_text() == "other"
 
 
-def test_it_lies_where_its_path_says(tmp_path, monkeypatch):
+def test_location_follows_from_the_path(tmp_path, monkeypatch):
     path = make_folder(tmp_path / "runs" / "digits")
     folder = ExperimentFolder(path)
     assert (folder.name, folder.storage, folder.is_remote) == ("digits", str(path.parent), False)
@@ -101,7 +101,7 @@ def test_it_lies_where_its_path_says(tmp_path, monkeypatch):
     assert folder.fetch("trials/00000/log.txt") == path / "trials/00000/log.txt"
 
 
-def test_a_link_is_neither_removed_nor_renamed(tmp_path):
+def test_remove_and_rename_refuse_links(tmp_path):
     made = make_folder(tmp_path / "made" / "digits")
     link = tmp_path / "digits"
     link.symlink_to(made)
@@ -112,7 +112,7 @@ def test_a_link_is_neither_removed_nor_renamed(tmp_path):
     assert (link / "experiment.json").is_file()
 
 
-def test_what_is_removed_is_gone_with_all_that_it_had(tmp_path):
+def test_remove_deletes_everything(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.checkpoint(writer.trial(0, [0.5]), 1)
     with pytest.raises(UsageError, match="is held by"):
@@ -123,7 +123,7 @@ def test_what_is_removed_is_gone_with_all_that_it_had(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_its_mark_is_another_once_the_journal_or_a_document_changes(tmp_path):
+def test_mark_changes_with_journal_and_documents(tmp_path):
     folder = ExperimentFolder(make_folder(tmp_path / "x"))
     marks = [folder.mark()]
     writer = Writer(folder.path)

@@ -37,11 +37,11 @@ def end(number, status, **fields):
     return ("trial_ended", number, {"status": status} | fields)
 
 
-def test_of_a_settled_trial_the_best_and_the_last_report_are_remembered():
+def test_settle_keeps_best_and_last_report():
     path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
     values = {1: 0.5, 2: 0.2, 3: 0.4, 4: 0.3}
-    told = [report(1, epoch, loss=value) for epoch, value in values.items()]
-    story = events(BEGIN, start(1), *told, ("checkpoint", 1, {"epoch": 1} | path))
+    reports = [report(1, epoch, loss=value) for epoch, value in values.items()]
+    story = events(BEGIN, start(1), *reports, ("checkpoint", 1, {"epoch": 1} | path))
     history = fold(story, LOSS)
     before = history.trials["00001"].best
     history.settle("00001")
@@ -50,7 +50,7 @@ def test_of_a_settled_trial_the_best_and_the_last_report_are_remembered():
     assert (trial.best, trial.last_epoch, trial.checkpoints) == (before, 4, [])
 
 
-def test_a_whole_trial():
+def test_fold_records_a_complete_trial():
     path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
     history = fold(
         events(
@@ -80,7 +80,7 @@ def test_a_whole_trial():
     assert trial.report_at(3) is None
 
 
-def test_a_resume_goes_on_with_its_trials():
+def test_fold_continues_trials_after_a_resume():
     history = fold(
         events(
             BEGIN,
@@ -94,17 +94,17 @@ def test_a_resume_goes_on_with_its_trials():
         )
     )
     assert history.resumed == 1
-    one, two = history.trials.values()
-    assert [r.epoch for r in one.results] == [1, 2]
-    assert (one.status, one.config) == ("completed", {"lr": 0.1})
-    assert one.duration_s == 1 + 2  # not the gap between its last report and its second start
-    assert [run.duration_s for run in one.runs] == [1, 2]
+    first, second = history.trials.values()
+    assert [r.epoch for r in first.results] == [1, 2]
+    assert (first.status, first.config) == ("completed", {"lr": 0.1})
+    assert first.duration_s == 1 + 2  # not the gap between its last report and its second start
+    assert [run.duration_s for run in first.runs] == [1, 2]
     assert [(run.started - START, run.ended - START) for run in history.runs] == [(1, 4), (5, 8)]
-    assert two.status == "interrupted"
+    assert second.status == "interrupted"
     assert history.duration_s == 3 + 3  # what was searched, without the gap
 
 
-def test_trials_come_in_order_of_their_ids_whichever_started_first():
+def test_fold_sorts_trials_by_id():
     history = fold(events(BEGIN, start(3), start(1), start(20), start(2)))
     assert list(history.trials) == ["00001", "00002", "00003", "00020"]
 
@@ -117,7 +117,7 @@ def applied(*stories, objective=ACC, metrics=None):
     return history
 
 
-def test_an_epoch_that_was_run_again_has_the_metrics_of_the_weights_that_are_there():
+def test_checkpoint_metrics_correct_a_repeated_epoch():
     path = {"path": "trials/00001/checkpoints/2/state.pt", "sha256": "0" * 64}
     history = fold(
         events(
@@ -139,7 +139,7 @@ def test_an_epoch_that_was_run_again_has_the_metrics_of_the_weights_that_are_the
     assert history.best == Best(0.7, "00002", 1)
 
 
-def test_of_two_ends_of_a_trial_the_last_one_counts():
+def test_last_end_of_a_trial_counts():
     stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
     history = applied(*stories, end(2, "completed"))
     trial = history.trials["00002"]
@@ -150,14 +150,14 @@ def test_of_two_ends_of_a_trial_the_last_one_counts():
     assert history.best == Best(0.5, "00001", 1)
 
 
-def test_a_trial_that_said_so_or_returned_early_is_done():
+def test_done_trials_come_from_reports_or_ends():
     done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
     stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
     stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
     assert [trial.done for trial in applied(*stories).trials.values()] == [True, False, True]
 
 
-def test_a_driver_that_is_gone_interrupts_what_ran():
+def test_interrupt_marks_running_trials():
     history = applied(BEGIN, start(1), end(1, "stopped"), start(2), report(2, 1, acc=0.5))
     history.interrupt()
     assert (history.status, history.trials["00002"].status) == ("interrupted", "interrupted")
@@ -168,7 +168,7 @@ def test_a_driver_that_is_gone_interrupts_what_ran():
     assert ended.status == "completed"
 
 
-def test_the_pace_is_that_since_the_last_start_of_the_driver():
+def test_pace_counts_from_the_last_start():
     first = [BEGIN, start(1), start(2), report(1, 1), report(2, 1), end(2, "completed")]
     assert applied(*first).pace == Pace(START + 2, 2, 2)
     assert applied(*first, RESUME).pace == Pace()
@@ -176,7 +176,7 @@ def test_the_pace_is_that_since_the_last_start_of_the_driver():
     assert applied(*first, RESUME, *again).pace == Pace(START + 8, 1, 1)
 
 
-def test_only_the_metrics_that_are_asked_for_are_remembered():
+def test_history_keeps_only_requested_metrics():
     history = applied(report(1, 1, acc=0.5, loss=1.0), report(1, 2, loss=0.9), metrics=["acc"])
     assert [r.metrics for r in history.trials["00001"].results] == [{"acc": 0.5}, {}]
     assert history.best == Best(0.5, "00001", 1)
@@ -197,7 +197,7 @@ STORIES = st.lists(
 
 
 @given(stories=STORIES)
-def test_any_story_folds_and_loses_no_report(stories):
+def test_fold_loses_no_report(stories):
     journaled = events(*stories)
     history = fold(journaled)
     assert sum(len(t.results) for t in history.trials.values()) == sum(
@@ -214,7 +214,7 @@ def test_any_story_folds_and_loses_no_report(stories):
 
 
 @given(stories=STORIES)
-def test_any_story_counts_every_trial_once(stories):
+def test_counts_include_each_trial_once(stories):
     history, seen = History(ACC), set()
     for event in events(*stories):
         history.apply(event)
@@ -225,16 +225,8 @@ def test_any_story_counts_every_trial_once(stories):
         assert min(history.counts.values(), default=0) >= 0
 
 
-@given(stories=STORIES, objective=st.sampled_from([ACC, LOSS, None]))
-def test_applying_one_event_at_a_time_gives_what_folding_every_prefix_gives(stories, objective):
-    journaled, history = events(*stories), History(objective)
-    for upto, event in enumerate(journaled, start=1):
-        history.apply(event)
-        assert state(history) == state(fold(journaled[:upto], objective))
-
-
 @given(stories=STORIES)
-def test_the_best_is_what_a_look_at_all_reports_finds(stories):
+def test_best_is_the_best_of_all_reports(stories):
     history = History(ACC)
     for event in events(*stories):
         history.apply(event)
@@ -247,14 +239,7 @@ def test_the_best_is_what_a_look_at_all_reports_finds(stories):
         assert (history.best.epoch, history.best.value) in trial.values("acc")
 
 
-def state(history):
-    """All that a history shows, its trials in the order of their ids."""
-    trials = sorted(history.trials.values(), key=lambda trial: int(trial.trial_id))
-    times = (history.started, history.ended, history.runs, history.duration_s)
-    return trials, history.status, +history.counts, times, history.pace, history.best
-
-
-def test_why_it_ended_before_its_trials_counts_until_it_goes_on():
+def test_ended_by_is_reset_by_a_resume():
     early = {"status": "completed", "reason": "time_budget", "never_started": 3}
     *before, resume = events(BEGIN, ("experiment_ended", None, early), RESUME)
     history = fold(before)

@@ -9,7 +9,6 @@ import pytest
 from synthetic import OWNER, make_folder
 
 from tuner.errors import JournalError, JournalLostError, StorageError
-from tuner.experiment import local_sync
 from tuner.experiment.journal import Journal
 from tuner.experiment.local_sync import LocalSync
 
@@ -45,7 +44,7 @@ def begin(journal):
     journal.append("experiment_started", resumed=False, owner=OWNER)
 
 
-def test_what_replaces_a_checkpoint_is_on_the_disk_before_it_goes(folder, forced):
+def test_flush_syncs_before_it_removes(folder, forced):
     sync = LocalSync(folder)
     old, new = checkpoint(folder, 1), checkpoint(folder, 2)
     with Journal.open(folder) as journal:
@@ -63,7 +62,7 @@ def test_what_replaces_a_checkpoint_is_on_the_disk_before_it_goes(folder, forced
     assert forced.index(str(journal.path)) > forced.index(str(trial))
 
 
-def test_a_disk_that_refuses_takes_nothing_away(folder, monkeypatch):
+def test_flush_on_a_failing_disk_removes_nothing(folder, monkeypatch):
     def refuse(fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -81,33 +80,34 @@ def test_a_disk_that_refuses_takes_nothing_away(folder, monkeypatch):
         monkeypatch.undo()
 
 
-def test_a_line_is_forced_to_the_disk_though_no_other_follows(folder, forced, monkeypatch):
-    monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
+def test_running_syncs_a_single_line(folder, forced, monkeypatch):
     done, fsync = threading.Event(), os.fsync
 
     def note(fd):
         fsync(fd)
         done.set()
 
-    with Journal.open(folder) as journal, LocalSync(folder).running(journal, print):
+    with Journal.open(folder) as journal, LocalSync(folder, every_s=0.01).running(journal, print):
         monkeypatch.setattr(os, "fsync", note)
         begin(journal)
         assert done.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(folder / "../x")])
-def test_a_folder_that_vanishes_is_noticed_between_two_lines(folder, monkeypatch, vanish):
-    monkeypatch.setattr(local_sync, "_EVERY_S", 0.01)
-    errors, told = [], threading.Event()
+def test_running_notices_a_moved_folder(folder, vanish):
+    errors, notified = [], threading.Event()
 
     def on_error(error):
         errors.append(error)
-        told.set()
+        notified.set()
 
-    with Journal.open(folder) as journal, LocalSync(folder).running(journal, on_error):
+    with (
+        Journal.open(folder) as journal,
+        LocalSync(folder, every_s=0.01).running(journal, on_error),
+    ):
         begin(journal)
         vanish(folder)
-        assert told.wait(PATIENCE_S)
+        assert notified.wait(PATIENCE_S)
     assert isinstance(errors[0], JournalLostError)
     assert "digits was moved or removed while the search ran" in str(errors[0])
     assert not folder.exists()

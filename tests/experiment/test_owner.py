@@ -5,20 +5,22 @@ import subprocess
 from tuner.experiment.owner import owner_in_words, this_owner, this_user
 
 
-def test_a_live_owner_is_named():
-    told = owner_in_words(this_owner())
-    assert told.startswith(f"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20")
+def test_owner_in_words_names_a_live_process():
+    words = owner_in_words(this_owner())
+    assert words.startswith(
+        f"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20"
+    )
 
 
-def test_a_dead_one_cannot_be_who_holds_the_lock():
+def test_owner_in_words_of_a_dead_process():
     dead = subprocess.Popen(["true"])
     dead.wait()
     for pid in (dead.pid, 10**30):
-        told = owner_in_words(this_owner() | {"pid": pid})
-        assert told == owner_in_words(None) == "another driver that has just started"
+        words = owner_in_words(this_owner() | {"pid": pid})
+        assert words == owner_in_words(None) == "another driver that has just started"
 
 
-def test_a_user_whom_the_system_does_not_know_has_no_name(monkeypatch):
+def test_this_user_unknown_is_none(monkeypatch):
     monkeypatch.setenv("LOGNAME", "ada")
     assert this_user() == "ada"
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):

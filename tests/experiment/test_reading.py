@@ -17,7 +17,7 @@ from tuner.experiment.reading import Tail, read
 
 @settings(max_examples=200)
 @given(data=st.data())
-def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(whole_journal, data):
+def test_read_cut_journal_returns_complete_lines(whole_journal, data):
     folder, whole, events = whole_journal
     cut = data.draw(st.integers(0, len(whole)))
     (folder / JOURNAL).write_bytes(whole[:cut])
@@ -26,7 +26,7 @@ def test_a_journal_cut_at_any_byte_reads_as_its_longest_valid_prefix(whole_journ
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_bent_bytes_give_a_named_error_or_events(whole_journal, data):
+def test_read_altered_bytes_gives_events_or_an_error(whole_journal, data):
     folder, whole, _ = whole_journal
     at = data.draw(st.integers(0, len(whole) - 1))
     junk = data.draw(st.binary(max_size=8))
@@ -56,7 +56,7 @@ def test_bent_bytes_give_a_named_error_or_events(whole_journal, data):
         b"9" * 10_000 + b"\n",
     ],
 )
-def test_a_damaged_line_in_the_middle_is_named(story, line):
+def test_read_damaged_line_is_named(story, line):
     folder, _ = story
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
     (folder / JOURNAL).write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
@@ -64,7 +64,7 @@ def test_a_damaged_line_in_the_middle_is_named(story, line):
         list(read(folder))
 
 
-def test_an_epoch_journaled_twice_is_damage(story):
+def test_read_repeated_epoch_is_refused(story):
     folder, _ = story
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
     (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
@@ -72,13 +72,13 @@ def test_an_epoch_journaled_twice_is_damage(story):
         list(read(folder))
 
 
-def test_an_unknown_event_is_kept(tmp_path):
+def test_read_keeps_unknown_events(tmp_path):
     with Journal.open(tmp_path) as journal:
         event = journal.append("trial_paused", trial_id="00001", why="rung")
     assert list(read(tmp_path)) == [event]
 
 
-def test_reading_and_folding_cost_the_same_for_each_of_many_reports(tmp_path):
+def test_read_cost_grows_linearly(tmp_path):
     from tuner.experiment.history import fold
 
     metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
@@ -98,7 +98,7 @@ def test_reading_and_folding_cost_the_same_for_each_of_many_reports(tmp_path):
     assert cost[1] / 800 <= cost[0] / 200 < 50, cost
 
 
-def test_a_tail_gives_what_is_new_and_holds_a_torn_line_back(tmp_path):
+def test_tail_returns_new_complete_lines(tmp_path):
     tail = Tail(tmp_path)
     with pytest.raises(JournalError, match="cannot read"):
         tail.read()

@@ -36,18 +36,18 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_experiment_and_then_what_is_assigned():
+def test_resolve_applies_assignments():
     spec, source = resolve("mine.json", ["seed=1", "seed=2", "scheduler.max_t=3"])
     assert (spec.name, spec.seed, spec.epochs, spec.num_samples) == ("mine", 2, 3, 4)
     assert source.endswith("mine.json")
 
 
-def test_another_strategy_over_the_same_space():
+def test_resolve_with_another_strategy():
     spec, _ = resolve("mine.json", ["search.strategy=grid", "search.points=2"])
     assert (spec.search.strategy, spec.trials) == ("grid", 2)
 
 
-def test_the_next_free_name_unless_one_is_assigned(here):
+def test_resolve_uses_the_next_free_name(here):
     make_folder(here / "results" / "mine")
     assert resolve("mine.json")[0].name == "mine-2"
     assert resolve("mine.json", [f"storage={here}/other"])[0].name == "mine"
@@ -58,28 +58,22 @@ def test_the_next_free_name_unless_one_is_assigned(here):
 def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
     bad = {**json.loads(Path("mine.json").read_text()), "seed": -1}
     Path("bad.json").write_text(json.dumps(bad))
-    for arguments, source in {
-        (): r"bad\.json has 1 fault",
-        ("seed=-2",): "the command line has 1 fault",
-        ("scheduler.max_t=0",): r"bad\.json with the arguments of the command line has 2 faults",
-    }.items():
-        with pytest.raises(SpecError, match=source):
-            resolve("bad.json", arguments)
-    with pytest.raises(SpecError, match=r"the command line has 1 fault:\n  search\.strategy"):
-        resolve("mine.json", ["search.strategy=optuna"])
-    with pytest.raises(SpecError, match="the command line has 1 fault:\n  scheduler"):
-        resolve("mine.json", ["scheduler.name=optuna"])
+    with pytest.raises(SpecError, match=r"bad\.json has 1 fault"):
+        resolve("bad.json")
+    both = r"bad\.json with the arguments of the command line has 2 faults"
+    with pytest.raises(SpecError, match=both):
+        resolve("bad.json", ["scheduler.max_t=0"])
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in SHIPPED.glob("*.py")))
-def test_those_that_ship_are_valid(name, tmp_path):
-    found = load_experiment(name, tmp_path)
-    assert found.name == name
+def test_shipped_experiments_are_valid(name, tmp_path):
+    experiment = load_experiment(name, tmp_path)
+    assert experiment.name == name
     assert name in names(tmp_path)
-    assert validate(found.raw, machine=None).trials
+    assert validate(experiment.raw, machine=None).trials
 
 
-def test_the_working_directory_comes_first(tmp_path):
+def test_load_experiment_prefers_the_working_directory(tmp_path):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "digits.py").write_text(MODULE)
     (tmp_path / "experiments" / "mine.py").write_text(MODULE)
@@ -89,7 +83,7 @@ def test_the_working_directory_comes_first(tmp_path):
     assert {"cifar10_net", "cifar10_resnet", "digits", "mine"} <= set(names(tmp_path))
 
 
-def test_files_and_functions(tmp_path):
+def test_load_experiment_reads_files_and_functions(tmp_path):
     (tmp_path / "sweep1.py").write_text(MODULE.replace("def experiment", "def make"))
     (tmp_path / "sweep2.py").write_text(MODULE)
     spec = build_spec(load_experiment("sweep1:make", tmp_path).raw)
@@ -112,14 +106,14 @@ def test_files_and_functions(tmp_path):
         ("getpass:getuser", "must return an ExperimentSpec, got str"),
     ],
 )
-def test_what_is_not_there_is_refused(text, message, tmp_path):
+def test_load_experiment_missing_is_refused(text, message, tmp_path):
     with pytest.raises(UsageError) as refused:
         load_experiment(text, tmp_path)
     assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "1: 2", "{", "a: !!python/object:os.system x"])
-def test_text_that_is_no_mapping_is_refused(text, tmp_path):
+def test_load_experiment_invalid_text_is_refused(text, tmp_path):
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(SpecError, match=r"bad\.yaml has 1 fault"):
         load_experiment("bad.yaml", tmp_path)
@@ -135,7 +129,7 @@ def test_text_that_is_no_mapping_is_refused(text, tmp_path):
         (MODULE.replace("num_samples=2", "num_samples=0"), SpecError, "num_samples: must be"),
     ],
 )
-def test_what_a_users_module_raises_is_one_message_that_says_where(code, error, message, tmp_path):
+def test_load_experiment_user_errors_have_the_line(code, error, message, tmp_path):
     (tmp_path / "sweep3.py").write_text(code)
     with pytest.raises(error) as refused:
         load_experiment("sweep3.py", tmp_path)
@@ -143,7 +137,7 @@ def test_what_a_users_module_raises_is_one_message_that_says_where(code, error, 
     assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))
 
 
-def test_what_a_search_has_written_runs_again_under_the_next_free_name(tmp_path, monkeypatch):
+def test_resolve_recorded_experiment_gets_a_free_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     folder = make_folder(
@@ -159,7 +153,7 @@ def test_what_a_search_has_written_runs_again_under_the_next_free_name(tmp_path,
     assert source == str(folder / "experiment.json")
 
 
-def test_a_function_of_a_file_is_an_experiment_and_finds_no_arguments(tmp_path, monkeypatch):
+def test_load_experiment_function_sees_no_arguments(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["tuner", "run", "spaces.py:small"])
     (tmp_path / "spaces.py").write_text(
         "import sys\nassert len(sys.argv) == 1\n"

@@ -17,7 +17,7 @@ START = {"event": EXPERIMENT_STARTED, "time": 1.0, "resumed": False, "owner": OW
 END = {"event": EXPERIMENT_ENDED, "time": 9.0, "status": COMPLETED, "reason": "finish"}
 
 
-def asked(number, verb, *, refused=None, **values):
+def control(number, verb, *, refused=None, **values):
     event = {"event": CONTROL, "time": 2.0, "id": f"{number}", "control": {"verb": verb, **values}}
     event |= {"by": "ada"} | ({"refused": refused} if refused else {})
     assert fault_of(event) is None
@@ -31,39 +31,39 @@ def steered(*events):
     return history.steered
 
 
-def test_a_search_is_paused_until_it_goes_on_or_is_resumed():
+def test_paused_until_go_on_or_resume():
     assert not steered().paused
-    assert steered(asked(1, "pause")).paused
-    assert not steered(asked(1, "pause"), asked(2, "go-on")).paused
-    assert not steered(asked(1, "pause"), START).paused
-    assert not steered(asked(1, "pause", refused="it is paused")).paused
+    assert steered(control(1, "pause")).paused
+    assert not steered(control(1, "pause"), control(2, "go-on")).paused
+    assert not steered(control(1, "pause"), START).paused
+    assert not steered(control(1, "pause", refused="it is paused")).paused
 
 
-def test_a_search_that_is_to_end_holds_to_it_until_it_has_ended():
-    assert steered(asked(1, "pause"), asked(2, "finish")).finishing
-    assert not steered(asked(1, "pause"), asked(2, "finish")).paused
-    assert steered(asked(1, "finish"), START).finishing
-    assert steered(asked(1, "finish"), {**END, "status": "interrupted"}, START).finishing
-    assert not steered(asked(1, "finish"), END, START).finishing
+def test_finishing_until_the_end():
+    assert steered(control(1, "pause"), control(2, "finish")).finishing
+    assert not steered(control(1, "pause"), control(2, "finish")).paused
+    assert steered(control(1, "finish"), START).finishing
+    assert steered(control(1, "finish"), {**END, "status": "interrupted"}, START).finishing
+    assert not steered(control(1, "finish"), END, START).finishing
     failed = {**END, "status": "failed"}
-    assert not steered(asked(1, "finish"), failed, START).finishing
+    assert not steered(control(1, "finish"), failed, START).finishing
     running = {"event": "trial_started", "time": 1.0, "trial_id": "00000", "config": {}}
-    assert steered(running, asked(1, "finish"), failed, START).finishing
+    assert steered(running, control(1, "finish"), failed, START).finishing
 
 
-def test_stops_and_configs_are_kept_for_good():
-    found = steered(
-        asked(1, "stop-trial", trial_id="00003"),
-        asked(2, "try", config={"lr": 1}),
+def test_stops_and_tries_survive_a_resume():
+    state = steered(
+        control(1, "stop-trial", trial_id="00003"),
+        control(2, "try", config={"lr": 1}),
         START,
-        asked(3, "try", config={"lr": 2}),
-        asked(4, "try", config={"lr": 3}, refused="no"),
-        asked(5, "a-verb-of-later", x=1),
+        control(3, "try", config={"lr": 2}),
+        control(4, "try", config={"lr": 3}, refused="no"),
+        control(5, "a-verb-of-later", x=1),
     )
-    assert found.stops["00003"].by == "ada"
-    assert found.tries == [{"lr": 1}, {"lr": 2}]
-    assert found.ids == {"1", "2", "3", "4", "5"}
-    assert found.answers[3].as_dict() == {
+    assert state.stops["00003"].by == "ada"
+    assert state.tries == [{"lr": 1}, {"lr": 2}]
+    assert state.ids == {"1", "2", "3", "4", "5"}
+    assert state.answers[3].as_dict() == {
         "id": "4",
         "time": 2.0,
         "by": "ada",
@@ -72,18 +72,21 @@ def test_stops_and_configs_are_kept_for_good():
     }
 
 
-def test_changes_of_the_spec_are_those_since_the_drivers_start():
-    one, two = asked(1, "num-samples", num_samples=9), asked(2, "max-concurrent", max_concurrent=3)
-    assert steered(one, two).changes == {"num_samples": 9, "max_concurrent": 3}
-    assert steered(one, START, two).changes == {"max_concurrent": 3}
+def test_changes_count_from_the_last_start():
+    first, second = (
+        control(1, "num-samples", num_samples=9),
+        control(2, "max-concurrent", max_concurrent=3),
+    )
+    assert steered(first, second).changes == {"num_samples": 9, "max_concurrent": 3}
+    assert steered(first, START, second).changes == {"max_concurrent": 3}
 
 
-def test_experiment_json_and_the_journal_make_the_present_spec():
+def test_present_applies_controls_once():
     events = [
-        asked(1, "num-samples", num_samples=9),
-        asked(2, "time-budget", time_budget_s=60.0),
-        asked(3, "num-samples", num_samples=1, refused="no"),
-        asked(4, "time-budget", time_budget_s=None),
+        control(1, "num-samples", num_samples=9),
+        control(2, "time-budget", time_budget_s=60.0),
+        control(3, "num-samples", num_samples=1, refused="no"),
+        control(4, "time-budget", time_budget_s=None),
     ]
     document = {"format": 1, "spec": {"num_samples": 4, "seed": 1}}
     now = present(document, answers_of(events))
@@ -92,7 +95,7 @@ def test_experiment_json_and_the_journal_make_the_present_spec():
     assert present(now, answers_of(events)) == now
     extended = {**now, "spec": {**now["spec"], "num_samples": 12}}  # as a resume writes it
     assert present(extended, answers_of(events))["spec"]["num_samples"] == 12
-    later = [*events, asked(5, "num-samples", num_samples=3)]
+    later = [*events, control(5, "num-samples", num_samples=3)]
     assert present(extended, answers_of(later))["spec"]["num_samples"] == 3
     assert present(document, []) == document
     assert LATEST not in present(document, [])
@@ -110,4 +113,4 @@ def test_experiment_json_and_the_journal_make_the_present_spec():
     ],
 )
 def test_fault_of_damaged_control_names_the_field(field, value):
-    assert f"`{field}` of control" in fault_of({**asked(1, "pause"), field: value})
+    assert f"`{field}` of control" in fault_of({**control(1, "pause"), field: value})

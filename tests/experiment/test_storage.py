@@ -18,7 +18,7 @@ from tuner.experiment.storage import (
 )
 
 
-def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monkeypatch):
+def test_find_experiment_by_name_or_folder(tmp_path, monkeypatch):
     folder = make_folder(tmp_path / "store" / "digits")
     assert find_experiment("digits", tmp_path / "store") == folder
     assert find_experiment(folder, tmp_path / "elsewhere") == folder
@@ -28,7 +28,7 @@ def test_a_name_is_looked_up_in_the_storage_and_a_folder_anywhere(tmp_path, monk
     assert find_experiment(".").resolve() == folder
 
 
-def test_a_wrong_name_is_reported_with_the_nearest(tmp_path):
+def test_find_experiment_suggests_similar_names(tmp_path):
     make_folder(tmp_path / "digits")
     make_folder(tmp_path / "cifar")
     message = r"no experiment 'digit' in .* \(did you mean 'digits'\?\); available: cifar, digits"
@@ -38,7 +38,7 @@ def test_a_wrong_name_is_reported_with_the_nearest(tmp_path):
         find_experiment("digits", tmp_path / "none")
 
 
-def test_only_experiments_are_listed(tmp_path):
+def test_experiment_folders_lists_only_experiments(tmp_path):
     folder = make_folder(tmp_path / "digits")
     (tmp_path / "notes").mkdir()
     (tmp_path / "file").write_text("")
@@ -47,14 +47,14 @@ def test_only_experiments_are_listed(tmp_path):
     assert list(experiment_folders(tmp_path / "none")) == []
 
 
-def test_the_next_free_name(tmp_path):
+def test_free_name_skips_taken_names(tmp_path):
     assert free_name("digits", tmp_path / "none") == "digits"
     make_folder(tmp_path / "digits")
     (tmp_path / "digits-2").symlink_to("nowhere")
     assert free_name("digits", tmp_path) == "digits-3"
 
 
-def test_a_machine_that_sees_the_marker_answers_beside_it(tmp_path):
+def test_why_not_shared_answers_a_marker(tmp_path):
     with marker_in(tmp_path / "yet" / "to be made") as token:
         assert os.path.dirname(token) == str(tmp_path)
         assert why_not_shared(token) == ""
@@ -62,7 +62,7 @@ def test_a_machine_that_sees_the_marker_answers_beside_it(tmp_path):
     assert why_not_shared(token) == MISSING
 
 
-def test_a_node_answers_in_an_object_store():
+def test_why_not_shared_in_an_object_store():
     url = f"memory://{uuid4().hex}/runs"
     with marker_in(url) as token:
         assert token.startswith(f"{url}/.tuner-shared-")

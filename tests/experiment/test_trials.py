@@ -6,14 +6,14 @@ from tuner.experiment.trials import Run, TrialError, TrialRecord, failures_by_ca
 
 
 @pytest.mark.parametrize(
-    ("config", "own", "of_all", "trained"),
+    ("config", "seed", "of_all", "trained"),
     [({}, None, 3, 3), ({}, 5, 3, 5), ({"seed": 7}, 5, 3, 7), ({}, None, None, None)],
 )
-def test_a_trial_trained_with_its_own_seed_or_that_of_the_experiment(config, own, of_all, trained):
-    assert TrialRecord("00001", 0.0, config, seed=own).trained_with(of_all) == trained
+def test_trained_with_prefers_the_trials_seed(config, seed, of_all, trained):
+    assert TrialRecord("00001", 0.0, config, seed=seed).trained_with(of_all) == trained
 
 
-def test_the_time_between_a_kill_and_a_resume_is_not_its_own():
+def test_duration_excludes_gaps():
     runs = [Run(0.0, 2.0), Run(10.0, 13.0), Run(20.0, 19.0)]  # a clock was set back
     assert TrialRecord("00001", 0.0, runs=runs).duration_s == 5.0
 

@@ -157,7 +157,7 @@ def test_pause_frees_all_cpus_and_finish_ends_started_trials(steered):
     assert (output["answer"], output["control"]) == ("done", {"verb": "finish"})
     assert steered.process.wait(180) == 0
     results = Results(steered.files.path)
-    assert results.standing == "ended as asked"
+    assert results.status_text == "ended as asked"
     assert results.counts["completed"] == len(results.trials) < SPEC["num_samples"]
     assert results.history.never_started == SPEC["num_samples"] - len(results.trials)
     with pytest.raises(UsageError, match="has no driver"):

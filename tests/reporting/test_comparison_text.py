@@ -1,7 +1,5 @@
 """Comparisons and confirmations as text."""
 
-import re
-
 import pytest
 from confirmed import retrained, searched
 from stories import search
@@ -33,12 +31,11 @@ def test_comparison_text_has_a_line_for_each_strategy(comparison):
     assert [line.split()[0] for line in lines[3:7]] == names
     assert lines[8:10] == [
         "On average over the seeds",
-        "STRATEGY  SEEDS  TRIALS  EPOCHS  TIME    BEST",
+        "STRATEGY  SEEDS  TRIALS  EPOCHS  TIME    BEST              AT 49 EPOCHS",
     ]
     assert [line.split()[:4] for line in lines[10:12]] == [
         [s, "2", "12", "49"] for s in (first, second)
     ]
-    assert re.split("  +", lines[14]) == ["STRATEGY", "AT 12 TRIALS", "AT 49 EPOCHS", "AT 1M 14S"]
     assert max(map(len, lines)) <= 80
     assert "note: search.space.momentum differs: " in shown
 

@@ -14,9 +14,11 @@ from tuner.experiment.resolve import resolve
 from tuner.reporting.reference import part, reference
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import warnings_of
-from tuner.spec.schema import SECTIONS, schedulers, strategies
+from tuner.spec.schedulers import SCHEDULERS
+from tuner.spec.sections import SECTIONS
 from tuner.spec.space.parsing import CALLS
 from tuner.spec.space.spaces import config_at
+from tuner.spec.strategies import SEARCHERS
 from tuner.vision.catalog import DATASETS, MODELS
 from tuner.vision.settings import ClassifierSettings
 
@@ -30,8 +32,10 @@ def test_docs_page_is_the_reference() -> None:
 def test_reference_has_every_key() -> None:
     text = reference()
     keys = [f"training.{name}" for name in ClassifierSettings.model_fields]
-    keys += [f"search.{n}" for model in strategies().values() for n in model.model_fields]
-    keys += [f"scheduler.{n}" for model in schedulers().values() for n in model.model_fields]
+    keys += [f"search.{n}" for model in SEARCHERS.shipped().values() for n in model.model_fields]
+    keys += [
+        f"scheduler.{n}" for model in SCHEDULERS.shipped().values() for n in model.model_fields
+    ]
     keys += [f"{section}.{n}" for section, model in SECTIONS.items() for n in model.model_fields]
     apart = {"training", "search", "scheduler", *SECTIONS}
     keys += [name for name in ExperimentSpec.model_fields if name not in apart]

@@ -24,9 +24,7 @@ from tuner.experiment.storage import find_experiment
 from tuner.places import ROOT, local
 from tuner.search.ask_tell import LONGEST_CLIENT, AskTell, _validated
 from tuner.search.run import create, resume_experiment, run_experiment
-from tuner.spec.code import code_named
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.validation import validate
 
 ASHA = {"name": "asha", "max_t": 4, "grace_period": 1, "reduction_factor": 2}
 
@@ -443,13 +441,6 @@ def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
             AskTell(local(storage) / "far").__enter__()
     shutil.rmtree(tmp_path)
     assert Results(find_experiment("far", storage)).history.resumed == 1
-
-
-def test_spec_names_no_code_and_survives_text(spec):
-    assert code_named(spec.model_dump(mode="json")) == []
-    assert ExperimentSpec.from_text(spec.to_yaml()) == spec
-    assert _validated(spec).scheduler == validate(spec).scheduler
-    assert _validated(validate(spec)) == validate(spec)
 
 
 def test_searches_that_train_here_refuse_trials_elsewhere(spec, tmp_path):

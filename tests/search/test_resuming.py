@@ -7,12 +7,12 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import JournalError, UsageError
+from tuner.experiment.changes import Lengths
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.experiment.resolve import resolve
 from tuner.experiment.results.results import Results
-from tuner.search.changing import Lengths
 from tuner.search.resuming import (
     Extension,
     assignment_of,

@@ -55,8 +55,8 @@ class Search(Driver):
 
     def controls(self):
         self.writer.journal.sync()
-        told = [e for e in read(self.folder.path) if e["event"] == CONTROL]
-        return [(e["control"]["verb"], e.get("refused")) for e in told]
+        answers = [e for e in read(self.folder.path) if e["event"] == CONTROL]
+        return [(e["control"]["verb"], e.get("refused")) for e in answers]
 
 
 @pytest.fixture
@@ -72,47 +72,47 @@ def search(folder):
     made.writer.journal.close()
 
 
-def test_a_trial_that_is_to_stop_ends_at_its_next_report(search):
-    one, two = search.start("a")[0], search.start("b")[0]
-    request_id = search.ask(control_of("stop-trial", one))
-    assert search.report(one, 1)
-    assert not search.report(two, 1)
-    assert search.steering.leaving(one) == ("stopped", request_id)
-    assert search.steering.leaving(two) is None
+def test_stop_trial_ends_it_at_its_next_report(search):
+    first, second = search.start("a")[0], search.start("b")[0]
+    request_id = search.ask(control_of("stop-trial", first))
+    assert search.report(first, 1)
+    assert not search.report(second, 1)
+    assert search.steering.leaving(first) == ("stopped", request_id)
+    assert search.steering.leaving(second) is None
 
 
-def test_in_a_pause_trials_give_up_their_places_and_go_on_first_afterwards(search):
-    one = search.start("a")[0]
+def test_pause_frees_slots_and_go_on_resumes_first(search):
+    first = search.start("a")[0]
     request_id = search.ask(control_of("pause"))
     assert (search.steering.limit(), search.steering.spare()) == (0, 0)
     assert search.source.suggest("b") is None
-    assert search.report(one, 1)
-    assert search.steering.leaving(one) == ("interrupted", request_id)
+    assert search.report(first, 1)
+    assert search.steering.leaving(first) == ("interrupted", request_id)
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
-    search.end(one, "interrupted", control=request_id)
-    search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
+    search.end(first, "interrupted", control=request_id)
+    search.queue.retry(Assignment(first, {"lr": 0.1}, epoch=1))
     assert search.source.suggest("c") is None
     search.ask(control_of("go-on"))
-    assert search.start("d")[0] == one
-    assert not search.report(one, 2)
+    assert search.start("d")[0] == first
+    assert not search.report(first, 2)
     assert search.steering.spare() is None
 
 
-def test_one_that_waits_to_go_on_is_stopped_where_it_waits(search):
-    one = search.start("a")[0]
+def test_stop_trial_ends_a_waiting_trial(search):
+    first = search.start("a")[0]
     search.ask(control_of("pause"))
-    search.report(one, 1)
+    search.report(first, 1)
     search.source.on_trial_complete("a", {})
-    search.end(one, "interrupted")
-    search.queue.retry(Assignment(one, {"lr": 0.1}, epoch=1))
-    request_id = search.ask(control_of("stop-trial", one))
-    trial = search.history.trials[one]
+    search.end(first, "interrupted")
+    search.queue.retry(Assignment(first, {"lr": 0.1}, epoch=1))
+    request_id = search.ask(control_of("stop-trial", first))
+    trial = search.history.trials[first]
     assert (trial.status, trial.ended_by) == ("stopped", request_id)
     search.ask(control_of("go-on"))
     assert search.start("b")[0] == "00001"
 
 
-def test_as_many_run_as_are_asked_for(search):
+def test_max_concurrent_limits_live_trials(search):
     assert search.steering.at_most(8) == 2
     search.start("a"), search.start("b")
     assert search.source.suggest("c") is None
@@ -126,7 +126,7 @@ def test_as_many_run_as_are_asked_for(search):
     assert search.steering.limit() == 8
 
 
-def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
+def test_try_runs_next_as_an_additional_trial(search):
     search.ask(control_of("max-concurrent", 8))
     assert search.start("a")[2] == {"lr": 0.1}
     search.ask(control_of("try", {"lr": 0.5}))
@@ -139,20 +139,20 @@ def test_configs_that_are_asked_for_come_next_and_take_no_others_place(search):
     assert search.source.suggest("f") is None  # six of its own, and two that were asked for
 
 
-def test_one_that_is_to_end_starts_no_more_and_runs_what_has_begun(search):
-    one = search.start("a")[0]
+def test_finish_starts_no_more_trials(search):
+    first = search.start("a")[0]
     search.ask(control_of("pause"))
     search.ask(control_of("finish"))
-    assert not search.report(one, 1)
+    assert not search.report(first, 1)
     assert search.source.suggest("b") is None
     search.source.on_trial_complete("a", {"val_accuracy": 0.5})
     assert search.source.suggest("b") == "FINISHED"
 
 
-def test_what_cannot_be_done_is_refused_in_the_journal(search):
-    one = search.start("a")[0]
-    early = request(search.folder, control_of("stop-trial", one))
-    search.end(one, "completed")
+def test_impossible_controls_are_refused_in_the_journal(search):
+    first = search.start("a")[0]
+    early = request(search.folder, control_of("stop-trial", first))
+    search.end(first, "completed")
     search.hear()
     verbs = ["go-on", "pause", "pause", "finish", "finish"]
     for control in (*map(control_of, verbs), control_of("try", {"lr": 0.5})):
@@ -170,7 +170,7 @@ def test_what_cannot_be_done_is_refused_in_the_journal(search):
     assert search.history.steered.answers[0].id == early
 
 
-def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder):
+def test_requests_are_answered_once_despite_kills(search, folder):
     search.ask(control_of("try", {"lr": 0.5}))  # journaled, and killed before it is done
     request(search.folder, control_of("time-budget", 60))  # and this one before it is journaled
     search.writer.kill()
@@ -188,8 +188,8 @@ def test_a_request_is_answered_once_whatever_is_killed_in_between(search, folder
     third.writer.kill()
 
 
-def test_what_is_asked_at_the_very_end_is_refused(search):
+def test_request_at_the_end_is_refused(search):
     with search.steering.listening():
         request_id = request(search.folder, control_of("pause"))
-    told = {answer.id: answer.refused for answer in search.history.steered.answers}
-    assert told == {request_id: "the search has ended"}
+    answers = {answer.id: answer.refused for answer in search.history.steered.answers}
+    assert answers == {request_id: "the search has ended"}

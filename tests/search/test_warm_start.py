@@ -87,9 +87,9 @@ def test_warm_start_notes_each_hyperparameter_that_does_not_match(earlier):
         "momentum: is not searched here",
         "width: was not searched there",
         "lr: does not fit in 1 trial, left out",
+        "epochs of a trial: was 10, is 9",
         "training.model: was 'cnn', is 'net'",
         "training.norm: was 'the default', is 'group'",
-        "epochs of a trial: was 10, is 9",
     )
 
 
@@ -166,7 +166,7 @@ def test_load_warm_start_saves_it_in_the_folder(earlier):
     shutil.rmtree(earlier)
     assert load_warm_start(second) == warm_start
     (second.folder / "warm_start.json").write_text('{"name": "first", "trials": [1]}')
-    with pytest.raises(UsageError, match=r"warm_start\.json is damaged: TypeError"):
+    with pytest.raises(UsageError, match=r"warm_start\.json is damaged: "):
         load_warm_start(second)
     assert load_warm_start(spec_of(earlier, name="third", warm_start=None)) is None
 

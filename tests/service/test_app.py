@@ -112,7 +112,7 @@ def test_stream_sends_everything_then_changes(tmp_path, experiments):
 def test_stream_recovers_after_storage_failure(tmp_path, experiments, monkeypatch):
     writer = Writer(make_folder(tmp_path / "a"))
 
-    def fails(storage, *, known):
+    def fails(storage, *, trusted):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     async def story(live):

@@ -215,7 +215,7 @@ def test_update_applies_controls(tmp_path):
     followed.update()
     assert agree(followed)
     assert followed.document == Results(writer.folder).document
-    assert (followed.document["spec"]["num_samples"], followed.standing) == (99, "paused")
+    assert (followed.document["spec"]["num_samples"], followed.status_text) == (99, "paused")
     writer.end()
 
 

@@ -8,34 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode, code_named, file_of, is_standard
+from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode, code_of, file_of, is_standard
 
 
-def test_code_named_lists_all_but_shipped_code() -> None:
+def test_code_of_lists_all_but_shipped_code() -> None:
     spec = {
         "trainable": "mine.train.Learner",
         "search": {"strategy": "mine.halving"},
         "scheduler": {"name": "mine.threshold"},
     }
-    assert code_named(spec) == [
+    assert code_of(spec) == [
         NamedCode("trainable", "mine.train:Learner"),
         NamedCode("search.strategy", "mine.halving"),
         NamedCode("scheduler.name", "mine.threshold"),
     ]
-    assert code_named({"scheduler": "mine.x"}) == [NamedCode("scheduler.name", "mine.x")]
+    assert code_of({"scheduler": "mine.x"}) == [NamedCode("scheduler.name", "mine.x")]
     shipped = {"trainable": IMAGE_CLASSIFIER, "search": {"strategy": "grid"}, "scheduler": "none"}
-    assert code_named(shipped) == []
-    assert code_named({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
-    assert code_named({"trainable": "os:system", "scheduler": "logging.config"}) == []
-    assert code_named({"trainable": 1, "search": [], "scheduler": None}) == []
+    assert code_of(shipped) == []
+    assert code_of({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
+    assert code_of({"trainable": "os:system", "scheduler": "logging.config"}) == []
+    assert code_of({"trainable": 1, "search": [], "scheduler": None}) == []
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
-def test_code_named_ignores_data_folders(dataset: object) -> None:
-    assert code_named({"training": {"dataset": dataset}}) == []
+def test_code_of_ignores_data_folders(dataset: object) -> None:
+    assert code_of({"training": {"dataset": dataset}}) == []
 
 
-def test_code_named_lists_custom_networks() -> None:
+def test_code_of_lists_custom_networks() -> None:
     search = {
         "space": {"model": "choice(['cnn', 'a.b:Net', 'timm:resnet18', 'c:D'])"},
         "configs": [{"model": "e:F"}, {"model": "a.b:Net"}, 3],
@@ -49,12 +49,12 @@ def test_code_named_lists_custom_networks() -> None:
         NamedCode("search.configs.0.model", "e:F"),
         NamedCode("search.points_to_evaluate.0.model", "g:H"),
     ]
-    assert code_named(spec) == named
+    assert code_of(spec) == named
     classifiers = (IMAGE_CLASSIFIER, IMAGE_CLASSIFIER.replace(":", "."), "tuner.other:Name")
     for trainable in classifiers:
-        assert code_named({**spec, "trainable": trainable})[:5] == named
-    own = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
-    assert code_named(own) == [NamedCode("trainable", "mine:Learner")]
+        assert code_of({**spec, "trainable": trainable})[:5] == named
+    custom = {**spec, "trainable": "mine:Learner"}  # in which `model` may mean anything
+    assert code_of(custom) == [NamedCode("trainable", "mine:Learner")]
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_remember_command_holds_for_its_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (command,) = code_named({"trainable": {"command": ["make", "train"]}})
-    (target,) = code_named({"notify": "exec:make alarm"})
+    (command,) = code_of({"trainable": {"command": ["make", "train"]}})
+    (target,) = code_of({"notify": "exec:make alarm"})
     for code in (command, target):
         code.remember()
         assert code.is_remembered

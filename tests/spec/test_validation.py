@@ -135,15 +135,15 @@ def test_validate_reports_a_fault_once() -> None:
 def test_validate_missing_data_dir_is_refused_locally(
     tmp_path: Path,
 ) -> None:
-    def own(folder: Path | str) -> dict[str, Any]:
+    def spec_of(folder: Path | str) -> dict[str, Any]:
         return {"trainable": GoodLearner, "training": {"data_dir": str(folder)}}
 
     missing = tmp_path / "photos"
-    told = f"training.data_dir: must be a folder that exists on this machine, got '{missing}'"
-    assert told in faults(**own(missing))
-    validate({**DIGITS, **own(missing)}, machine=None)  # a path on each node of a cluster
+    message = f"training.data_dir: must be a folder that exists on this machine, got '{missing}'"
+    assert message in faults(**spec_of(missing))
+    validate({**DIGITS, **spec_of(missing)}, machine=None)  # a path on each node of a cluster
     missing.mkdir()
-    validate({**DIGITS, **own(missing)}, machine=MACHINE)
+    validate({**DIGITS, **spec_of(missing)}, machine=MACHINE)
 
 
 def test_validate_text_imports_no_ray_or_torch(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ class Steps(tune.Trainable):
 
 def test_validate_ray_class_refuses_constants() -> None:
     steps: dict[str, Any] = {"trainable": Steps, "training": {"width": 4}}
-    found = faults(**steps, resources={"workers": 2}, scheduler="none")
-    assert "training: is for Learners; a class of Ray Tune's gets constants as values" in found
-    assert "resources.workers: must be 1 for a class of Ray Tune's" in found
+    text = faults(**steps, resources={"workers": 2}, scheduler="none")
+    assert "training: is for Learners; a class of Ray Tune's gets constants as values" in text
+    assert "resources.workers: must be 1 for a class of Ray Tune's" in text
 
 
 @pytest.mark.parametrize(

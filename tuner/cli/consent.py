@@ -88,10 +88,10 @@ def admit_export(export: Export, *, trust: bool) -> None:
 
 def _code_named(spec: dict[str, Any]) -> list[NamedCode]:
     from tuner.experiment.resolve import search_modules_in
-    from tuner.spec.code import code_named
+    from tuner.spec.code import code_of
 
     search_modules_in(Path.cwd())
-    return code_named(spec)
+    return code_of(spec)
 
 
 def _code_of(experiment: Described) -> list[NamedCode]:

@@ -62,7 +62,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.baseline import with_interval
-    from tuner.experiment.results.best import known_test, show_json
+    from tuner.experiment.results.best import measured_test, show_json
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary
 
@@ -71,7 +71,7 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
         following.follow(results)
         results = tuner.load_results(name, storage)
     shown = show_json(results)
-    test = known_test(results)
+    test = measured_test(results)
     if as_json:
         click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
     elif results.status == RUNNING:

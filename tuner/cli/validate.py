@@ -83,12 +83,12 @@ def resolve(
         admit=partial(admit, trust=trust),
     )
     if spec.warm_start:
-        from tuner.search.warm_start import leave_out_tried, warm_start_of
+        from tuner.search.warm_start import warm_start_of
 
-        warm = warm_start_of(spec)  # raises if it cannot work, before anything starts
-        for note in warm.notes if warm else ():
-            click.echo(printable(f"warm start: {note}"), err=True)
-        leave_out_tried(spec, warm)
+        if warm_start := warm_start_of(spec):  # raises if it cannot work, before anything starts
+            for note in warm_start.notes:
+                click.echo(printable(f"warm start: {note}"), err=True)
+            spec.leave_out(warm_start.left_out(spec.search))
     return spec, source
 
 

@@ -1,40 +1,43 @@
-"""What resumes have changed of an experiment's spec, as its experiment.json keeps it."""
+"""What resumes change of an experiment's spec: what keeps the meaning of earlier reports.
+
+A change is written into experiment.json before anything acts on it. The earlier values are kept
+beside it: a trial that was completed at an earlier length is trained further.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, NotRequired
+import shlex
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NotRequired
 
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
-from tuner.errors import UsageError
-from tuner.experiment.events import Time
+from tuner.errors import Fault, SpecError, UsageError
+from tuner.experiment.events import COMPLETED, Time
 from tuner.experiment.trials import TrialRecord
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.plain_values import get_at
+from tuner.spec.text import with_values
+from tuner.wording import program
 
-CHANGES = "changes"  # in experiment.json, oldest first: each as `Change.as_dict` has it
-_Recorded = TypedDict(
-    "_Recorded",
-    {"was": dict[str, Any], "is": dict[str, Any], "epochs": int | None, "time": NotRequired[Time]},
+CHANGES = "changes"  # in experiment.json, oldest first
+# What one resume changed, each from what it `was` to what it `is`, by dotted path. epochs: of a
+# complete trial before, None without a bound. time: missing in folders of earlier versions
+Change = TypedDict(
+    "Change",
+    {"time": NotRequired[Time], "was": dict[str, Any], "is": dict[str, Any], "epochs": int | None},
 )
 
-
-class Change(NamedTuple):
-    """What one resume changed, each from what it `was` to what it is `now`, by dotted path.
-
-    epochs: how many a complete trial had before; None: trials had no such bound. time: in seconds
-    since the epoch; None: it was not kept.
-    """
-
-    was: Mapping[str, Any]
-    now: Mapping[str, Any]
-    epochs: int | None
-    time: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """As experiment.json has it."""
-        known = {} if self.time is None else {"time": self.time}
-        return {**known, "was": dict(self.was), "is": dict(self.now), "epochs": self.epochs}
+_LENGTHS = ("scheduler.max_t", "training.epochs")
+_SECTIONS = ("stop", "timeouts", "log")
+_CHANGEABLE = (
+    *_LENGTHS,
+    *("num_samples", "max_concurrent", "time_budget_s", *_SECTIONS),
+    *("resources.cpus", "resources.gpus", "training.data_dir"),
+)
 
 
 def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
@@ -42,33 +45,101 @@ def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
 
     Raises UsageError if they are damaged.
     """
-    changes = document.get(CHANGES, [])
-    recorded = TypeAdapter(list[_Recorded], config=ConfigDict(strict=True))
+    changes: list[Change] = document.get(CHANGES, [])
+    recorded = TypeAdapter(list[Change], config=ConfigDict(strict=True))
     is_valid = recorded.validator.isinstance_python(changes)
-    if not is_valid or any(raw["was"].keys() != raw["is"].keys() for raw in changes):
+    if not is_valid or any(change["was"].keys() != change["is"].keys() for change in changes):
         raise UsageError(f"experiment.json of {name} is damaged: `{CHANGES}`")
-    return [Change(raw["was"], raw["is"], raw["epochs"], raw.get("time")) for raw in changes]
+    return changes
 
 
 def changes_json(
     document: Mapping[str, Any], trials: Collection[TrialRecord], name: str
 ) -> list[dict[str, Any]]:
-    """The changes in the experiment.json `document` of the experiment `name`, oldest first.
+    """The changes as `show --json` has them: {time, after_epochs, was, is}.
 
-    Each is {time, after_epochs, was, is}: when, how many epochs all trials together had reported
-    by then, and what it was and is, both {dotted path: value}. The first two are None where the
-    time was not kept. Raises UsageError if the changes are damaged.
+    after_epochs: how many epochs all trials together had reported by then. The first two are None
+    if the time is unknown. Raises UsageError if the changes are damaged.
     """
 
-    def reported(until: float) -> int:
+    def reported(until: float | None) -> int | None:
+        if until is None:
+            return None
         return sum(report.time < until for trial in trials for report in trial.results)
 
     return [
-        {
-            "time": change.time,
-            "after_epochs": None if change.time is None else reported(change.time),
-            "was": change.was,
-            "is": change.now,
-        }
+        {"time": when, "after_epochs": reported(when), "was": change["was"], "is": change["is"]}
         for change in changes_of(document, name)
+        for when in [change.get("time")]
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The epochs of a complete trial `now`, and at each earlier length `before` a resume.
+
+    None: trials have no such bound.
+    """
+
+    now: int | None = None
+    before: frozenset[int] = frozenset()
+
+    def reopens(self, trial: TrialRecord) -> bool:
+        """Whether a trial that was completed at an earlier length is trained further.
+
+        Not if it came to its natural end or has no checkpoint.
+        """
+        was_complete = trial.status == COMPLETED and trial.last_epoch in self.before
+        return was_complete and not trial.done and bool(trial.checkpoints)
+
+
+def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
+    """The lengths of trials under `spec`, and earlier ones by the experiment.json `document`.
+
+    Raises UsageError if that is damaged.
+    """
+    now = spec.epochs
+    before = [change["epochs"] for change in changes_of(document, spec.name)]
+    return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))
+
+
+def changed(
+    document: Mapping[str, Any], changes: Mapping[str, Any], *, name: str
+) -> dict[str, Any]:
+    """The experiment.json `document` with `changes` made, by dotted path.
+
+    Equal values are no changes. Raises SpecError with every change that a resume cannot make.
+    """
+    raw, source = document["spec"], f"the resume of {name}"
+    new = {path: value for path, value in changes.items() if get_at(raw, path) != value}
+    if not new:
+        return dict(document)
+    before = build_spec(raw, name)
+    if faults := list(_faults(before, new, name)):
+        raise SpecError(faults, source)
+    spec = with_values(raw, new.items())
+    if before.scheduler and "scheduler.max_t" in new:
+        scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
+        spec["scheduler"] = scheduler.model_dump(mode="json")
+    after = build_spec(spec, source)
+    longer = [path for path in _LENGTHS if path in new]
+    if longer and after.epochs == before.epochs:
+        rule = f"makes no trial longer: {' and '.join(_LENGTHS)} both bound it"
+        raise SpecError([Fault(longer[0], rule, new[longer[0]])], source)
+    was = {path: get_at(raw, path) for path in new}
+    change: Change = {"time": time.time(), "was": was, "is": new, "epochs": before.epochs}
+    return {**document, "spec": spec, CHANGES: [*changes_of(document, name), change]}
+
+
+def _faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iterator[Fault]:
+    for path, value in changes.items():
+        if path in _LENGTHS:
+            now = get_at(spec.plain(), path)
+            if not isinstance(now, int):
+                yield Fault(path, "cannot be set on a resume: trials had no such bound")
+            elif type(value) is not int or value < now:
+                yield Fault(path, f"can only grow on a resume, from {now}", value)
+        elif path not in _CHANGEABLE and path.split(".")[0] not in _SECTIONS:
+            like = f"{program()} run --like {shlex.quote(name)} {shlex.quote(f'{path}={value}')}"
+            rule = f"cannot change on a resume; a new search that learns from this one: {like}"
+            yield Fault(path, rule, None, _CHANGEABLE)

@@ -20,10 +20,7 @@ class Checkpoint:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path that a journal names, relative to `folder`; it must stay inside, links resolved.
-
-    Raises CheckpointError for one that is absolute, has "..", or leads out through a link.
-    """
+    """The path `name` in `folder`. Raises CheckpointError if it or a link leads outside."""
     relative = PurePosixPath(name)
     path = folder / relative
     try:
@@ -37,11 +34,9 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """The digest of a file's bytes, or of a folder's sorted relative names and file digests.
+    """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex.
 
-    Returns 64 lower-case hexadecimal digits. Files are streamed, so memory stays flat. Empty
-    folders inside a folder do not count. Raises CheckpointError for what is missing, unreadable,
-    or neither a plain file nor a folder: a symbolic link could lead anywhere.
+    Raises CheckpointError for what is missing, unreadable, a link, or no plain file or folder.
     """
     with translate_error(CheckpointError, f"cannot read {path}", of=OSError):
         if path.is_symlink():

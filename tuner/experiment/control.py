@@ -1,9 +1,7 @@
-"""What a search that runs can be asked for, and how: each request is a file, created once.
+"""Requests to a running search: each is a file control/ID.json, created once.
 
-Whoever asks writes `control/ID.json` into the experiment's folder, or bucket. The driver looks
-there about every second and journals a `control` event before it acts; where it cannot act, the
-event says why. So each request is answered once, whatever is killed, and a resume finds in the
-journal what was asked.
+The driver journals a `control` event for each request before it acts, or with the reason why it
+does not. So each is answered once, whatever is killed.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _MOST_VALUES = 10_000  # of a request
 
 
 class Control(Settings):
-    """A request of one of VERBS, which has the verb's value in the field that the table names."""
+    """A request with one of VERBS; its value is in the field that the verb names."""
 
     verb: str
 
@@ -84,7 +82,7 @@ else:
 
 
 class Request(Settings):
-    """A control that was asked for. Ids sort by the time of asking; by: who asked, if known."""
+    """A journaled or pending control. Ids sort by time; by: the requester, or ""."""
 
     id: str
     control: AnyControl
@@ -98,11 +96,10 @@ def control_of(verb: str, value: Any = None) -> Control:
 
 
 def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
-    """Ask the driver of the experiment for `control`, once; returns the id of the request.
+    """Write a request to the experiment's driver; returns its id, that of the `control` event.
 
-    by: who asks, to be shown. The driver answers by a `control` event of that id. Raises UsageError
-    where nothing drives the experiment, SpecError or UsageError where the control cannot work, and
-    UsageError where the request cannot be written.
+    by: the requester, to be shown. Raises UsageError without a driver or if it cannot be written,
+    and SpecError or UsageError for a control that cannot work.
     """
     if not folder.is_driven:
         raise UsageError(_why_not_driven(folder))
@@ -120,10 +117,9 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
 
 
 def requested(folder: ExperimentFolder, *, but: Container[str] = ()) -> list[Request]:
-    """The requests that were made of the experiment, oldest first; but: ids to pass over.
+    """The requests to the experiment, oldest first, without those of the ids `but`.
 
-    What is no request, or cannot be read now, is passed over, too. Raises OSError if the store
-    fails for a minute.
+    Unreadable ones are left out. Raises OSError if the store fails for a minute.
     """
     matches = (_NAME.fullmatch(name) for name in folder.files_below(FOLDER))
     ids = (match[1] for match in matches if match)
@@ -142,14 +138,14 @@ def _read(folder: ExperimentFolder, request_id: str) -> Request | None:
 
 
 def present_document(folder: ExperimentFolder) -> dict[str, Any]:
-    """Its experiment.json, with what the journaled controls have made of its spec."""
+    """experiment.json with the changes that journaled controls have made to the spec."""
     return present(folder.document(), answers_of(folder.events()))
 
 
 def admitted(control: Control, spec: ExperimentSpec) -> Control:
-    """The control for a search of `spec`, a config to try with the space's constants.
+    """The control, a config to try completed with the space's constants.
 
-    Raises UsageError, or SpecError with every fault of a config, where it cannot work.
+    Raises UsageError, or SpecError with every fault of a config, if it cannot work.
     """
     if control.verb in ("num-samples", "try") and spec.confirms:
         raise UsageError(f"a search that retrains leaders takes no {control.verb}")

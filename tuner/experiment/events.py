@@ -1,7 +1,4 @@
-"""The events of an experiment, as they are journaled and as observers receive them.
-
-Each kind is a class at the end of this module. Readers accept further fields and unknown kinds.
-"""
+"""The events of an experiment, as journaled. Readers accept further fields and unknown kinds."""
 
 from __future__ import annotations
 
@@ -55,8 +52,8 @@ _EARLY = {
 Event = dict[str, Any]
 
 
-def standing_of(status: str, ended_by: str | None) -> str:
-    """How an experiment stands, in words: its status, or why it ended before its trials did."""
+def status_text(status: str, ended_by: str | None) -> str:
+    """An experiment's status, or why it ended before its trials did."""
     return _EARLY.get(ended_by or "", status) if status == COMPLETED else status
 
 

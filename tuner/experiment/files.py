@@ -1,7 +1,7 @@
-"""The files of an experiment's folder: only plain ones are opened, and documents change whole.
+"""Files of an experiment's folder: only plain files are opened, and documents change atomically.
 
-The folder may be someone else's: a link could lead a writer to any file, and a pipe, a device or a
-huge file could hold a reader for ever. Before the first write into a folder, all of it is checked.
+In a folder of someone else's a link could lead a writer to any file, and a pipe could block a
+reader.
 """
 
 from __future__ import annotations
@@ -52,10 +52,9 @@ def read_plain(path: Path) -> bytes:
 
 
 def check_folder(folder: Path, *, to_follow: bool = False) -> None:
-    """Raise UsageError if anything within `folder` is neither a plain file nor a folder.
+    """Raise UsageError if `folder` holds anything but plain files and folders.
 
-    `folder` itself may be reached through links. The files of a trial may link to each other, as
-    training code leaves them, unless the caller is `to_follow` links.
+    A trial's own files may link to each other, unless the caller is `to_follow` links.
     """
     todo = [folder]
     while todo:
@@ -89,11 +88,7 @@ def _stays_with_trial(path: Path, folder: Path) -> bool:
 
 
 def read_json(path: Path, *, most: int = MOST) -> Any:
-    """What a JSON document holds.
-
-    Raises OSError if it cannot be read or is no plain file, ValueError if it is not JSON, or far
-    more than `most` values.
-    """
+    """The value of a JSON document. Raises OSError, and ValueError for other or too large text."""
     return parse_json(read_plain(path), most=most)
 
 
@@ -140,9 +135,9 @@ def sync_tree(path: Path) -> None:
 
 
 def make_folder(path: Path, *, below: Path) -> None:
-    """Make the folder `path` and those between it and `below`, which must be there.
+    """Make the folder `path` and its parents below `below`.
 
-    Raises OSError, FileNotFoundError if `below` is missing, as a user may have moved it away.
+    Raises OSError, FileNotFoundError if `below` is missing, as after a move by the user.
     """
     missing = []
     while path != below and not path.is_dir():
@@ -154,10 +149,9 @@ def make_folder(path: Path, *, below: Path) -> None:
 
 
 def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool = False) -> None:
-    """Let `write` fill a new file, and put that in place of `path`: whole or not at all.
+    """Let `write` fill a new file that replaces `path` atomically. Raises OSError, and as `write`.
 
-    lasting: force it to the disk, so that a power cut leaves the old or the new file. Raises what
-    `write` does, and OSError.
+    lasting: sync it, so that a power cut leaves the old or the new file.
     """
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")  # a name that nobody knows
     try:
@@ -172,10 +166,7 @@ def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool =
 
 
 def create_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a new file that lasts, whole or not at all. Raises FileExistsError, and OSError.
-
-    mode: who may do what with it, of which the process's umask takes away.
-    """
+    """Create a synced file atomically. Raises OSError, also if it exists. mode: under umask."""
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -199,10 +190,7 @@ def check_target(path: Path) -> None:
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """As `replace_file`, for a path of the user's: raises UsageError if it cannot be written.
-
-    A device, a pipe or a link is never replaced.
-    """
+    """`replace_file` for a user's path. Raises UsageError, also for a link, pipe or device."""
     check_target(path)
     with translate_error(UsageError, f"cannot write {path}", of=OSError):
         replace_file(path, write)

@@ -1,8 +1,7 @@
-"""An experiment's folder: what lies in it, and where it lies.
+"""An experiment's folder: its files, locks and location.
 
-The folder may be the copy of an experiment in an object store. Then methods fetch before they read
-and upload what they write. A store that cannot be reached raises UsageError, or OSError where a
-method tries for a minute.
+The folder may be a copy of an object store's. Methods then fetch before they read and upload what
+they write; they raise UsageError without the store, or OSError if they try for a minute.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ Sync = LocalSync | RemoteSync  # what keeps an experiment's storage as new as it
 
 
 class ExperimentFolder:
-    """The experiment in the folder `path` of this machine.
-
-    mirror: the object store that it is a copy of, or None.
-    """
+    """The experiment in the folder `path`. mirror: its object store, or None."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -82,10 +78,9 @@ class ExperimentFolder:
         return self.mirror.is_driven() if self.mirror else is_locked(self.path)
 
     def create(self, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:
-        """Make a new folder with `document` as its experiment.json, and `empty` files.
+        """Create the folder with `document` as experiment.json, and `empty` files, atomically.
 
-        It appears whole or not at all, whatever is killed, and if two create it, one succeeds.
-        Raises NameTakenError if it exists, UsageError if it cannot be made.
+        Raises NameTakenError if it exists, UsageError if it cannot be created.
         """
         if self.is_taken:
             raise self.name_taken()
@@ -117,16 +112,16 @@ class ExperimentFolder:
         )
 
     def held(self, warn: Callable[[str], object]) -> AbstractContextManager[Sync]:
-        """Within it no other driver has the experiment; yields what keeps its storage in sync.
+        """Exclude other drivers; yields the object that syncs the storage.
 
-        warn: called if it takes a while until a silent driver counts as dead. Raises UsageError if
-        another driver has it.
+        warn: called before a long wait for a silent driver. Raises UsageError if another driver
+        holds it.
         """
         return self.mirror.held(warn) if self.mirror else nullcontext(LocalSync(self.path))
 
     @contextmanager
     def undriven(self, warn: Callable[[str], object]) -> Iterator[None]:
-        """Within it no driver has the experiment, and none begins. Raises and warns as `held`."""
+        """Exclude all drivers. Raises and warns as `held`."""
         with locked(self.path), self.held(warn):
             yield
 
@@ -136,7 +131,7 @@ class ExperimentFolder:
             self.mirror.refresh()
 
     def mark(self) -> object:
-        """A value that changes with the journal and the documents, which are not read."""
+        """A value that changes with the journal and the documents, without reading them."""
         return self.mirror.mark() if self.mirror else mark_here(self.path)
 
     def events(self) -> Iterator[Event]:
@@ -144,9 +139,9 @@ class ExperimentFolder:
         return read(self.path)
 
     def document(self) -> dict[str, Any]:
-        """experiment.json, with its format and objective checked, the rest of its spec not.
+        """experiment.json; of the spec only the objective is checked.
 
-        Raises UsageError for a file that is missing, damaged, or of another format.
+        Raises UsageError if it is missing, damaged, or of another format.
         """
         path = self.path / files.EXPERIMENT
         try:
@@ -164,24 +159,18 @@ class ExperimentFolder:
                 raise UsageError(f"{path} is damaged: its spec has no objective of metric and mode")
 
     def read(self, name: str) -> Any:
-        """What the JSON document `name` holds; raises as `files.read_json` does.
-
-        Fetch it first, unless it is one that `refresh` fetches.
-        """
+        """The JSON document `name`, as present here. Raises as `files.read_json`."""
         return files.read_json(self.path / name)
 
     def write(self, name: str, document: dict[str, Any]) -> None:
-        """Write a JSON document, whole or not at all. Raises OSError, and as `check` does."""
+        """Write a JSON document atomically. Raises OSError, and as `check`."""
         self.check()
         path, data = self.path / name, files.encode(document)
         files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
         self.upload(path)
 
     def create_file(self, name: str, document: dict[str, Any]) -> None:
-        """Write a JSON document that must be new, whole or not at all.
-
-        Raises FileExistsError, OSError, and as `check` does.
-        """
+        """Create a JSON document atomically. Raises FileExistsError, OSError, and as `check`."""
         self.check()
         data = files.encode(document)
         if self.mirror:
@@ -192,13 +181,13 @@ class ExperimentFolder:
         files.create_file(path, data)
 
     def read_latest(self, name: str) -> Any:
-        """As `read`, but of a copy what the store has now."""
+        """The JSON document `name`, from the store if there is one."""
         return parse_json(self.mirror.objects.read(name)) if self.mirror else self.read(name)
 
     def remove(self, *, warn: Callable[[str], object]) -> None:
-        """Remove the experiment with all that it has; what a kill leaves is no experiment.
+        """Remove the experiment; after a kill the rest is no experiment.
 
-        Raises UsageError where a driver has it, or it cannot be removed. warn: as for `held`.
+        Raises UsageError if a driver holds it, or it cannot be removed. warn: as for `held`.
         """
         self._refuse_link()
         gone = self.path.with_name(f".{self.path.name}.{uuid4().hex}.removed")
@@ -211,9 +200,9 @@ class ExperimentFolder:
                 shutil.rmtree(gone)
 
     def rename(self, name: str) -> ExperimentFolder:
-        """The same experiment under a new name, beside where it was.
+        """Rename the folder; returns the new one.
 
-        Raises UsageError where a driver has it, the name is taken, or it cannot be renamed.
+        Raises UsageError if a driver holds it, the name is taken, or it cannot be renamed.
         """
         self._refuse_link()
         if self.mirror:
@@ -232,17 +221,14 @@ class ExperimentFolder:
             raise UsageError(f"{self.path} is a link: name the folder that it leads to")
 
     def remove_file(self, name: str) -> None:
-        """Remove its file or folder `name`, in the store and here.
-
-        Raises OSError, also if the store fails for a minute, and UsageError as `check` does.
-        """
+        """Remove the file or folder `name`, here and in a store. Raises OSError, and as `check`."""
         self.check()
         if mirror := self.mirror:
             patiently(lambda: mirror.objects.remove(name))
         _remove(self.path / name)
 
     def sizes(self) -> dict[str, int]:
-        """The bytes of each file in it, by its POSIX path; of a store's what lies there."""
+        """POSIX path -> bytes, of each file here or in the store."""
         if self.mirror:
             with self.mirror.objects.reaching():
                 return self.mirror.objects.sizes()
@@ -254,29 +240,19 @@ class ExperimentFolder:
         files.check_folder(self.path)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder within it, and those that lead there.
-
-        Raises OSError, FileNotFoundError where the experiment has gone: no half one comes back. A
-        copy of one in a store is made on whichever machine a trial runs.
-        """
+        """Make a folder within it. Raises OSError, FileNotFoundError if it was moved."""
         if self.mirror:
             self.path.mkdir(parents=True, exist_ok=True)
         files.make_folder(path, below=self.path)
 
     def fetch(self, name: str) -> Path:
-        """The file or folder `name`, fetched if it is missing here; it may still be missing.
-
-        Raises OSError if the store fails for a minute.
-        """
+        """The path of `name`, fetched if missing; may not exist. Raises OSError."""
         if self.mirror:
             self.mirror.fetch(name)
         return self.path / name
 
     def files_below(self, name: str) -> list[str]:
-        """The files below its folder `name`, here and in the store: POSIX, relative to `path`.
-
-        Raises OSError if the store fails for a minute.
-        """
+        """Sorted POSIX paths of the files below the folder `name`, here and in the store."""
         paths = (Path(root, file) for root, _, names in os.walk(self.path / name) for file in names)
         names = {path.relative_to(self.path).as_posix() for path in paths}
         if mirror := self.mirror:
@@ -295,10 +271,7 @@ class ExperimentFolder:
                 _remove(path)
 
     def checkpoint(self, record: CheckpointRecord, trial_id: str) -> Checkpoint:
-        """The checkpoint that the journal records; its bytes are read once.
-
-        Raises CheckpointError where it is missing, is not what was written, or lies outside.
-        """
+        """The checkpoint of a journal record. Raises CheckpointError if missing or altered."""
         what = f"checkpoint of trial {trial_id}, epoch {record.epoch}"
         path = inside(self.path, record.path)
         with translate_error(CheckpointError, f"{what} cannot be fetched", of=OSError):
@@ -314,10 +287,7 @@ class ExperimentFolder:
         return Checkpoint(path, digest, record.epoch)
 
     def event_files_synced(self) -> AbstractContextManager[None]:
-        """Within it TensorBoard's event files are fetched, at once and every half a minute.
-
-        Only the first time raises, where the store cannot be read.
-        """
+        """Fetch TensorBoard's event files now, which may raise, and every half a minute."""
         return self.mirror.event_files_synced() if self.mirror else nullcontext()
 
 

@@ -1,7 +1,5 @@
-"""The state of an experiment, folded from its journal one event at a time.
-
-Everything that follows an experiment reads this one fold: results, the live view, TensorBoard,
-retention and a resume. Pure: no files, no clock.
+"""The state of an experiment, folded from its journal one event at a time. Pure: no files, no
+clock.
 """
 
 from __future__ import annotations
@@ -31,17 +29,17 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
     Event,
 )
-from tuner.experiment.steered import ASKED, Steered
+from tuner.experiment.steered import REQUESTED, Steered
 from tuner.experiment.trials import Best, CheckpointRecord, Report, Run, TrialError, TrialRecord
 from tuner.spec.sections import Objective
 
 
 @dataclass(slots=True)
 class Pace:
-    """What has happened since the driver's last start; the time left is estimated from it.
+    """Events since the driver's last start, for estimates of the time left.
 
-    first_trial: when its first trial started. epochs: reported since then. side_by_side: the most
-    trials that ran at the same time.
+    first_trial: when the first trial started. epochs: reported. side_by_side: most concurrent
+    trials.
     """
 
     first_trial: float | None = None
@@ -50,15 +48,14 @@ class Pace:
 
 
 class History:
-    """An experiment: its status, its trials, and its times, up to the last event applied.
+    """An experiment's status, trials and times, up to the last applied event.
 
-    objective: keeps `best` up to date; a failed trial is never the best. metrics: remembers only
-    these of each report, which saves a driver most of its memory.
+    objective: keeps `best` up to date; failed trials are left out. metrics: the only ones to keep,
+    to save memory.
 
-    A trial without a journaled end is "running" until a later `experiment_started` shows that its
-    driver has died; then it is "interrupted". Of several ends of a trial the last one counts.
-    `runs` has one entry for the first driver and one for each resume. `ended_by` says what ended
-    the search before its trials did, `never_started` how many more trials it had; both may be None.
+    A trial without an end is "running" until a later `experiment_started`, then "interrupted". The
+    last of several ends counts. runs: of each driver. ended_by, never_started: as in
+    `experiment_ended`.
     """
 
     def __init__(
@@ -87,17 +84,16 @@ class History:
         return fsum(run.duration_s for run in self.runs)
 
     def total(self, suggested: int | None) -> int | None:
-        """All trials: the searcher's, of which there are `suggested` or more, and the users'.
-
-        suggested: None where time alone limits the search; then the total is None as well.
+        """All trials: the searcher's, at least `suggested`, and the users'. None if time alone ends
+        it.
         """
         if suggested is None:
             return None
-        begun = sum(trial.origin != ASKED for trial in list(self.trials.values()))
+        begun = sum(trial.origin != REQUESTED for trial in list(self.trials.values()))
         return max(suggested, begun) + len(self.steered.tries)
 
     def summary(self, suggested: int | None) -> dict[str, Any]:
-        """What `experiment_ended` says beside its status; suggested: as in `total`."""
+        """The fields of `experiment_ended` beside its status. suggested: as for `total`."""
         gaps = (max(0.0, after.started - before.ended) for before, after in pairwise(self.runs))
         counts = self.counts + Counter(self._reopened.values())
         counts[INTERRUPTED] -= len(self._reopened)
@@ -175,10 +171,7 @@ class History:
         trial.checkpoints = [record for record in trial.checkpoints if record.epoch != epoch]
 
     def reopen(self, trial_id: str) -> None:
-        """Let a completed trial go on: until it starts it is interrupted.
-
-        The journal does not say so, and `summary` counts it by its journaled status.
-        """
+        """Mark a completed trial as interrupted; `summary` counts its journaled status."""
         journaled = self.trials[trial_id].status
         self._set_status(self.trials[trial_id], INTERRUPTED)
         self._reopened[trial_id] = journaled
@@ -193,7 +186,7 @@ class History:
             trial.results = [*(report for report in earlier if report.epoch == best), last]
 
     def interrupt(self) -> None:
-        """The driver is gone: whatever still counts as running is interrupted."""
+        """Mark what still counts as running as interrupted: the driver is gone."""
         if self.status == RUNNING:
             self.status = INTERRUPTED
         for trial in self.of_status(RUNNING):

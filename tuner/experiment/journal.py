@@ -1,9 +1,7 @@
 """The append-only record of an experiment: its lock and its one writer.
 
-One JSON object a line, oldest first, in `journal.jsonl`. A line counts once its newline is written:
-the next writer cuts off what a kill leaves after it, and every reader (`tuner.experiment.reading`)
-skips it. What the lines say is in `tuner.experiment.events`; `tuner.experiment.history` folds them
-into a state.
+journal.jsonl has one JSON object a line (`tuner.experiment.events`), oldest first. A line counts
+once its newline is written; the next writer cuts off what a kill leaves after it.
 """
 
 from __future__ import annotations
@@ -32,10 +30,9 @@ Clock = Callable[[], float]  # seconds since the epoch that never go back
 
 
 class Journal:
-    """The one writer of an experiment's journal; holds its lock from `open` to `close`.
+    """The one writer of a journal; holds its lock from `open` to `close`.
 
-    Once `append` has returned, the line survives the end of this process, however that comes; once
-    `sync` has, a power cut as well.
+    An appended line survives the end of this process, and after `sync` a power cut.
     """
 
     def __init__(
@@ -53,9 +50,9 @@ class Journal:
     def open(cls, folder: Path, *, clock: Clock | None = None) -> Journal:
         """Open or create the journal in `folder`, lock it, and cut off a torn last line.
 
-        clock: by default a steady one that goes on from the last event. Raises JournalError if the
-        file is damaged or cannot be opened, UsageError if another driver holds it or if the folder
-        holds anything but plain files and folders.
+        clock: continues from the last event by default. Raises JournalError for a damaged file,
+        UsageError if another driver holds it or the folder has anything but plain files and
+        folders.
         """
         path = folder / JOURNAL
         check_folder(folder)
@@ -93,11 +90,10 @@ class Journal:
         return self._clock
 
     def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
-        """Write one line and return the event as journaled, its time included.
+        """Write one line; returns the event as journaled, with its time.
 
-        Raises JournalError, with the journal unchanged, for fields that the event may not have,
-        for values that JSON lacks (NaN and infinity), and on a full disk; JournalLostError as
-        `check` does; AssertionError for an epoch that does not come after the trial's last one.
+        Raises JournalError, with the journal unchanged, for invalid fields or a full disk;
+        JournalLostError as `check`; AssertionError for an epoch that does not increase.
         """
         assert self._fd is not None, "the journal is closed"
         whose = {} if trial_id is None else {"trial_id": trial_id}
@@ -115,10 +111,7 @@ class Journal:
         return record
 
     def sync(self) -> None:
-        """Force what was appended to the disk; callable from any thread.
-
-        Raises JournalError where the disk refuses.
-        """
+        """Force appended lines to the disk, from any thread. Raises JournalError."""
         assert self._fd is not None, "the journal is closed"
         size = self._size
         if size == self._synced:
@@ -130,10 +123,9 @@ class Journal:
         self._synced = size
 
     def check(self) -> None:
-        """Raise JournalLostError if the file has left its folder or another driver has written.
+        """Raise JournalLostError if the file was moved or another driver has written to it.
 
-        Callable from any thread. Some network file systems keep a lock to one machine; then the
-        driver that finds another's lines stops.
+        Callable from any thread. Some network file systems do not lock between machines.
         """
         with self._writing:
             self._check()
@@ -201,10 +193,7 @@ def is_locked(folder: Path) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Within it no driver of this machine begins; without a journal none could go on.
-
-    Raises UsageError where one holds the journal, which it names.
-    """
+    """Exclude drivers of this machine. Raises UsageError, naming the present driver."""
     try:
         fd = open_plain(folder / JOURNAL)
     except OSError:
@@ -258,17 +247,17 @@ def _holder(folder: Path) -> str:
     return owner_in_words(owner)
 
 
-def steady_clock(*, not_before: float = 0.0) -> Clock:
-    """A clock that starts with the machine's time, or `not_before`, and then runs evenly.
-
-    Events after a resume are never older than those before it, and durations stay true.
-    """
-    offset = max(time.time(), not_before) - _elapsed()
-    return lambda: offset + _elapsed()
+def steady_clock(
+    *, not_before: float = 0.0, now: Clock | None = None, elapsed: Clock | None = None
+) -> Clock:
+    """A clock that starts at the machine's time, or `not_before`, and never goes back."""
+    now, elapsed = now or time.time, elapsed or _elapsed
+    offset = max(now(), not_before) - elapsed()
+    return lambda: offset + elapsed()
 
 
 def _elapsed() -> float:
-    """Seconds since some moment, including those a laptop sleeps if the system counts them."""
+    """Monotonic seconds, including a laptop's sleep if the system counts it."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()

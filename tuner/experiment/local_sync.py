@@ -1,8 +1,7 @@
-"""Keeps what a search writes to a local folder safe from a power cut.
+"""Protects a local experiment from power cuts.
 
-The system holds written data in memory for half a minute or more. About once a second a thread
-forces the newly journaled checkpoints, and then the journal, to the disk; only then does it remove
-what they have replaced.
+Once a second a thread syncs new checkpoints, then the journal; only then does it remove the
+checkpoints that they replace.
 """
 
 from __future__ import annotations
@@ -20,42 +19,40 @@ from tuner.errors import StorageError, TunerError
 from tuner.experiment.files import sync, sync_tree
 from tuner.experiment.journal import Journal
 
-_EVERY_S = 1.0
-
 OnError = Callable[[TunerError], object]
 
 
 class LocalSync:
-    """For an experiment whose folder is its storage."""
+    """For an experiment without an object store."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, every_s: float = 1.0) -> None:
+        self._folder, self._every_s = folder, every_s
         self._saved: SimpleQueue[Path] = SimpleQueue()
         self._replaced: SimpleQueue[Path] = SimpleQueue()
 
     @contextmanager
     def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
-        """Within it the disk follows the folder; when it ends, the disk has all of it.
+        """Sync in a thread, and completely at the end.
 
-        on_error: called once, if the disk refuses, or if the folder has gone. Raises StorageError
-        or JournalError if the disk refuses at the end.
+        on_error: called once if the disk fails or the folder is gone. Raises StorageError or
+        JournalError if the disk fails at the end.
         """
         with process.running(partial(self._follow, journal, on_error)):
             yield
         self.flush(journal)
 
     def saved(self, checkpoint: Path) -> None:
-        """Force `checkpoint`, a file or a folder that was journaled, to the disk soon."""
+        """Sync `checkpoint`, a journaled file or folder, soon."""
         self._saved.put(checkpoint)
 
     def remove(self, folder: Path) -> None:
-        """Remove a checkpoint's `folder` once those that were saved before now are on the disk."""
+        """Remove a checkpoint's `folder` once those saved before are synced."""
         self._replaced.put(folder)
 
     def flush(self, journal: Journal) -> None:
-        """Force what was saved and the journal to the disk, and remove what that replaces.
+        """Sync saved checkpoints and the journal, then remove replaced ones.
 
-        Raises StorageError or JournalError if the disk refuses; nothing is removed then.
+        Raises StorageError or JournalError, with nothing removed.
         """
         replaced = _taken(self._replaced)  # first: what has replaced them is among the saved
         saved = [path for path in _taken(self._saved) if not {path, *path.parents} & set(replaced)]
@@ -71,7 +68,7 @@ class LocalSync:
             shutil.rmtree(folder, ignore_errors=True)  # a search does not end if that fails
 
     def _follow(self, journal: Journal, on_error: OnError, over: Event) -> None:
-        while not over.wait(_EVERY_S):
+        while not over.wait(self._every_s):
             try:
                 self.flush(journal)
                 journal.check()

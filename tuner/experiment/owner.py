@@ -1,4 +1,4 @@
-"""Which process drives an experiment: the journal's `owner`, {host, pid, started}. And its user."""
+"""The process that drives an experiment: the journal's `owner`, {host, pid, started}."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def this_owner() -> dict[str, Any]:
 
 
 def this_user() -> str | None:
-    """The name of this process's user; None in a container whose system does not know it."""
+    """The user's name; None if the system does not know it, as in a container."""
     import getpass
 
     try:
@@ -29,10 +29,7 @@ def this_user() -> str | None:
 
 
 def processes_here() -> str:
-    """A name for the set of processes that this one can see; "" if the system gives none.
-
-    It changes when the machine is restarted, and differs in a container.
-    """
+    """An id of the boot and process namespace, or "" if unknown."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
@@ -40,7 +37,7 @@ def processes_here() -> str:
 
 
 def owner_in_words(owner: Mapping[str, Any] | None) -> str:
-    """Who holds the lock of a journal whose last `owner` is this; None: nobody has signed it."""
+    """The driver that holds a journal with this last `owner`, or None."""
     if owner is None or (owner["host"] == _host() and not is_alive(owner["pid"])):
         return "another driver that has just started"  # and has not signed the journal yet
     since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")

@@ -1,7 +1,4 @@
-"""Reads the record of an experiment: a journal as it stands, in part, or as it grows.
-
-A line counts once its newline is written. What the lines say is in `tuner.experiment.events`.
-"""
+"""Reads journals: complete, the last line, or as they grow."""
 
 from __future__ import annotations
 
@@ -24,10 +21,9 @@ _SHORT = 16 << 10  # bytes of an end: it holds the last line of nearly every sea
 
 
 def read(folder: Path) -> Iterator[Event]:
-    """The events of the journal in `folder`, oldest first, as it is at the time of the call.
+    """The events in `folder`'s journal as of now, oldest first, without a torn last line.
 
-    Leaves out a torn last line and keeps unknown events. Raises JournalError at once if there is no
-    readable file, and on reaching a line that is damaged or repeats an epoch of its trial.
+    Raises JournalError for a missing file, and on reaching a damaged line or a repeated epoch.
     """
     path = folder / JOURNAL
     return iter(Lines(open_journal(path), path))
@@ -80,10 +76,9 @@ def open_journal(path: Path) -> BinaryIO:
 
 
 class Lines:
-    """The events from a file's position to its present end; `end` is where the last line ends.
+    """The events from a file's position on; `end` is the end of the last complete line.
 
-    A torn tail is left out, and so is a torn line right before it: a power cut can leave one with
-    its newline.
+    A torn tail is left out, and so is a torn line right before it, as after a power cut.
     """
 
     def __init__(self, file: BinaryIO, path: Path, *, lines_before: int = 0) -> None:
@@ -131,7 +126,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def decode(line: bytes) -> Any:
-    """The JSON value of a line; raises ValueError, also for one of too many values or levels."""
+    """The JSON value of a line. Raises ValueError, also if it is too large or too deep."""
     if len(line) <= MOST:  # so few bytes hold no more values
         try:
             return from_json(line, allow_inf_nan=False, cache_strings="keys")

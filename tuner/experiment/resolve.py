@@ -1,8 +1,7 @@
-"""From what the user asks for to the spec that runs: an experiment, and what overrides it.
+"""From EXPERIMENT and overrides to the spec that runs.
 
-EXPERIMENT is a name in the working directory's experiments/, else one of those that ship; or
-`module:function`; or a .py, .yaml or .json file, an experiment.json that a search has written among
-them; or images of the user's own, `folder:PATH`.
+EXPERIMENT: a name in the working directory's experiments/, else one that ships; `module:function`;
+a .py, .yaml or .json file, also a recorded experiment.json; or images, `folder:PATH`.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import Fault, SpecError, TunerError, UsageError, did_you_mean
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
-from tuner.spec.code import NamedCode, code_named
+from tuner.spec.code import NamedCode, code_of
 from tuner.spec.command import Command
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schema import with_hints
 from tuner.spec.settings import FaultsError, faults_of, parse
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
 from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
@@ -48,14 +46,12 @@ def resolve(
     machine: Machine | None = None,
     admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
 ) -> tuple[ValidatedSpec, str]:
-    """The validated spec of EXPERIMENT, and where it comes from.
+    """The validated spec of EXPERIMENT, and its source.
 
-    command: trains in place of the trainable of EXPERIMENT, which may then be None. assignments: as
-    for `override`. machine: as for `validate`. admit: called with the code that a recorded
-    experiment names, and its folder, before any is imported; it may raise.
-    Without an assigned name the spec has the experiment's, or the next free one. Raises as
-    `load_experiment`, `override` and `validate` do, and UsageError where an experiment of the
-    assigned name exists.
+    command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
+    called with the code that a recorded experiment names, and its folder, before it is imported.
+    Without an assigned name it gets the next free one. Raises as `load_experiment`, `override` and
+    `validate`, and UsageError if the assigned name is taken.
     """
     if experiment is None:
         loaded = _from_command(command or "")
@@ -66,39 +62,24 @@ def resolve(
         raw["trainable"] = {"command": command}
     raw = override(raw, assignments)
     name, storage = raw["name"], raw.get("storage")
-    named = any(assignment.startswith("name=") for assignment in assignments)
-    if not named and isinstance(name, str) and isinstance(storage, str | None):
+    has_name = any(assignment.startswith("name=") for assignment in assignments)
+    if not has_name and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
-    if code := [each for each in loaded.code if each in code_named(raw)]:
+    if code := [each for each in loaded.code if each in code_of(raw)]:
         admit(code, Path(loaded.source).parent)
-    paths = [path for path, _ in assigned(assignments)]
-    try:
-        spec = validate(raw, source=loaded.source, machine=machine)
-    except SpecError as error:
-        raise SpecError(error.faults, _source(error.faults, loaded.source, paths)) from None
+    source = loaded.source
+    if assignments and source != COMMAND_LINE:
+        source = f"{source} with the arguments of the command line"
+    spec = validate(raw, source=source, machine=machine)
     folder = ExperimentFolder(spec.folder)
     if folder.is_taken:
         raise folder.name_taken()
     return spec, loaded.source
 
 
-def _source(faults: Iterable[Fault], source: str, paths: Sequence[str]) -> str:
-    """What is at fault: the experiment, or the command line that has set the keys at `paths`."""
-
-    def is_set(key: str) -> bool:
-        return any(f"{key}.".startswith(f"{p}.") or p.startswith(f"{key}.") for p in paths)
-
-    if source == COMMAND_LINE or all(is_set(fault.key) for fault in faults):
-        return COMMAND_LINE
-    return f"{source} with the arguments of the command line" if paths else source
-
-
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment as it is written: the spec's plain values, its name, where it comes from.
-
-    code: what a recorded experiment names; a file that the user wrote names the user's own code.
-    """
+    """An experiment as written: plain values, name, source. code: what a recorded one names."""
 
     raw: dict[str, Any]
     name: str
@@ -111,11 +92,8 @@ def load_experiment(
 ) -> Experiment:
     """The experiment that `text` names, seen from `directory` (None: the working directory).
 
-    set_to: (dotted path, value) of keys that the user sets, on which defaults may depend.
-
-    Modules are looked for there, and beside a file; a Python module that is the experiment is
-    imported. Raises UsageError where there is none, SpecError where what it holds is no spec or
-    images cannot work, and DataError where these cannot be had.
+    set_to: (dotted path, value) of keys that the user sets. A Python module is imported. Raises
+    UsageError if there is none, SpecError if it is no spec, DataError for missing images.
     """
     directory = directory or Path.cwd()
     path = directory / text
@@ -146,9 +124,10 @@ def load_experiment(
         return _from_module(_import(f"{_SHIPPED}.{text}", text), text)
     if path.is_dir():
         raise UsageError(f"{text!r} is a folder: for images in it write folder:{text}")
-    known = names(directory)
+    available = names(directory)
+    hint = did_you_mean(text, available)
     raise UsageError(
-        f"no experiment {text!r}{did_you_mean(text, known)}; available: {', '.join(known)}; "
+        f"no experiment {text!r}{hint}; available: {', '.join(available)}; "
         "or give module:function, a .py, .yaml or .json file, or images: folder:PATH"
     )
 
@@ -189,10 +168,9 @@ def _import_file(name: str, path: Path) -> ModuleType:
 
 @contextmanager
 def _translate_errors(source: str) -> Iterator[None]:
-    """Raise whatever the user's code raises as one message, with the line where `source` is a file.
+    """Raise what user code raises as UsageError with the line, or SpecError for a bad spec.
 
-    The code finds no arguments on its command line: ours are not for it. Raises SpecError for an
-    ExperimentSpec that cannot be built, else UsageError.
+    The code sees no command line arguments.
     """
     arguments, sys.argv = sys.argv, [source]
     try:
@@ -200,7 +178,7 @@ def _translate_errors(source: str) -> Iterator[None]:
     except TunerError:
         raise
     except ValidationError as error:
-        raise SpecError(with_hints(faults_of(error, ExperimentSpec)), source) from error
+        raise SpecError(faults_of(error, ExperimentSpec), source) from error
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == source]
         if isinstance(error, SyntaxError) and error.filename == source:
@@ -225,21 +203,18 @@ def _from_text(path: Path) -> Experiment:
     code: tuple[NamedCode, ...] = ()
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):
         raw = _recorded(raw["spec"], path)
-        code = tuple(code_named(raw))
+        code = tuple(code_of(raw))
     return Experiment(raw, str(raw.get("name", path.stem)), str(path), code)
 
 
 def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The spec of an experiment that has run, to be run again: in the storage that is asked for.
-
-    Its name is that which its folder has now.
-    """
+    """A recorded spec to run again: without its storage, under its folder's name."""
     kept = {key: value for key, value in spec.items() if key not in ("storage", "name")}
-    return {"name": path.resolve().parent.name, **_as_asked(kept)}
+    return {"name": path.resolve().parent.name, **_without_settled(kept)}
 
 
-def _as_asked(spec: dict[str, Any]) -> dict[str, Any]:
-    """A recorded spec without the values that `validate` set, which depend on its size."""
+def _without_settled(spec: dict[str, Any]) -> dict[str, Any]:
+    """A recorded spec without values that `validate` derived from its size."""
     for section, name in (("search", "order"), ("scheduler", "grace_period")):
         settings = spec.get(section)
         if isinstance(settings, dict) and name in settings:

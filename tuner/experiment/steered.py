@@ -1,8 +1,4 @@
-"""What controls have made of a search: the fold of its `control` events.
-
-Pure, as `history`, which holds it: the driver acts by it, a resume continues with it, and
-`show` and the report read it.
-"""
+"""The effect of controls on a search: the fold of its `control` events. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +9,12 @@ from typing import Any, NamedTuple
 from tuner.experiment.events import CONTROL, Event
 from tuner.experiment.verbs import VERBS
 
-ASKED = "asked"  # the origin of a trial whose config was asked for
+REQUESTED = "asked"  # the origin of a trial whose config was asked for
 LATEST = "controls"  # in experiment.json: the id of the last control that its spec has taken in
 
 
 class Answer(NamedTuple):
-    """A control as journaled: when, who asked, if known, and why it was refused, if it was."""
+    """A journaled control. by: the requester, or "". refused: the reason, or None."""
 
     id: str
     time: float
@@ -28,18 +24,17 @@ class Answer(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As `show --json` has it."""
-        known = {name: value for name, value in self._asdict().items() if value not in ("", None)}
-        return {**known, "control": dict(self.control)}
+        fields = {name: value for name, value in self._asdict().items() if value not in ("", None)}
+        return {**fields, "control": dict(self.control)}
 
 
 @dataclass(slots=True)
 class Steered:
-    """Every control in order, and what follows from those that were not refused.
+    """All controls in order, and the effect of those that were not refused.
 
-    changes: of the spec, since the driver's last start. samples: the last requested number of
-    trials. stops: trial_id -> the control that ends it. tries: the requested configs, in order.
-    paused: the id of the control that pauses the trials, or None; a resume goes on. finishing:
-    whether no more trials begin, until the search has ended.
+    changes: of the spec, since the driver's last start. samples: last requested number of trials.
+    stops: trial_id -> control. tries: requested configs. paused: the control's id, or None; a
+    resume goes on. finishing: no more trials begin until the search has ended.
     """
 
     answers: list[Answer] = field(default_factory=list)

@@ -1,8 +1,4 @@
-"""Where experiments lie: finds one by its name, lists all, and tests whether machines share it.
-
-Neither a path nor a URL shows whether every machine can use the storage. So the driver writes a
-marker, which every node must find and answer with another file.
-"""
+"""Finds experiments in a storage, and tests whether machines share it by marker files."""
 
 from __future__ import annotations
 
@@ -25,18 +21,12 @@ NOT_WRITABLE = "cannot write there"
 
 
 def storage_folder(storage: Path | str | None) -> Path:
-    """The folder of `storage` on this machine, by default $TUNER_STORAGE, else ./results.
-
-    For a URL this is the folder of the copies.
-    """
+    """The folder of `storage` (None: $TUNER_STORAGE, else ./results), or of its copies."""
     return local(default_storage() if storage is None else storage)
 
 
 def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path:
-    """The folder of an experiment: a name under `storage`, a folder's path, or a URL.
-
-    Raises UsageError, with the nearest names, if there is none.
-    """
+    """The folder of an experiment by name, path or URL. Raises UsageError with similar names."""
     if is_url(name):
         storage, _, name = str(name).rstrip("/").rpartition("/")
     root = storage_folder(storage)
@@ -44,28 +34,25 @@ def find_experiment(name: str | Path, storage: Path | str | None = None) -> Path
         if _is_experiment(folder):
             return folder
     names = sorted(folder.name for folder in experiment_folders(root))
-    known = f"available: {', '.join(names[:20])}" if names else "there are none yet"
+    available = f"available: {', '.join(names[:20])}" if names else "there are none yet"
     hint = did_you_mean(str(name), names)
-    raise UsageError(f"no experiment {str(name)!r} in {shown(root)}{hint}; {known}")
+    raise UsageError(f"no experiment {str(name)!r} in {shown(root)}{hint}; {available}")
 
 
 def experiment_folders(
-    storage: Path | str | None = None, *, known: Container[str] = ()
+    storage: Path | str | None = None, *, trusted: Container[str] = ()
 ) -> Iterator[Path]:
-    """The folders right under `storage` that hold an experiment.json.
-
-    known: names that are taken for experiments without another look, if they are there.
-    """
+    """Folders right under `storage` with an experiment.json. trusted: names not to check."""
     root = storage_folder(storage)
     if url := url_of(root):
         objects = Objects(url)
         with objects.reaching():
             names = [name for name in objects.folders() if name[0] != "."]
-            experiments = [n for n in names if n in known or objects.has(f"{n}/{EXPERIMENT}")]
+            experiments = [n for n in names if n in trusted or objects.has(f"{n}/{EXPERIMENT}")]
         yield from (root / name for name in experiments)
     elif root.is_dir():
         visible = (folder for folder in root.iterdir() if folder.name[0] != ".")
-        yield from (f for f in visible if f.name in known or _is_experiment(f))
+        yield from (f for f in visible if f.name in trusted or _is_experiment(f))
 
 
 def free_name(name: str, storage: Path | str | None = None) -> str:
@@ -85,10 +72,7 @@ def _is_experiment(folder: Path) -> bool:
 
 @contextmanager
 def marker_in(storage: str | Path) -> Iterator[str]:
-    """A new folder in the storage, or above it if it does not exist yet, with the driver's file.
-
-    Raises UsageError if it cannot be written.
-    """
+    """A new folder in or above the storage, with the driver's file. Raises UsageError."""
     name = f".tuner-shared-{uuid4().hex}"
     if is_url(storage):
         base = Objects(str(storage)).url
@@ -125,11 +109,7 @@ def why_not_shared(marker: str) -> str:
 
 
 def check_store(url: str) -> None:
-    """Write, read and remove an object below `url`.
-
-    Raises UsageError if a package that such URLs need is not installed, OSError if the store fails
-    or does not return what was written.
-    """
+    """Write, read and remove an object. Raises UsageError for a missing package, OSError."""
     objects, name, data = Objects(url), f".tuner-doctor-{uuid4().hex}", os.urandom(4096)
     objects.write(name, data)
     if objects.read(name) != data:

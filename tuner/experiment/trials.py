@@ -66,12 +66,10 @@ class Best(NamedTuple):
 
 @dataclass(slots=True)
 class TrialRecord:
-    """One trial. Times are in seconds since the epoch; `ended` is None until it is over.
+    """One trial. Times are in seconds since the epoch; `ended` is None while it runs.
 
-    runs: when it ran, one for its start and one for each resume. origin: where its config came
-    from, if known. seed: None if it trains with the experiment's. best: None without an objective.
-    forecasts: by epoch, what the scheduler expected. ended_by: the id of the control that ended it.
-    done: it came to its natural end and does not go on where trials become longer.
+    runs: its start and resumes. origin: of its config. seed: None for the experiment's. forecasts:
+    by epoch. ended_by: a control's id. done: it came to its natural end.
     """
 
     trial_id: str
@@ -122,12 +120,10 @@ class Cause(NamedTuple):
 
 
 def cause_of(error: TrialError) -> Cause:
-    """Of a message its numbers do not count; of `oom` only the amount, where the message has it.
+    """The failure without its numbers; of `oom` the amount alone.
 
     >>> cause_of(TrialError("exception", "ValueError: <Net object at 0x7f12>, at net.py:12"))
     Cause(kind='exception', message='ValueError: <Net object at #>, at net.py:#')
-    >>> cause_of(TrialError("oom", "Tried to allocate 2.00 GiB. Process 1234 has 5 GiB in use"))
-    Cause(kind='oom', message='2.00 GiB')
     """
     if error.kind == "oom" and (amount := _AMOUNT.search(error.message)):
         return Cause(error.kind, amount[1])

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """A verb, for the command line, the driver, the endpoints and the page.
+    """A control, for the command line, the driver, the endpoints and the page.
 
-    title: of its button. does: what the driver does. field: the value that a request has, or "".
-    written: that value on the command line. is_setting: whether it changes the spec's `field`.
-    is_end: whether it ends something, so that the page asks first.
+    title: of its button. field: of its value, or "". written: the value in usage. is_setting:
+    changes the spec's `field`. is_end: the page asks first.
     """
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from tuner.experiment.results.comparison import RANKED_BY, Comparison, Side
+from tuner.experiment.results.comparison import Comparison, Side
 from tuner.experiment.results.confirmation import Confirmation
 from tuner.experiment.results.statistics import Mean
 from tuner.places import shown
@@ -24,12 +24,11 @@ from tuner.wording import (
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The results of each strategy, in all and at equal budgets; the verdict; other differences."""
+    """The results of each strategy, in all and at equal epochs; the verdict; other differences."""
     sections = [
         [headline(comparison)],
         aligned(entrants_table(comparison)),
-        ["On average over the seeds", *aligned(spent_table(comparison))],
-        ["Best so far when each had spent as much", *aligned(equal_table(comparison))],
+        ["On average over the seeds", *aligned(strategies_table(comparison))],
         [fill(line, 80) for line in verdict(comparison)],
         [fill(f"note: {printable(note)}", 80) for note in comparison.notes],
     ]
@@ -51,9 +50,9 @@ def entrants_table(comparison: Comparison) -> list[Sequence[str]]:
             printable(entrant.name),
             side.strategy,
             str(entrant.spec.seed),
-            number(entrant.curves["trials"].total),
-            number(entrant.curves["epochs"].total),
-            duration(entrant.curves["seconds"].total),
+            number(entrant.trials),
+            number(entrant.epochs),
+            duration(entrant.seconds),
             "none" if entrant.best is None else number(entrant.best),
         )
         for side in comparison.sides
@@ -62,31 +61,23 @@ def entrants_table(comparison: Comparison) -> list[Sequence[str]]:
     return [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST"), *rows]
 
 
-def spent_table(comparison: Comparison) -> list[Sequence[str]]:
-    """The head, and a row for each strategy: its mean budget and mean best value."""
-    rows = [
-        (
+def strategies_table(comparison: Comparison) -> list[Sequence[str]]:
+    """The head, and a row of means for each strategy, in all and at equal epochs."""
+    budget = amount_of(comparison.budget, "epoch").upper()
+    rows = []
+    for side in comparison.sides:
+        count = len(side.entrants)
+        row = (
             side.label,
-            str(len(side.entrants)),
-            number(side.spent("trials")),
-            number(side.spent("epochs")),
-            duration(side.spent("seconds")),
+            str(count),
+            number(sum(entrant.trials for entrant in side.entrants) / count),
+            number(sum(entrant.epochs for entrant in side.entrants) / count),
+            duration(sum(entrant.seconds for entrant in side.entrants) / count),
             _mean(side.best),
+            _mean(side.at(comparison.budget)),
         )
-        for side in comparison.sides
-    ]
-    return [("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST"), *rows]
-
-
-def equal_table(comparison: Comparison) -> list[Sequence[str]]:
-    """The head, and a row for each strategy: its best value at the budgets that all have spent."""
-    spent = comparison.budgets
-    head = ("STRATEGY", *(f"AT {_budget(comparison, axis).upper()}" for axis in spent))
-    rows = [
-        (side.label, *(_mean(side.at(axis, budget)) for axis, budget in spent.items()))
-        for side in comparison.sides
-    ]
-    return [head, *rows]
+        rows.append(row)
+    return [("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST", f"AT {budget}"), *rows]
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
@@ -95,15 +86,9 @@ def verdict(comparison: Comparison) -> Iterator[str]:
     if not others:
         yield f"All are of one strategy, {first.label}: their spread is that of the seed."
         return
-    yield f"After {_budget(comparison, RANKED_BY)} {first.label} is ahead."
+    yield f"After {amount_of(comparison.budget, 'epoch')} {first.label} is ahead."
     for side in others:
         yield _beside(comparison, first, side)
-
-
-def _budget(comparison: Comparison, axis: str) -> str:
-    """The budget of `axis` that all have spent, in words."""
-    spent = comparison.budgets[axis]
-    return duration(spent) if axis == "seconds" else amount_of(spent, axis.removesuffix("s"))
 
 
 def _beside(comparison: Comparison, first: Side, side: Side) -> str:

@@ -26,7 +26,7 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import storage_folder
 from tuner.places import shown
-from tuner.spec.by_value import given_again, is_by_value
+from tuner.spec.by_value import is_by_value, python_argument
 from tuner.spec.code import ELSEWHERE
 from tuner.wording import (
     aligned,
@@ -149,7 +149,7 @@ def folder_name(folder: Path) -> str:
 
 
 def _head(results: Results) -> list[str]:
-    status = results.standing
+    status = results.status_text
     if results.history.started is not None:
         preposition = "in" if status == COMPLETED else "after"
         status += f" {preposition} {duration(results.history.duration_s)}"
@@ -235,7 +235,7 @@ def resume_with(folder: Path, trainable: str, *, searched_s: float = 0, more_s: 
     more_s: a new time budget, or 0, for a search that used up its budget after `searched_s`.
     """
     if is_by_value(trainable):
-        again = printable(given_again(trainable))
+        again = printable(python_argument(trainable))
         return f"tuner.resume_experiment({printable(repr(str(folder)))}, {again})"
     if trainable == ELSEWHERE:  # its budget is that of all its drivers together
         budget = f", time_budget_s={ceil(searched_s + more_s)}" if more_s else ""
@@ -251,8 +251,9 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
-    has_images = str(spec.get("training", {}).get("dataset", "")).startswith("folder:")
-    if results.ranked and has_images:
+    training = spec.get("training")
+    dataset = training.get("dataset") if isinstance(training, Mapping) else None
+    if results.ranked and str(dataset).startswith("folder:"):
         to = shlex.quote(f"{results.name}_model")
         export = f"{program()} export {name} --to {to}"
         lines.append(f"Predict      {export} && {program()} predict {to} PHOTO")

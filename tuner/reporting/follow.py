@@ -26,7 +26,7 @@ def status_text(results: Results, *, now: float) -> str:
     status = Status(history, time_left, results.metric, _each(results))
     console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(f"{results.name}: {results.standing}")
+        console.print(f"{results.name}: {results.status_text}")
         console.print(live_view(status, now=now, width=_WIDTH))
     view = [line.rstrip() for line in captured.get().splitlines()]
     changes, controls = change_lines(results.changes), control_lines(history.steered.answers)

@@ -24,11 +24,10 @@ from tuner.experiment.results.classes import DOUBTFUL_LABELS, MISTAKES
 from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.comparison_text import (
     entrants_table,
-    equal_table,
     headline,
     leaders_table,
     leaders_verdict,
-    spent_table,
+    strategies_table,
     verdict,
 )
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
@@ -82,8 +81,7 @@ def comparison_page(comparison: Comparison) -> str:
         headline=headline(comparison),
         verdict=list(verdict(comparison)),
         tables=[
-            ("In all, on average over the seeds", spent_table(comparison)),
-            ("Best so far when each had spent as much", equal_table(comparison)),
+            ("On average over the seeds", strategies_table(comparison)),
             ("The experiments", entrants_table(comparison)),
         ],
         notes=comparison.notes,

@@ -33,7 +33,7 @@ from tuner.experiment.events import (
     TRIAL_ENDED,
     TRIAL_STATUSES,
     Event,
-    standing_of,
+    status_text,
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
@@ -264,7 +264,7 @@ def message_of(
         "experiment": spec.name,
         "location": ExperimentFolder(spec.folder).location,
         "time": now,
-        "status": standing_of(status, history.ended_by),
+        "status": status_text(status, history.ended_by),
         "duration_s": round(history.duration_s, 3),
         "counts": {s: history.counts[s] for s in statuses if history.counts[s]},
         "best": best

@@ -9,7 +9,7 @@ from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 from tuner.places import shown
-from tuner.spec.by_value import given_again, is_by_value
+from tuner.spec.by_value import is_by_value, python_argument
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.sections import Resources
@@ -170,7 +170,7 @@ def _run(spec: ExperimentSpec, path: Path) -> str:
     if spec.is_elsewhere:
         return f"tuner.AskTell({read})"
     if is_by_value(spec.trainable):
-        return f"tuner.run_experiment({read}.replace({printable(given_again(spec.trainable))}))"
+        return f"tuner.run_experiment({read}.replace({printable(python_argument(spec.trainable))}))"
     return f"{program()} run {shlex.quote(str(path))}"
 
 

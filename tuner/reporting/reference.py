@@ -16,11 +16,11 @@ from typing import Any
 from tuner.errors import UsageError, did_you_mean
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schedulers import SchedulerSettings
-from tuner.spec.schema import SECTIONS, schedulers, schema_of, strategies
-from tuner.spec.settings import MAX_COUNT, Settings
+from tuner.spec.schedulers import SCHEDULERS, SchedulerSettings
+from tuner.spec.sections import SECTIONS
+from tuner.spec.settings import MAX_COUNT, Settings, schema_of
 from tuner.spec.space.parsing import CALLS
-from tuner.spec.strategies import SearchSettings
+from tuner.spec.strategies import SEARCHERS, SearchSettings
 from tuner.trial.learner import Learner, LearnerFactory
 
 _WIDTH = 80
@@ -50,8 +50,8 @@ def reference() -> str:
         domains=_domains(),
         scheduler=_entries("scheduler", SchedulerSettings, defaults=scheduler_default),
         settings=_settings,
-        strategies=strategies(),
-        schedulers=schedulers(),
+        strategies=SEARCHERS.shipped(),
+        schedulers=SCHEDULERS.shipped(),
         sections=SECTIONS,
     )
     return text.rstrip()

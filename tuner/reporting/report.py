@@ -14,7 +14,7 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import STOPPED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, with_interval
-from tuner.experiment.results.best import best_json, known_test
+from tuner.experiment.results.best import best_json, measured_test
 from tuner.experiment.results.confirmation import confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
@@ -51,7 +51,7 @@ class Report:
         self.ranked = ranked_trials(results, self.frozen)
         self.importances = importances(self.ranked)
         self.confirmation = confirmation_of(results)
-        self.test = known_test(results)
+        self.test = measured_test(results)
         self.best: list[dict[str, Any]] = []
         self.why_no_best = ""
         try:

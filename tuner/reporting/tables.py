@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import flat, get_at
 from tuner.wording import aligned, amount_of, duration, moment, number, printable, shorten
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | No
 
 def _cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
     """The text of one cell."""
-    value = value_at(row, name)
+    value = get_at(row, name)
     if name == "started" and experiment.problem:
         return shorten(experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM)
     if value is None:

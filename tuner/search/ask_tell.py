@@ -1,8 +1,8 @@
-"""A search whose trials run elsewhere: clients ask for configs and report metrics, without Ray.
+"""A search whose clients ask for configs and report metrics, without Ray.
 
-A trial belongs to its client until it ends: at its last epoch, by the scheduler, by `complete`,
-with the search, or after a silence of `timeouts.report_s`. If the driver is closed or killed,
-clients keep their trials, and the next driver goes on with them.
+A client keeps its trial until it ends: at its last epoch, by the scheduler, `complete` or the
+search, or after a silence of `timeouts.report_s`. If the driver is closed or killed, the next one
+goes on.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ _TICK_S = 1.0  # between two looks at the clock, for what ends without a call
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A trial to run: its config, and the seed to train with.
-
-    epoch: the last recorded one, 0 for a new trial. Reports up to there are not recorded again.
-    """
+    """A trial to run, with its seed. epoch: the last recorded one; earlier reports are ignored."""
 
     trial_id: str
     config: dict[str, Any]
@@ -65,16 +62,14 @@ class Suggestion:
 
 
 class AskTell:
-    """Drives an experiment whose trials run elsewhere; within its context it is the only driver.
+    """Drives an experiment whose trials run elsewhere; a context, within which it is the only
+    driver.
 
-    experiment: the spec of a new experiment, whose trainable is "elsewhere" or left out, or the
-    folder of one to go on with. add_samples: how many more trials it gets. time_budget_s: a new
-    budget for all drivers of the experiment together. clock: seconds since the epoch.
+    experiment: a spec with trainable "elsewhere" or none, or the folder of one to resume.
+    add_samples: more trials. time_budget_s: a new budget. clock: seconds since the epoch.
 
-    Every method may be called from any thread. Entering raises as `run_experiment` does. If the
-    journal or the storage fails, every method raises that `error`, an ExperimentError. If the
-    search is closed before its end, every method raises SearchClosedError; the next driver of the
-    experiment takes the same calls.
+    Methods are thread-safe. Entering raises as `run_experiment`. A failed journal or storage makes
+    every method raise `error`, an ExperimentError; a closed search, SearchClosedError.
     """
 
     def __init__(
@@ -138,10 +133,10 @@ class AskTell:
         return (self.is_over and not self._is_closed) or self._opened.queue.is_empty
 
     def suggest(self, client: str | None = None) -> Suggestion | None:
-        """The next trial to run. None: there is no more (`ended`), or enough run for now.
+        """The next trial, or None: no more (`ended`), or enough run for now.
 
-        client: a name that the caller chooses. The same name gets the same trial again while that
-        runs, as after a lost answer or a restart. Raises ExperimentError if the searcher fails.
+        client: a name that gets its running trial again. Raises ExperimentError if the searcher
+        fails.
         """
         if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
@@ -156,12 +151,11 @@ class AskTell:
         return Suggestion(trial.trial_id, trial.config, seed, trial.last_epoch)
 
     def report(self, trial_id: str, epoch: int, metrics: Mapping[str, Any]) -> bool:
-        """Record the metrics of an epoch; returns whether the trial should stop now.
+        """Record the metrics of an epoch; returns whether the trial should stop.
 
-        Epochs are increasing whole numbers. Values that are no finite numbers are left out; an
-        objective that is not finite fails the trial. A repeated report is recorded once, and none
-        after the trial's end. Raises UsageError for an unknown trial, an epoch out of order, and a
-        report without the objective.
+        Epochs increase. Non-finite values are dropped; such an objective fails the trial. Repeated
+        reports are recorded once. Raises UsageError for an unknown trial, a bad epoch, or no
+        objective.
         """
         if type(epoch) is not int or not 1 <= epoch < 10**15:
             raise UsageError(str(Fault("epoch", "must be a whole number from 1 on", epoch)))
@@ -187,10 +181,10 @@ class AskTell:
     def complete(
         self, trial_id: str, *, failure: str | None = None, kind: str = "exception"
     ) -> None:
-        """End a trial: completed, or failed with the message `failure`, of a kind of FAILURE_KINDS.
+        """End a trial: completed, or failed with `failure` of a kind of FAILURE_KINDS.
 
-        The config of a failed trial is avoided from then on, except after `node_lost`. A trial that
-        has ended stays as it is. Raises UsageError for an unknown trial or kind.
+        Failed configs are avoided, except after `node_lost`. Raises UsageError for an unknown trial
+        or kind.
         """
         if kind not in FAILURE_KINDS:
             raise UsageError(str(unknown("kind", "kind of failure", kind, FAILURE_KINDS)))
@@ -308,10 +302,7 @@ def _validated(spec: ExperimentSpec) -> ValidatedSpec:
 
 
 def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
-    """The extended spec of the experiment in `folder`.
-
-    Raises UsageError if there is none, or its trials do not run elsewhere, and SpecError.
-    """
+    """The extended spec of the experiment in `folder`. Raises UsageError or SpecError."""
     folder.refresh()
     raw = folder.document()["spec"]
     if raw.get("trainable") != ELSEWHERE:

@@ -24,13 +24,11 @@ _LONGEST = 90  # characters of the search's name that go into it
 def confirm(
     results: Results, *, top: int, seeds: int, address: str = LOCAL, trainable: Any = None
 ) -> Confirmation:
-    """Retrain the `top` leaders of the search with `seeds` fresh seeds each, and compare them.
+    """Retrain the `top` leaders with `seeds` fresh seeds each, and compare them.
 
-    If the same leaders were retrained with the same seeds before, that experiment is read, or
-    resumed. address: of the Ray that it uses. trainable: as for `resume_experiment`. Raises
-    UsageError for a search that still runs or is itself a confirmation, SpecError for a trainable
-    that only Python can give, NoUsableTrialError if there is no leader, or none could be retrained,
-    and as `run_experiment` does.
+    An equal earlier confirmation is read or resumed. address: of Ray. trainable: as for
+    `resume_experiment`. Raises UsageError for a running search or a confirmation, SpecError for a
+    missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
     """
     machine = Machine.here() if address == LOCAL else None
     spec = confirming_spec(results, top=top, seeds=seeds)
@@ -62,10 +60,7 @@ def check_ended(results: Results) -> None:
 
 
 def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
-    """The experiment that retrains the `top` leaders of the search, each with `seeds` seeds.
-
-    No trial is stopped early. The seeds follow the search's. Raises as `confirm` does.
-    """
+    """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
     search = results.spec
     check_ended(results)
     trials = leaders(results, top)
@@ -113,8 +108,8 @@ def _same(results: Results, spec: ExperimentSpec) -> Results | None:
         try:
             before = Results(folder)
             specs = before.spec, spec
-            earlier, wanted = [(s.confirms, s.epochs, s.search) for s in specs]
-            if earlier == wanted:
+            earlier, requested = [(s.confirms, s.epochs, s.search) for s in specs]
+            if earlier == requested:
                 return before
         except TunerError:  # gone, or damaged
             continue

@@ -1,9 +1,8 @@
 """Predicts the ends of learning curves, with their uncertainty.
 
-A curve is read at milestones, epochs that are a constant factor apart. Its change from one to the
-next is a Bayesian linear regression on its value and its change before, fitted to all trials that
-reached the next one. A prediction chains these steps and adds up their variances. Trials are
-stopped by the inputs of the regression alone, so that stopping does not bias it.
+Curves are read at milestones, a constant factor apart. Each step is a Bayesian linear regression on
+the value and its last change; predictions chain the steps. Stopping depends on these inputs alone,
+and so does not bias it.
 """
 
 # N trials, K milestones, C coefficients of a step
@@ -34,27 +33,23 @@ def milestones(max_t: int) -> tuple[int, ...]:
 
 
 def at_milestones(curves: Sequence[Mapping[int, float]], epochs: Sequence[int]) -> Array:
-    """The losses of N curves, none empty, at K milestones; NaN after a curve's end.
+    """The losses of N non-empty curves at K milestones; NaN after a curve's end.
 
-    Missing values are interpolated over the logarithm of the epoch. A curve that ended between two
-    milestones counts as at the nearer one.
+    Missing values are interpolated over log(epoch); an end counts at the nearest milestone.
     """
     log_K = np.log(epochs)
     loss_NK = np.full((len(curves), len(epochs)), np.nan)
     for loss_K, curve in zip(loss_NK, curves, strict=True):
-        known = sorted(curve)
-        end = int(np.abs(log_K - math.log(known[-1])).argmin()) + 1
-        loss_K[:end] = np.interp(log_K[:end], np.log(known), [curve[epoch] for epoch in known])
+        epochs_N = sorted(curve)
+        end = int(np.abs(log_K - math.log(epochs_N[-1])).argmin()) + 1
+        losses = [curve[epoch] for epoch in epochs_N]
+        loss_K[:end] = np.interp(log_K[:end], np.log(epochs_N), losses)
     return loss_NK
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Losses as logarithms of their distance to the least, of zero mean and unit variance.
-
-    Within the best tenth differences matter, far off ratios: so unit, sign and diverged trials do
-    not.
-    """
+    """log(1 + distance to the least loss), standardised: unit, sign and outliers do not matter."""
 
     least: float
     unit: float
@@ -125,10 +120,10 @@ class CurveModel:
             slopes = step.weights_C[1:] if k else [step.weights_C[1], 0.0]
             f = np.array([1.0, 0.0]) * [[1.0], [0.0]] + slopes
             covariance_N = f @ covariance_N @ f.T + unsure_N[:, None, None]
-            known_N = np.isfinite(y_NK[:, k + 1])
-            change_N = np.where(known_N, y_NK[:, k + 1] - y_NK[:, k], change_N)
-            mean_N = np.where(known_N, y_NK[:, k + 1], mean_N)
-            covariance_N[known_N] = 0.0
+            reached_N = np.isfinite(y_NK[:, k + 1])
+            change_N = np.where(reached_N, y_NK[:, k + 1] - y_NK[:, k], change_N)
+            mean_N = np.where(reached_N, y_NK[:, k + 1], mean_N)
+            covariance_N[reached_N] = 0.0
         return Ends(mean_N, np.sqrt(covariance_N[:, 0, 0]))
 
 

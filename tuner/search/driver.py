@@ -1,6 +1,6 @@
-"""The core of a search: hands out trials, takes reports, and records each before it acts on it.
+"""The core of a search: hands out trials, takes reports, and records each before it acts.
 
-Its clients are Ray Tune (`tune_run`) and processes that ask for trials (`ask_tell`).
+Its clients are Ray Tune (`tune_run`) and remote processes (`ask_tell`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from tuner import process
 from tuner.errors import ExperimentError, JournalError, TunerError
 from tuner.experiment import events
+from tuner.experiment.changes import Lengths
 from tuner.experiment.control import Control, Request, admitted, requested
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.journal import Journal
 from tuner.experiment.owner import this_owner
-from tuner.experiment.steered import ASKED
+from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
-from tuner.search.changing import Lengths
 from tuner.search.resuming import has_failed, in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.trial_queue import TrialQueue, last_result, replay
-from tuner.search.warm_start import WarmStart, leave_out_tried, load_warm_start
+from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
 from tuner.trial.context import Assignment
@@ -39,11 +39,11 @@ _EVERY_S = 1.0  # between two reads of requests
 
 
 class Driver:
-    """Drives one experiment, from its start or its resume to its end.
+    """Drives one experiment, from its start or resume to its end.
 
-    Each event goes into the journal, then into `history`, then to the `observers`, which read that
-    history. `error`: why the journal or a trial's files could not be written; the client then ends
-    the search. `on_change` is called when a control has changed `spec`.
+    Each event goes to the journal, `history`, then the `observers`. error: why the journal or
+    storage failed; the client then ends the search. on_change: called when a control has changed
+    `spec`.
     """
 
     scheduler: InOrder
@@ -70,13 +70,11 @@ class Driver:
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
-        leave_out_tried(spec, self._warm_start)
+        if self._warm_start:
+            spec.leave_out(self._warm_start.left_out(spec.search))
 
     def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
-        """Let history, scheduler and searcher take in the events of earlier runs.
-
-        journaled: by default those of the journal.
-        """
+        """Replay earlier events (None: the journal's) into history, scheduler and searcher."""
         spec = self.spec
         self.scheduler = scheduler_of(spec)
         journaled = self.journal.earlier() if journaled is None else journaled
@@ -90,9 +88,9 @@ class Driver:
         self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
-        """The trials that go on, in their order; journals the end of those that have ended.
+        """Trials to continue, in order; journals the end of those that are over.
 
-        runs_on: whether a trial has code to run after its last epoch.
+        runs_on: whether code runs after the last epoch.
         """
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
@@ -101,18 +99,15 @@ class Driver:
                 yield trial
 
     def begin(self, trials: Iterable[Assignment], *, fits: Callable[[], int]) -> None:
-        """Hand out trials: `trials` first, then the searcher's.
-
-        fits: how many trials fit at the moment, whatever max_concurrent says.
-        """
-        known = self.history.trials
+        """Hand out `trials`, then the searcher's. fits: how many trials fit now."""
+        trials_by_id = self.history.trials
         self.steering = Steering(self, fits=fits)
         self.queue = TrialQueue(
             self.searcher,
             total=self.spec.trials,
             limit=self.steering.limit,
-            taken=known,
-            requested=[trial.trial_id for trial in known.values() if trial.origin == ASKED],
+            taken=trials_by_id,
+            requested=[i for i, trial in trials_by_id.items() if trial.origin == REQUESTED],
             unfinished=trials,
             steered=self.history.steered,
         )
@@ -167,10 +162,7 @@ class Driver:
         control: str | None = None,
         done: bool = False,
     ) -> None:
-        """Journal the end of a trial.
-
-        control: the id of the control that ended it. done: a longer limit does not continue it.
-        """
+        """Journal a trial's end. control: the id of its control. done: ignore a longer limit."""
         fields: dict[str, Any] = {"control": control} if control else {}
         if done:
             fields["done"] = True
@@ -216,10 +208,7 @@ def scheduler_of(spec: ExperimentSpec) -> InOrder:
 def searcher_of(
     spec: ExperimentSpec, earlier: Iterator[events.Event], warm_start: WarmStart | None = None
 ) -> Any:
-    """The searcher of `spec`, after the warm start and the `earlier` events.
-
-    All of `earlier` is read, even if it does not learn.
-    """
+    """The searcher of `spec`, after the warm start and all `earlier` events."""
     searcher = spec.search.build(spec.seed, objective=spec.objective, max_t=spec.epochs)
     if warm_start:
         warm_start.add_to(searcher)
@@ -230,11 +219,10 @@ def searcher_of(
 
 
 class Steering:
-    """Answers users' requests to a running search: each is journaled, then acted on.
+    """Journals and carries out control requests.
 
-    A thread reads requests, so that a slow store delays no decision; the driver's client answers
-    them. Most of it then follows from the history alone, as it does after a resume. fits: how many
-    trials fit at the moment, whatever max_concurrent says.
+    A thread reads them, so that a slow store delays nothing; the driver's client calls `attend`.
+    fits: how many trials fit now.
     """
 
     def __init__(self, driver: Driver, *, fits: Callable[[], int]) -> None:
@@ -264,10 +252,7 @@ class Steering:
         return 0 if self._history.steered.paused else self.at_most(self._fits())
 
     def spare(self) -> int | None:
-        """How many workers may wait for a trial; None: any, since no control limits them.
-
-        None waits once no trial is left to be handed out: other searches may use what it holds.
-        """
+        """How many workers may wait for a trial; None: any."""
         if self._driver.queue.is_empty:
             return 0
         steered = self._history.steered
@@ -276,7 +261,7 @@ class Steering:
         return max(0, self.limit() - len(self._driver.queue.live))
 
     def leaves(self, trial_id: str) -> bool:
-        """Whether a trial that has reported is to leave by a user's request."""
+        """Whether a user's request ends a trial that has reported."""
         steered = self._history.steered
         if stop := steered.stops.get(trial_id):
             self._leaving[trial_id] = (events.STOPPED, stop.id)
@@ -286,7 +271,7 @@ class Steering:
         return trial_id in self._leaving
 
     def leaving(self, trial_id: str) -> tuple[str, str] | None:
-        """The status and the control's id of a trial that left by a user's request, or None."""
+        """The final status and the control's id of a trial that a user ended, or None."""
         return self._leaving.pop(trial_id, None)
 
     def at_most(self, fits: int) -> int:

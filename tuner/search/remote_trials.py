@@ -18,9 +18,8 @@ from tuner.trial.failures import Failure
 class Client:
     """A client that runs one trial.
 
-    name: chosen by the client. repeats: the last epoch that it may report again after a restart.
-    last_seen: when it last called about its trial. has_left: whether it was told to stop, though
-    its trial is to go on later.
+    name: its choice. repeats: the last epoch that it may repeat. last_seen: of its last call.
+    has_left: it was told to stop, and its trial goes on later.
     """
 
     name: str | None = None
@@ -42,10 +41,7 @@ def noting(journaled: Iterable[events.Event], clients: dict[str, Client]) -> Ite
 
 
 class RemoteTrials:
-    """Hands the trials of `driver` to clients, and records their reports; retries no failure.
-
-    clients: trial_id -> its client, of running trials.
-    """
+    """Hands trials to clients and records their reports. clients: by trial_id."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver, self._history = driver, driver.history
@@ -95,10 +91,7 @@ class RemoteTrials:
         return client is not None
 
     def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
-        """Journal a report of a running trial, and end the trial if that follows.
-
-        A repeated report changes nothing. Raises UsageError for an epoch out of order.
-        """
+        """Journal a new report and a resulting end. Raises UsageError for an old epoch."""
         driver = self._driver
         if self._is_repeated(trial_id, epoch, metrics[driver.spec.objective.metric]):
             return
@@ -159,8 +152,8 @@ class RemoteTrials:
         trial, client = self._history.trials[trial_id], self.clients[trial_id]
         if epoch > trial.last_epoch:
             return False
-        known = trial.values(self._driver.spec.objective.metric)
-        if epoch <= client.repeats or known[-1] == (epoch, value):
+        reports = trial.values(self._driver.spec.objective.metric)
+        if epoch <= client.repeats or reports[-1] == (epoch, value):
             return True
         raise UsageError(
             f"epoch {epoch} of trial {trial_id} must come after {trial.last_epoch}, which is "

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.experiment import events
+from tuner.experiment.changes import Lengths, changed, lengths_of
 from tuner.experiment.checkpoints import Checkpoint
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.results import Results
-from tuner.experiment.steered import ASKED
+from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
-from tuner.search.changing import Lengths, changed, lengths_of
-from tuner.spec.by_value import bare_name, given_again, is_by_value
+from tuner.spec.by_value import bare_name, is_by_value, python_argument
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
@@ -33,11 +33,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What a resume adds to an experiment.
+    """What a resume adds. time_budget_s: from the resume on. changes: see `experiment.changes`.
 
-    add_samples: more trials. time_budget_s: a new time budget, in seconds from the resume.
-    retry_failed: failed trials go on, too. changes: of its spec, by dotted path (see
-    `tuner.search.changing`). notify: the targets of notifications from now on.
+    retry_failed: failed trials go on, too. notify: new targets.
     """
 
     add_samples: int = 0
@@ -47,9 +45,8 @@ class Extension:
     notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """The experiment.json `document` of the experiment in `files`, extended.
-
-        Raises UsageError if it has no number of samples to add to, and as `changing.changed` does.
+        """`document`, experiment.json, extended. Raises UsageError without a number of samples, and
+        as `changes.changed`.
         """
         changes = dict(self.changes)
         if self.add_samples:
@@ -57,7 +54,7 @@ class Extension:
             if not isinstance(samples, int):
                 raise UsageError("--add-samples needs an experiment with a number of samples")
             trials = fold(files.events()).trials.values()
-            begun = sum(trial.origin != ASKED for trial in trials)
+            begun = sum(trial.origin != REQUESTED for trial in trials)
             # A control may have lowered the number of samples below those that have begun
             changes["num_samples"] = max(samples, begun) + self.add_samples
         if self.time_budget_s:
@@ -69,10 +66,7 @@ class Extension:
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
-    """The results of an experiment with nothing left to do, or None.
-
-    Raises as `Extension.applied_to` does.
-    """
+    """The results if nothing is left to do, or None. Raises as `Extension.applied_to`."""
     files = ExperimentFolder(folder)
     before = files.document()
     document = replace(more, notify=()).applied_to(before, files)
@@ -93,26 +87,25 @@ def finished(folder: Path, more: Extension) -> Results | None:
     return None if left or results.status != events.COMPLETED else results
 
 
-def trainable_of(recorded: str, given: object, folder: Path) -> str:
-    """The trainable for a resume of the experiment in `folder`: the recorded one.
+def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
+    """The recorded trainable, checked. trainable: as a Python object, or None.
 
-    given: it, as a Python object, or None. Raises UsageError if they differ, if only Python can
-    give the recorded one, and if trials run elsewhere.
+    Raises UsageError if they differ, it is needed but None, or trials run elsewhere.
     """
     refuse_elsewhere(recorded)
-    if given is None:
+    if trainable is None:
         if is_by_value(recorded):
-            call = f"tuner.resume_experiment({str(folder)!r}, {given_again(recorded)})"
+            call = f"tuner.resume_experiment({str(folder)!r}, {python_argument(recorded)})"
             raise UsageError(
                 f"{folder.name} trains {recorded}, of a script or a notebook, and only Python can "
                 f"give it again: {call}"
             )
         return recorded
-    named = trainable_text(given)
-    same = is_by_value(recorded) and bare_name(named) == bare_name(recorded)
-    if named != recorded and not same:
-        raise UsageError(f"{folder.name} trains {recorded}, and was given {named} to go on with")
-    return named
+    path = trainable_text(trainable)
+    same = is_by_value(recorded) and bare_name(path) == bare_name(recorded)
+    if path != recorded and not same:
+        raise UsageError(f"{folder.name} trains {recorded}, and was trainable {path} to go on with")
+    return path
 
 
 def restored(
@@ -122,10 +115,9 @@ def restored(
     metric: str,
     lengths: Lengths = _AS_EVER,
 ) -> Iterator[events.Event]:
-    """The events of earlier runs, each after `history` and `scheduler` have taken it in.
+    """The earlier events, each after `history` and `scheduler` have taken it in.
 
-    A trial that was completed at a shorter length than that of `lengths` is reopened. Raises
-    JournalError for a report without the objective's `metric`.
+    Trials completed at a shorter length are reopened. Raises JournalError without the objective.
     """
     for event in journaled:
         if event["event"] == events.RESULT:
@@ -177,10 +169,7 @@ def in_turn(
 def newest_checkpoint(
     folder: ExperimentFolder, trial: TrialRecord
 ) -> tuple[Checkpoint | None, list[str]]:
-    """The newest usable checkpoint of `trial`, and the faults of newer ones.
-
-    A checkpoint of an epoch whose report is not journaled is ignored: the epoch is run again.
-    """
+    """The newest usable checkpoint with a journaled report, and faults of newer ones."""
     faults: list[str] = []
     records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
     for epoch in sorted(records, reverse=True):

@@ -1,8 +1,7 @@
-"""Which checkpoints stay: the newest and the best of each trial; the others are removed.
+"""Keeps the newest and the best checkpoint of each trial.
 
-While a trial runs the one before the newest stays, too, in case a power cut has torn the newest.
-Only checkpoints that newer journaled ones replace are removed. A kill may leave complete or partial
-ones that are not journaled: a resume sweeps these away.
+A running trial keeps one more, in case a power cut tears the newest. A resume sweeps away what a
+kill has left unjournaled.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tuner.experiment.checkpoints import inside
 from tuner.experiment.events import CHECKPOINT, COMPLETED, INTERRUPTED, STOPPED, TRIAL_ENDED, Event
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History
-from tuner.experiment.results.selection import best_epoch
+from tuner.experiment.results.selection import best_record
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.sections import Objective
 from tuner.trial.checkpoint_store import PARTIAL_FILE
@@ -28,11 +27,7 @@ _OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 
 
 class Retention:
-    """Removes checkpoints in `folder` as newer and better ones are journaled.
-
-    history: the experiment's, up to the observed event. objective: decides which checkpoint is the
-    best. sync: removes a checkpoint's folder once the newer ones are safe.
-    """
+    """Removes checkpoints as newer and better ones are journaled. sync: removes them safely."""
 
     def __init__(self, folder: Path, history: History, objective: Objective, *, sync: Sync) -> None:
         self._folder, self._history, self._objective = folder, history, objective
@@ -51,10 +46,9 @@ class Retention:
     def _prune(self, trial_id: str, newest: int, *, runs: bool) -> None:
         trial = self._history.trials[trial_id]
         paths = {record.epoch: record.path for record in trial.checkpoints}
-        values = ((e, v) for e, v in trial.values(self._objective.metric) if e in paths)
-        best = best_epoch(values, self._objective)
+        best = best_record(trial, self._objective)
         before = max((epoch for epoch in paths if epoch < newest), default=None) if runs else None
-        for epoch in paths.keys() - {newest, before, best}:
+        for epoch in paths.keys() - {newest, before, best and best.epoch}:
             self._remove(paths[epoch], epoch)
             self._history.drop_checkpoint(trial.trial_id, epoch)
 
@@ -70,31 +64,27 @@ class Retention:
 
 
 def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
-    """Remove checkpoints that no journal line names, of `trials` that have not ended well.
-
-    Call it before any of them goes on: an epoch that is run again has the same name. Files that are
-    no checkpoints stay.
-    """
+    """Remove unjournaled checkpoints of `trials` that have not ended well, before they go on."""
     trials = [trial for trial in trials if trial.status not in (COMPLETED, STOPPED)]
-    named = {record.path for trial in trials for record in trial.checkpoints}
+    journaled = {record.path for trial in trials for record in trial.checkpoints}
     try:
         for trial in trials:
-            for name in sorted(_leftovers(folder, trial, named)):
+            for name in sorted(_leftovers(folder, trial, journaled)):
                 folder.remove_file(name)
     except (OSError, UsageError) as error:  # they only take space
         reason = error.strerror if isinstance(error, OSError) else error
         _log.warning("cannot remove what a kill has left: %s", reason)
 
 
-def _leftovers(folder: ExperimentFolder, trial: TrialRecord, named: set[str]) -> set[str]:
+def _leftovers(folder: ExperimentFolder, trial: TrialRecord, journaled: set[str]) -> set[str]:
     """The folders that no journal line names, and partial files in those that stay."""
     leftovers = set()
-    epochs = {match.group() for name in named if (match := _OF_TUNER.match(f"{name}/"))}
+    epochs = {match.group() for name in journaled if (match := _OF_TUNER.match(f"{name}/"))}
     for name in folder.files_below(f"trials/{trial.trial_id}/checkpoints"):
         if match := _OF_TUNER.match(name):
             epoch = match.group()
             if epoch not in epochs:
                 leftovers.add(epoch)
-            elif epoch not in named and name == f"{epoch}/{PARTIAL_FILE}":
+            elif epoch not in journaled and name == f"{epoch}/{PARTIAL_FILE}":
                 leftovers.add(name)
     return leftovers

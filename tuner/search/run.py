@@ -14,6 +14,7 @@ from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
+from tuner.experiment.changes import lengths_of
 from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
@@ -21,10 +22,9 @@ from tuner.experiment.journal import Journal
 from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import deliveries
-from tuner.search.changing import lengths_of
 from tuner.search.resuming import Extension, finished, trainable_of
 from tuner.search.warm_start import warm_start_of
-from tuner.spec.code import code_named, refuse_elsewhere
+from tuner.spec.code import code_of, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plan import warnings_of
 from tuner.spec.validation import Machine, ValidatedSpec, validate
@@ -40,11 +40,9 @@ _PACKAGES = (
 def run_experiment(spec: ExperimentSpec) -> Results:
     """Run the search of `spec` and return its results; progress goes to stderr.
 
-    Uses the Ray that this process is connected to, or starts one on this machine for the run. A
-    trial that fails does not end the search. Doubts about the spec are logged as warnings. Raises
-    SpecError for a spec that cannot work, UsageError if the experiment exists,
-    InterruptedSearchError after SIGINT, SIGTERM or SIGHUP, and ExperimentError for the experiment's
-    faults; all reports are in the journal.
+    Uses the connected Ray, or starts one. Doubts are logged. Raises SpecError for a spec that
+    cannot work, UsageError if the experiment exists, InterruptedSearchError after a signal, and
+    ExperimentError for the experiment's faults; reports are safe in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
@@ -65,16 +63,12 @@ def resume_experiment(
     changes: Mapping[str, Any] | None = None,
     trainable: Any = None,
 ) -> Results:
-    """Go on with the experiment in `folder` as if it had not been interrupted.
+    """Continue the experiment in `folder`; returns at once if nothing is left to do.
 
-    Finished trials stay as they are; the others continue from their newest usable checkpoint, and
-    new trials follow. If nothing is left to do, it returns at once. more: what extends the search.
-    changes: new values for keys of its spec, by dotted path, as in {"scheduler.max_t": 20}; only
-    those that keep the meaning of earlier results (`tuner.search.changing`). trainable: the
-    function or class of a script or notebook that the experiment trains, if no worker can import
-    it. Raises as `run_experiment` does, UsageError for another trainable or if the user's images
-    have changed, and SpecError for an experiment.json that cannot run here, or a change that a
-    resume cannot make.
+    more: extends the search. changes: of the spec, by dotted path, as {"scheduler.max_t": 20}
+    (`tuner.experiment.changes`). trainable: a script's or notebook's function or class. Raises as
+    `run_experiment`, UsageError for another trainable or changed images, and SpecError for a spec
+    that cannot run here or a change that a resume cannot make.
     """
     more, folder = more or Extension(), Path(folder)
     if changes:
@@ -128,7 +122,7 @@ def _search(
     from tuner.search.driver import Driver
     from tuner.search.tune_run import TuneRun
 
-    for code in code_named(spec.model_dump(mode="json")):
+    for code in code_of(spec.model_dump(mode="json")):
         code.remember()  # this user runs it: a resume need not ask
     with folder.held(_log.warning) as sync, Journal.open(folder.path) as journal:
         driver = Driver(spec, folder, journal, **how)
@@ -141,8 +135,8 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
     """Create the folder of an experiment. Raises as `ExperimentFolder.create`, `warm_start_of`."""
     warm_start = warm_start_of(spec)  # raises before a folder is created
     folder = ExperimentFolder(spec.folder)
-    known = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
-    of_data = {name: value for name, value in known.items() if value}
+    data = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
+    of_data = {name: value for name, value in data.items() if value}
     folder.create({**describe(spec), **of_data}, empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)

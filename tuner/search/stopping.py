@@ -9,10 +9,10 @@ from typing import Any
 from tuner.errors import TunerError
 from tuner.experiment import events
 from tuner.experiment.history import History
-from tuner.experiment.results.rows import value_at
 from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.plain_values import get_at
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
@@ -21,10 +21,7 @@ _ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
 
 
 class StopRequest:
-    """Whether the search is to end now, and why: a `signal`, an `error`, or a `reason`.
-
-    Of the signals that it handles the first one counts; a second Ctrl-C raises KeyboardInterrupt.
-    """
+    """Whether the search ends now: by a `signal`, `error` or `reason`; a second Ctrl-C raises."""
 
     def __init__(self, time_budget_s: float | None) -> None:
         self.time_budget_s = time_budget_s  # from now on
@@ -58,11 +55,10 @@ class StopRequest:
 
 
 class EarlyEnd:
-    """An observer that says when a search has reached its target, stalls, or only fails.
+    """An observer of targets, patience, and trials that fail alike.
 
-    history: the experiment's, up to the observed event. Patience counts from the driver's last
-    start and from the end of a pause. A trial that fails again with the same cause counts once, so
-    that each resume comes further.
+    Patience counts from the driver's start and from the end of a pause. A trial that fails again
+    counts once for each cause.
     """
 
     def __init__(self, stop: Stop, objective: Objective, history: History, space: Space) -> None:
@@ -121,10 +117,9 @@ class EarlyEnd:
             self._retried.add(trial.trial_id)
 
     def _would_all_fail(self, cause: Cause) -> bool:
-        """Whether the trials that failed with one cause show that all others would fail, too.
+        """Whether these failures show that all trials would fail.
 
-        Three do. Ten are needed if the configs may be the cause: NaN and lack of memory often come
-        from a part of the space, an error from a value that all of them have of one choice.
+        Three do, or ten if configs may be the cause: NaN, memory, or one value of a choice.
         """
         ids = [i for i, other in self._failures.items() if other == cause]
         failed = [self._history.trials[i] for i in ids if i not in self._retried]
@@ -132,16 +127,12 @@ class EarlyEnd:
             return False
         if cause.kind == "bad_report" or len(failed) >= _SURELY:
             return True
-        values = ({repr(value_at(t.config, name)) for t in failed} for name in self._choices)
+        values = ({repr(get_at(t.config, name)) for t in failed} for name in self._choices)
         return cause.kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
 
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:
-    """The fields of `experiment_ended`, unless an error or a signal ended the search.
-
-    It has failed if no trial is usable and none is to go on. If it ended before its trials did,
-    `reason` says why and `never_started` how many of them are left.
-    """
+    """The fields of `experiment_ended` without error or signal."""
     total, trials, left = history.total(spec.trials), history.trials, unfinished(history)
     reason = stop.why_early or (events.FINISH if history.steered.finishing else None)
     if not left and total is not None and len(trials) >= total:

@@ -9,7 +9,7 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.experiment.steered import ASKED, Steered
+from tuner.experiment.steered import REQUESTED, Steered
 from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
 
@@ -28,14 +28,11 @@ def trial_id_of(number: int) -> str:
 
 
 class TrialQueue:
-    """Numbers the trials, and hands them out: `live` are those that run or wait for a worker.
+    """Numbers the trials and hands them out; `live` ones run or wait for a worker.
 
-    First come the `unfinished` trials of an interrupted run, then the configs that users requested,
-    numbered behind all others, then the strategy's, with the lowest free numbers, up to `total` of
-    these (None: no end). The strategy learns of a failure by `give_up`, not of one before `retry`.
-
-    limit: how many trials may be live. taken: the ids of earlier trials; requested: those of them
-    whose configs users requested. steered: the users' controls.
+    First `unfinished` trials, then users' configs, numbered above all others, then the strategy's,
+    up to `total` (None: no end). limit: of live trials. taken: earlier ids; requested: of users'
+    configs.
     """
 
     def __init__(
@@ -125,7 +122,7 @@ class TrialQueue:
         self._pass_over(trial_id)
         if take_trial := getattr(self._strategy, "take_trial", None):
             take_trial(trial_id, config)
-        return Assignment(trial_id, deepcopy(config), origin=ASKED)
+        return Assignment(trial_id, deepcopy(config), origin=REQUESTED)
 
     def _take(self, number: int) -> None:
         self._taken.add(number)
@@ -180,10 +177,7 @@ def _go_on(strategy: Searcher, trial_id: str) -> None:
 
 
 def replay(strategy: Any, events: Iterable[Event]) -> None:
-    """Report every trial of a journal to a `strategy` that learns, as if it had suggested them.
-
-    A lost node says nothing of its trial's config, and an interrupted trial has not ended.
-    """
+    """Replay a journal's trials to a `strategy` that learns."""
     if not hasattr(strategy, "take_trial"):
         return
     latest: dict[str, dict[str, Any]] = {}  # trial_id -> its latest report

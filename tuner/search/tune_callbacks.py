@@ -78,10 +78,7 @@ class TuneSearcher(Searcher):
 
 
 class Recorder(Callback):
-    """Records in `driver` what Tune's trials do, each event of each trial once.
-
-    call_of(error): the last call to the worker that died by `error`.
-    """
+    """Records Tune's trials in `driver`, each event once. call_of(error): the last worker call."""
 
     def __init__(
         self,
@@ -268,10 +265,7 @@ def error_of(trial: Trial) -> BaseException | None:
 def failure_of(
     error: BaseException | None, call: ray_compat.Call | None, *, report_timeout_s: float
 ) -> Failure | None:
-    """The trial's failure; None if its worker ended between two trials.
-
-    call: the last one to the worker, if known. One that was not answered in time has hung.
-    """
+    """The failure, or None if the worker ended between trials. call: its last one, if known."""
     hung_between = call is not None and call.ended and call.method == ray_compat.RESET
     if is_recycled(error) or hung_between:
         return None
@@ -288,11 +282,8 @@ def failure_of(
 
 
 class Retries:
-    """Decides which failed trials are tried again, from their newest checkpoint.
-
-    After a lost node always; after a crash twice, unless it repeats in its epoch; after an error
-    that leaves the device unusable once, in a new process. Any other failure comes from the trial's
-    code or config.
+    """Which failed trials are retried: after a lost node always, after a crash twice unless in the
+    same epoch, after an unusable device once.
     """
 
     def __init__(self) -> None:

@@ -252,10 +252,7 @@ def trial_class(spec: ValidatedSpec) -> type[Trial]:
 
 
 def placement(resources: Resources) -> tune.PlacementGroupFactory:
-    """What a trial reserves: a bundle a rank, after an empty one if there are several.
-
-    Bundles are packed on one node if they fit.
-    """
+    """What a trial reserves: a bundle for each rank, packed, after an empty one if several."""
     bundle = {"CPU": resources.cpus, "GPU": resources.gpus}
     if resources.ranks == 1:
         return tune.PlacementGroupFactory([bundle])
@@ -288,10 +285,7 @@ class _SilentReporter(ProgressReporter):
 
 @contextmanager
 def ray_files(experiment: ExperimentFolder) -> Iterator[str]:
-    """A folder for Ray Tune's files; removes those that a kill has left.
-
-    On a cluster it is in the experiment's folder, which all nodes see.
-    """
+    """A folder for Ray Tune's files, on a cluster in the experiment's; removes old ones."""
     folder = cluster.scratch_folder()
     if cluster.is_joined() and not experiment.is_remote:
         for stale in experiment.path.glob(f"{_RAY_FILES}*"):

@@ -1,8 +1,6 @@
-"""Warm start: a searcher learns from the finished trials of an earlier experiment.
+"""Warm start: learn from an earlier experiment's finished trials, or skip tried configs.
 
-A searcher that does not learn skips the configs that were trained there with the same constants and
-to the same length. Trials count by their values at each epoch. They are saved in the new
-experiment's folder, from where a resume loads them.
+The trials are saved in the new experiment's folder.
 """
 
 from __future__ import annotations
@@ -13,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tuner.errors import Fault, SpecError, UsageError
+from pydantic import Field, FiniteFloat, TypeAdapter
+
+from tuner.errors import Fault, SpecError, UsageError, translate_error
 from tuner.experiment.events import COMPLETED, FAILED, STOPPED
 from tuner.experiment.files import WARM_START, read_json
 from tuner.experiment.folder import ExperimentFolder
@@ -29,37 +29,25 @@ from tuner.spec.space.domains import Domain, Value
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import config_key, walk
 from tuner.spec.strategies import GridSettings, SearchSettings
-from tuner.spec.validation import ValidatedSpec
 from tuner.wording import amount_of
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
+_Epoch = Annotated[int, Field(gt=0, le=_MAX_EPOCHS)]
 MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about as many
 
 
 @dataclass(frozen=True, slots=True)
 class WarmTrial:
-    """A finished trial: its config in the new space, and its reports as (epoch, value).
+    """A finished trial in the new space. values: (epoch, value). failed: avoid its config.
 
-    failed: its config is to be avoided. tried: a trial of its config would be trained the same
-    here, so a search that does not learn skips it.
+    tried: it would be trained the same here, so a search that does not learn skips it.
     """
 
     trial_id: str
     config: dict[str, Value]
-    values: tuple[tuple[int, float], ...]
+    values: tuple[tuple[_Epoch, FiniteFloat], ...]
     failed: bool
     tried: bool = False
-
-    @classmethod
-    def read(cls, raw: Mapping[str, Any], encoding: Encoding) -> WarmTrial:
-        """The trial of a saved document. Raises ValueError, KeyError or TypeError if damaged."""
-        values = tuple((int(epoch), float(value)) for epoch, value in raw["values"])
-        flags = bool(raw["failed"]), raw.get("tried") is True
-        trial = cls(str(raw["trial_id"]), dict(raw["config"]), values, *flags)
-        encoding.encode(trial.config)
-        if not all(map(_counts, values)):
-            raise ValueError(f"an epoch or value of trial {trial.trial_id}")
-        return trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +89,9 @@ class WarmStart:
 def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     """The warm start that `spec` names, or None.
 
-    Hyperparameters that are no longer searched are left out of the configs; new ones have the value
-    of the earlier experiment's constant of that name; trials with a value outside of the new
-    domains are left out. The notes say so. Raises UsageError if there is no such experiment, and
-    SpecError if none of its finished trials matches, or every config was tried.
+    Values are translated by name, constants fill new hyperparameters, and trials outside of the
+    domains are left out, as the notes say. Raises UsageError without such an experiment, SpecError
+    if no trial matches or every config was tried.
     """
     if spec.warm_start is None:
         return None
@@ -134,16 +121,9 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     return warm_start
 
 
-def leave_out_tried(spec: ValidatedSpec, warm_start: WarmStart | None) -> None:
-    """Reduce the trials of `spec` by the configs that its warm start has tried."""
-    if warm_start:
-        spec.leave_out(warm_start.left_out(spec.search))
-
-
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
-    """The warm start in the folder of `spec`; created and saved if there is none.
-
-    Raises UsageError for a damaged file, and as `warm_start_of` does.
+    """The warm start in the folder of `spec`, created if missing. Raises UsageError for a damaged
+    file, and as `warm_start_of`.
     """
     if spec.warm_start is None:
         return None
@@ -151,20 +131,11 @@ def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
     if not os.path.lexists(path) and (made := warm_start_of(spec)):
         made.save(spec.folder)
     encoding = Encoding(spec.search.space)
-    try:
-        raw = read_json(path, most=MOST_VALUES)
-        trials = tuple(WarmTrial.read(trial, encoding) for trial in raw["trials"])
-        return WarmStart(str(raw["name"]), trials, tuple(map(str, raw["notes"])))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
-
-
-def _counts(report: tuple[int, float]) -> bool:
-    """Whether a searcher can learn from a report; it has a list as long as the trial."""
-    epoch, value = report
-    return 0 < epoch <= _MAX_EPOCHS and math.isfinite(value)
+    with translate_error(UsageError, f"{path} is damaged"):
+        saved = TypeAdapter(WarmStart).validate_python(read_json(path, most=MOST_VALUES))
+        for trial in saved.trials:
+            encoding.encode(trial.config)
+    return saved
 
 
 class _Match:
@@ -179,16 +150,17 @@ class _Match:
 
     def translated(self, trial: TrialRecord) -> WarmTrial | None:
         """The trial in the new space; None if it does not match."""
-        values = tuple(filter(_counts, trial.values(self._spec.objective.metric)))
+        reports = trial.values(self._spec.objective.metric)
+        values = tuple(r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1]))
         failed = trial.status == FAILED
         if not values and not failed:
             self._without_value += 1
             return None
-        known = {**self._before.training, **trial.config}
+        values_by_name = {**self._before.training, **trial.config}
         config = {
-            name: known[name] if _is_searched(domain) else domain
+            name: values_by_name[name] if _is_searched(domain) else domain
             for name, domain in self._space.items()
-            if name in known or not _is_searched(domain)
+            if name in values_by_name or not _is_searched(domain)
         }
         try:
             self._encoding.encode(config)
@@ -204,8 +176,8 @@ class _Match:
         there = {**flat(before.training), **flat(old), "data_dir": None}
         here = {**flat(spec.training), **flat(new), "data_dir": None}
         same = (before.trainable, before.epochs) == (spec.trainable, spec.epochs)
-        own_seeds = isinstance(spec.search, GridSettings) and spec.search.seeds
-        return same and there == here and not own_seeds
+        has_seeds = isinstance(spec.search, GridSettings) and spec.search.seeds
+        return same and there == here and not has_seeds
 
     def notes(self) -> Iterator[str]:
         """A line for each hyperparameter and constant that did not match."""
@@ -221,19 +193,19 @@ class _Match:
         if self._without_value:
             metric = spec.objective.metric
             yield f"{self._without_value} without a value of {metric!r}, left out"
-        constants = before.training.keys() | spec.training.keys()
-        both: dict[str, tuple[object, object]] = {
-            f"training.{name}": (
-                before.training.get(name, "the default"),
-                spec.training.get(name, "the default"),
-            )
-            for name in sorted(constants - {*before.search.space, *self._space})
-        }
-        both["trainable"] = (before.trainable, spec.trainable)
-        both["epochs of a trial"] = (before.epochs, spec.epochs)
-        for name, (was, now) in both.items():
-            if was != now:
-                yield f"{name}: was {was!r}, is {now!r}"
+        searched = {*before.search.space, *self._space}
+        was, now = (
+            {
+                "trainable": each.trainable,
+                "epochs of a trial": each.epochs,
+                **{f"training.{n}": v for n, v in each.training.items() if n not in searched},
+            }
+            for each in (before, spec)
+        )
+        for name in {**was, **now}:
+            old_value, value = (each.get(name, "the default") for each in (was, now))
+            if old_value != value:
+                yield f"{name}: was {old_value!r}, is {value!r}"
 
 
 def _is_searched(value: Value) -> bool:

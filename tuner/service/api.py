@@ -19,7 +19,7 @@ from tuner.errors import (
 from tuner.experiment import control
 from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
-from tuner.experiment.results.best import best_json, known_test, show_json
+from tuner.experiment.results.best import best_json, measured_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
 from tuner.reporting.advice.advice import advice_json, advise
 from tuner.reporting.advice.record import SearchRecord
@@ -174,7 +174,7 @@ def ask(results: Opened, requested: RequestedControl) -> Response:
 
 def shown(results: Followed) -> dict[str, Any]:
     """The output of `show --json`."""
-    test = known_test(results)
+    test = measured_test(results)
     shown = show_json(results)
     return {**shown, "test": with_interval(test)} if test else shown
 

@@ -48,7 +48,7 @@ class Searches:
         code: a client may not run its own code on the server.
         """
         from tuner.search.ask_tell import AskTell
-        from tuner.spec.code import ELSEWHERE, code_named
+        from tuner.spec.code import ELSEWHERE, code_of
         from tuner.spec.validation import validate
 
         if fault := fault_of_values(raw):
@@ -57,7 +57,7 @@ class Searches:
             raise UsageError("storage: is the server's own; leave it out")
         storage = {} if self._storage is None else {"storage": self._storage}
         raw = {"trainable": ELSEWHERE, **raw, **storage}
-        if code := code_named(raw):
+        if code := code_of(raw):
             keys = ", ".join(f"{each.key} ({each.path})" for each in code)
             raise UsageError(f"a spec that comes over HTTP must not name code: {keys}")
         spec = validate(raw, source="the spec")

@@ -247,7 +247,7 @@ class Experiments:
         """Notice new folders, and those that have gone."""
         if now < self._names_due:
             return
-        folders = {f.name: f for f in experiment_folders(self._storage, known=self._entries)}
+        folders = {f.name: f for f in experiment_folders(self._storage, trusted=self._entries)}
         for name in self._entries.keys() - folders.keys():
             self._kept.drop(self._entries.pop(name).listed.folder)
             self.version += 1

@@ -1,7 +1,6 @@
-"""Trainables that workers cannot import by name: of a script, a notebook, or a closure.
+"""Trainables of a script, notebook or closure, which workers cannot import by name.
 
-The object travels with the spec in memory, and to workers pickled by Ray with its code. A written
-spec has only its name, marked "(by value)".
+Ray pickles the object with its code; a written spec has its name, marked "(by value)".
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ def bare_name(text: str) -> str:
     return text.removesuffix(_MARK).partition(":")[2]
 
 
-def is_found_by_name(value: Any) -> bool:
+def is_importable(value: Any) -> bool:
     """Whether another process can import `value` by its module and name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not module or not name or module in _SCRIPT:
         return False
-    found: Any = sys.modules.get(module)
+    imported: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is value
+        imported = getattr(imported, part, None)
+    return imported is value
 
 
 def pickling_fault(trainable: ByValue) -> str | None:
@@ -72,12 +71,8 @@ def pickling_fault(trainable: ByValue) -> str | None:
     return None
 
 
-def given_again(trainable: str) -> str:
-    """The Python argument that passes the trainable again.
-
-    >>> given_again("__main__:train (by value)")
-    'trainable=train'
-    """
+def python_argument(trainable: str) -> str:
+    """The Python argument that passes the trainable again: `trainable=train`."""
     return f"trainable={bare_name(trainable)}"
 
 

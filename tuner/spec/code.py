@@ -1,9 +1,7 @@
-"""The code that a spec names: a trainable, a network, a searcher, a scheduler, a function that
-returns images, and the commands by which it notifies.
+"""The code that a spec names: trainable, network, searcher, scheduler, notifying commands.
 
-Nothing here imports any of it. A spec is data, but to run what it names is to run code, and so is
-importing it. What Python itself brings is no part of any search: `logging.config:dictConfig` runs
-what its config says.
+Nothing here imports it. Python's standard library is refused: `logging.config:dictConfig` runs what
+its config says.
 """
 
 from __future__ import annotations
@@ -41,10 +39,8 @@ NOT_STANDARD = "must not be of Python's standard library"
 
 @dataclass(frozen=True, slots=True)
 class NamedCode:
-    """Code that a spec names at `key`.
-
-    path: of a module or module:name; the text of a command that trains; or a target of `notify`
-    that runs a command or sends what the environment holds.
+    """Code that a spec names at `key`. path: of a module or module:name; a command; or a target of
+    `notify` that runs a command or sends environment variables.
     """
 
     key: str
@@ -91,14 +87,14 @@ class NamedCode:
         return state_folder() / "code" / sha256(self.identity.encode()).hexdigest()
 
 
-def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
-    """What the plain values of a spec name, but for what ships; what trains comes first.
+def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
+    """The code in a spec's plain values, but for what ships; the trainable comes first.
 
-    What is no text, or of Python's standard library, is passed over: such a spec is refused.
+    Invalid and standard-library names are left out: such a spec is refused.
     """
     code = [
         NamedCode(key, path)
-        for key, path in _named(spec)
+        for key, path in _paths_in(spec)
         if path not in (IMAGE_CLASSIFIER, *CLASSIFIERS_BEFORE) and not path.startswith(_SHIPPED)
     ]
     code = [each for each in code if not is_standard(each.module)]
@@ -111,7 +107,7 @@ def code_named(spec: Mapping[str, Any]) -> list[NamedCode]:
     return code
 
 
-def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     trainable, search, scheduler = map(spec.get, ("trainable", "search", "scheduler"))
     if trainable is None or str(trainable).startswith("tuner."):  # the classifier, by any path
         # By its path: the spec stands below the Learner that ships and cannot import it
@@ -131,7 +127,7 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def refuse_elsewhere(trainable: str) -> None:
-    """Raise UsageError where trials run elsewhere: nothing here could train them."""
+    """Raise UsageError if trials run elsewhere."""
     if trainable == ELSEWHERE:
         raise UsageError(
             f"the trials of trainable {ELSEWHERE!r} run elsewhere, and ask for their configs: "
@@ -146,21 +142,18 @@ def declaration_module(trainable: str) -> str | None:
 
 
 def file_of(module: str) -> Path | None:
-    """The file that `import module` would run last; None where there is none.
-
-    Not even the packages that the module lies in are imported.
-    """
+    """The file that `import module` would run last, or None; packages are not imported."""
     top, *parts = module.split(".")
     try:
-        found = find_spec(top)
+        spec = find_spec(top)
         for part in parts:
-            if found is None or found.submodule_search_locations is None:
+            if spec is None or spec.submodule_search_locations is None:
                 return None
             # By its own name alone, as a whole one asks for packages that are imported
-            found = PathFinder.find_spec(part, list(found.submodule_search_locations))
+            spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     except (ImportError, ValueError):  # ValueError: of __main__, and of an empty name
         return None
-    return Path(found.origin) if found and found.has_location and found.origin else None
+    return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
 def is_standard(module: str) -> bool:

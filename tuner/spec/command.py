@@ -1,7 +1,6 @@
-"""A command as a trainable: any script, with `{name}` where the value of a hyperparameter goes.
+"""A command as a trainable, with `{name}` for the value of a hyperparameter.
 
-The arguments are a list, and no shell reads them. Text is split once, as a shell would, before any
-value is in it.
+Arguments are a list: text is split once, before values are filled in, and no shell reads it.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import Fault, unknown
+from tuner.spec.plain_values import value_at
 from tuner.spec.settings import FaultsError
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
@@ -41,15 +41,15 @@ class Command(str):
     @classmethod
     def read(cls, raw: object) -> Command:
         """The command that a spec's `trainable` holds. Raises FaultsError for anything else."""
-        given = raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
+        command = raw.get("command") if isinstance(raw, Mapping) and len(raw) == 1 else None
         try:
-            arguments = shlex.split(given) if isinstance(given, str) else given
+            arguments = shlex.split(command) if isinstance(command, str) else command
         except ValueError as error:  # a quote that does not end
-            raise FaultsError(Fault("command", f"cannot be split: {error}", given)) from error
+            raise FaultsError(Fault("command", f"cannot be split: {error}", command)) from error
         if not isinstance(arguments, list | tuple) or not arguments or not arguments[0]:
             raise FaultsError(Fault("", _RULE, raw))
         if not all(isinstance(each, str | int | float) for each in arguments):
-            raise FaultsError(Fault("command", "must hold text and numbers alone", given))
+            raise FaultsError(Fault("command", "must hold text and numbers alone", command))
         return cls([*map(str, arguments)])
 
     @classmethod
@@ -65,12 +65,12 @@ class Command(str):
     @property
     def names(self) -> list[str]:
         """The placeholders, each once. `{{` and `}}` are braces, and none."""
-        found = (match for text in self.arguments for match in _BRACES.finditer(text))
-        return list(dict.fromkeys(m[1] for m in found if m[1] is not None))
+        matches = (match for text in self.arguments for match in _BRACES.finditer(text))
+        return list(dict.fromkeys(m[1] for m in matches if m[1] is not None))
 
-    def faults(self, known: Collection[str]) -> Iterator[Fault]:
+    def faults(self, names: Collection[str]) -> Iterator[Fault]:
         """What is wrong with the placeholders; `known`: the names of the hyperparameters."""
-        choices = sorted({*known, SEED})
+        choices = sorted({*names, SEED})
         for name in self.names:
             if name not in choices:
                 yield unknown("command", "hyperparameter", name, choices)
@@ -82,17 +82,17 @@ class Command(str):
         """The arguments of one trial. Raises ValueError for a name that its config lacks."""
 
         def value(match: re.Match[str]) -> str:
-            return match[0][0] if match[1] is None else _text(_value_at(config, match[1]))
+            return match[0][0] if match[1] is None else _text(value_at(config, match[1]))
 
         config = {SEED: seed, **config}
-        return [_BRACES.sub(value, text) for text in self.arguments]
+        try:
+            return [_BRACES.sub(value, text) for text in self.arguments]
+        except KeyError as error:
+            message = f"this trial's config has no {error}, which the command names"
+            raise ValueError(message) from None
 
     def located(self, directory: Path) -> Command:
-        """The command with absolute paths for its program and script, files in `directory`.
-
-        The script is the first `.py` file among the arguments, or the first file. Arguments behind
-        it stay as they are.
-        """
+        """The command with absolute paths of its program and script (the first .py or file)."""
         program, *others = self.arguments
         files = [i for i, text in enumerate(others) if (directory / text).is_file()]
         scripts = [i for i in files if others[i].endswith(".py")] or files
@@ -125,16 +125,6 @@ def read_command(trainable: object) -> Command | None:
         return Command.read(trainable)
     except FaultsError:  # such a spec is refused
         return None
-
-
-def _value_at(config: Mapping[str, Any], path: str) -> Any:
-    """The value of a name, or of one in a nested space by its dotted path."""
-    value: Any = config
-    for name in path.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            raise ValueError(f"this trial's config has no {path!r}, which the command names")
-        value = value[name]
-    return value
 
 
 def _text(value: Any) -> str:

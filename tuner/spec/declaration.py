@@ -1,8 +1,7 @@
-"""What a Learner declares beside its training: its settings, its faults, its data, a summary.
+"""What a Learner declares beside its training: settings, faults, data, a summary.
 
-A Learner's class, or the function that builds it, has a `Declaration` as its attribute
-`declaration`. A package may have it as `DECLARATION` in its module `declaration` instead: that is
-imported without the Learner, so a spec is checked without torch.
+A Learner's class or function has it as its attribute `declaration`. A package may have it as
+`DECLARATION` in its module `declaration`: that is imported without the Learner, and torch.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ Values = Mapping[str, Any]
 
 
 class NodeData(Protocol):
-    """Data that each node of a cluster needs on its disk. It is pickled; its methods run there.
+    """Data that each node of a cluster needs on its disk. Pickled; its methods run there.
 
-    title: its name in messages. state: whether the node can send the data, and whether it lacks it.
-    download: raises DataError. load: the contents of the files, which `receive` writes elsewhere.
+    state: (can send it, lacks it). download: raises DataError. load: file contents, for `receive`.
     """
 
     @property
@@ -47,11 +45,10 @@ class NodeData(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PinnedData:
-    """The data of an experiment as its trials read it, the same for all of them.
+    """An experiment's data, the same for all trials.
 
-    constants: replace those of the spec. content: a digest of the data; a resume compares it.
-    baseline: `images` of the validation split and the share of its largest class as `baseline`.
-    doubts: what makes metrics on this data doubtful, in words.
+    constants: replace the spec's. content: a digest, which a resume compares. baseline: `images`
+    and `baseline` of the validation split. doubts: about metrics on this data.
     """
 
     constants: Values = field(default_factory=dict)
@@ -61,13 +58,12 @@ class PinnedData:
 
 
 class Declaration:
-    """Inherit, and set or override what applies; each default declares nothing.
+    """Inherit and override what applies; the defaults declare nothing.
 
-    settings: the model of a trial's settings, which are `training` and one config, merged; `epochs`
-    and `seed` need not be in it. metrics: what `step` may report. schemes: of the data sets that
-    are experiments by themselves, as `folder` in folder:PATH. refit: constants for `training` with
-    which the Learner trains on the training and validation images together; `step` then reports
-    `epochs_trained`, the epochs so far. None if it cannot.
+    settings: the model of `training` merged with a config. metrics: of `step`. schemes: of data
+    sets that are experiments by themselves, as `folder` in folder:PATH. refit: constants for
+    `training` with which the Learner trains on the training and validation images together; `step`
+    then reports `epochs_trained`, the epochs so far. None if it cannot.
     """
 
     settings: type[Settings] | None = None
@@ -83,8 +79,8 @@ class Declaration:
         """The faults of one trial's settings; keys are relative to them."""
         if self.settings is None:
             return []
-        given = {"epochs", "seed"} - self.settings.model_fields.keys()
-        return parse(self.settings, {k: v for k, v in values.items() if k not in given})[1]
+        outside = {"epochs", "seed"} - self.settings.model_fields.keys()
+        return parse(self.settings, {k: v for k, v in values.items() if k not in outside})[1]
 
     def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
         """The faults of a spec. here: whether trials run on this machine."""
@@ -106,17 +102,14 @@ class Declaration:
         return None
 
     def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
-        """Fix the data before the search; None if that takes a download and `download` is False.
+        """Fix the data; None if that needs a download and `download` is False.
 
-        Raises DataError for data that is not there, and SpecError if the spec does not fit it.
+        Raises DataError for missing data, SpecError if the spec does not fit it.
         """
         return PinnedData()
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
-        """What every Learner is built with: a `data_dir` does not depend on where a trial works.
-
-        here: whether all trials run on this machine.
-        """
+        """The constants of every Learner, with an absolute `data_dir`. here: on this machine."""
         constants = spec.trial_constants
         if isinstance(folder := constants.get("data_dir"), str):
             constants["data_dir"] = str(Path(folder).expanduser().absolute())
@@ -127,10 +120,9 @@ class Declaration:
         return ()
 
     def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
-        """Of each network that a spec can train: {model, parameters}, and if known {settings,
-        images, classes, stages: [{name, kind, output, parameters}], trainable, mib, unused}.
-
-        Raises UsageError for a Learner that declares none.
+        """Of each network {model, parameters}, optionally {settings, images, classes, stages:
+        [{name, kind, output, parameters}], trainable, mib, unused}. Raises UsageError if none is
+        declared.
         """
         raise UsageError(f"--summary: {spec.trainable} declares no summary of its networks")
 
@@ -139,17 +131,14 @@ class Declaration:
         return None
 
     def code(self, spec: Values) -> Iterator[tuple[str, str]]:
-        """(key, module:name) of each piece of a user's code that a spec's plain values name.
-
-        It is asked of a Learner that ships alone: any other is a user's code itself.
-        """
+        """(key, module:name) of user code in a spec's plain values, for the Learner that ships."""
         yield from ()
 
     def default_experiment(self, dataset: str, directory: Path, training: Values) -> dict[str, Any]:
-        """The plain values of a spec for a data set of one of the `schemes`, seen from `directory`.
+        """A spec's plain values for a data set of one of the `schemes`.
 
-        training: the values of the section `training` that the user sets, which replace those of
-        the spec. Raises SpecError for data that cannot work, and DataError for missing data.
+        training: values that the user sets. Raises SpecError for unusable data, DataError for
+        missing data.
         """
         raise NotImplementedError
 
@@ -160,18 +149,15 @@ class Declaration:
         raise NotImplementedError
 
     def reference(self) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
-        """What `tuner spec` says beside the settings' own descriptions.
-
-        ({setting: its default in words}, {key of a further list: (title, {name: text})}).
-        """
+        """For `tuner spec`: ({setting: default}, {list: (title, {name: text})})."""
         return {}, {}
 
 
 def declaration_of(trainable: str) -> Declaration:
-    """The Declaration of a spec's trainable; one that declares nothing if it has none.
+    """The Declaration of a spec's trainable, by default an empty one.
 
-    Imports the module `declaration` of the trainable's package, else the trainable. Raises what
-    `load_trainable` raises, and FaultsError for an attribute that is no Declaration.
+    Imports its package's module `declaration`, else the trainable. Raises as `load_trainable`, and
+    FaultsError for an attribute of another type.
     """
     if trainable == ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
@@ -198,13 +184,12 @@ def faults_of_configs(
     *,
     pinned: Values | None = None,
 ) -> Iterator[Fault]:
-    """The faults of what trials may train with, at every extreme of the space, by a spec's keys.
+    """The faults of trials' settings at every extreme of the space, by a spec's keys, each once.
 
-    Of each rule that a setting breaks the first value is shown. check: the faults of one trial's
-    settings. pinned: replaces some of the constants.
+    check: the faults of one trial's settings. pinned: replaces constants.
     """
     constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
-    searched = [f"{place.path}." for place, _ in walk(space)]
+    searched = [f"{position.path}." for position, _ in walk(space)]
     faults: dict[tuple[str, str], Fault] = {}
     for config in extreme_configs(space):
         for fault in check(merged(constants, config)):

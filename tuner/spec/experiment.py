@@ -1,9 +1,6 @@
-"""The spec of an experiment: its frozen description, checked as a whole.
+"""The spec of an experiment: frozen, checked as a whole, and lossless as JSON and YAML.
 
-An `ExperimentSpec` says everything about a run but where Ray is. It is built from Python, from a
-mapping, or from YAML or JSON text, and goes back to each without loss. It is checked here as far as
-possible without importing the trainable or looking at the machine; `tuner.spec.validation` does the
-rest.
+`tuner.spec.validation` checks what needs the trainable or the machine.
 """
 
 from __future__ import annotations
@@ -25,8 +22,8 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
-from tuner.spec.by_value import ByValue, is_by_value, is_found_by_name
-from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_named
+from tuner.spec.by_value import ByValue, is_by_value, is_importable
+from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_of
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, read_targets
 from tuner.spec.plain_values import flat
@@ -43,7 +40,7 @@ from tuner.spec.sections import (
     read_logs,
 )
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.space.parsing import CALLS, called
+from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
 from tuner.spec.text import read_mapping
@@ -68,10 +65,8 @@ def _path(text: str) -> str:
 
 
 def trainable_text(raw: Any) -> str:
-    """`module:name` of a class or function, given itself or as text; by value where that must be.
-
-    A Command is text, too. ELSEWHERE stays as it is: it names no code. Raises FaultsError for
-    anything else.
+    """`module:name` of a class, function or text; by value, a Command, or ELSEWHERE. Raises
+    FaultsError.
     """
     if isinstance(raw, ByValue | Command):
         return raw
@@ -92,7 +87,7 @@ def trainable_text(raw: Any) -> str:
         return f"{module}:{name}"
     if not callable(raw):
         raise FaultsError(Fault("", "must be a class, a function, or the dotted path of one", raw))
-    return f"{raw.__module__}:{raw.__qualname__}" if is_found_by_name(raw) else ByValue(raw)
+    return f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
 
 
 def _plain_trainable(trainable: str) -> str | dict[str, list[str]]:
@@ -202,11 +197,14 @@ class ExperimentSpec(Settings):
         faults += [
             Fault(f"training.{name}", "is a domain: write it in search.space", text)
             for name, text in flat(self.training, ".").items()
-            if isinstance(text, str) and called(text) in CALLS
+            if isinstance(text, str) and call_name(text) in CALLS
         ]
         if isinstance(self.trainable, Command):
-            known = {*self.search.space, *(place.path for place, _ in walk(self.search.space))}
-            faults += [fault.under("trainable") for fault in self.trainable.faults(known)]
+            names = {
+                *self.search.space,
+                *(position.path for position, _ in walk(self.search.space)),
+            }
+            faults += [fault.under("trainable") for fault in self.trainable.faults(names)]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
@@ -217,10 +215,10 @@ class ExperimentSpec(Settings):
             raise FaultsError(*faults)
         return self
 
-    def _in_both(self, given: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
+    def _in_both(self, constants: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
         """The keys that are constants and searched; the classifier merges mappings of both."""
-        for name in given.keys() & space.keys():
-            both = given[name], space[name]
+        for name in constants.keys() & space.keys():
+            both = constants[name], space[name]
             if self.ships and all(isinstance(value, Mapping) for value in both):
                 yield from (f"{name}.{inner}" for inner in self._in_both(*both))
             else:
@@ -259,7 +257,7 @@ class ExperimentSpec(Settings):
         """Whether trials import what does not ship with tuner, a network of the user's own, too."""
         fields = ("space", "configs", "points_to_evaluate")
         search = {name: getattr(self.search, name, None) for name in fields}
-        return not self.ships or bool(code_named({"training": self.training, "search": search}))
+        return not self.ships or bool(code_of({"training": self.training, "search": search}))
 
     @property
     def trials(self) -> int | None:
@@ -269,10 +267,10 @@ class ExperimentSpec(Settings):
     @property
     def epochs(self) -> int | None:
         """The length of a whole trial in epochs; None where the trainable ends by itself."""
-        given = self.training.get("epochs")
+        epochs = self.training.get("epochs")
         lengths = [self.scheduler.max_t] if self.scheduler else []
-        if isinstance(given, int):
-            lengths.append(given)
+        if isinstance(epochs, int):
+            lengths.append(epochs)
         return min(lengths, default=None)
 
     @property
@@ -282,16 +280,13 @@ class ExperimentSpec(Settings):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What every Learner of the experiment is built with, `epochs` and `seed` among it.
-
-        `epochs` is left out where nothing tells it.
-        """
+        """The constants of every Learner, with `seed`, and `epochs` if known."""
         length = {} if self.epochs is None else {"epochs": self.epochs}
         return {**length, "seed": self.seed, **self.training}
 
     @property
     def trial_constants(self) -> dict[str, Any]:
-        """The same, with images of the user's own as decoded, once they are."""
+        """The constants, with pinned data once there is any."""
         return self.constants
 
     def replace(self, **changes: Any) -> ExperimentSpec:
@@ -299,12 +294,10 @@ class ExperimentSpec(Settings):
         return build_spec({**self.plain(), **changes})
 
     def plain(self, *, exclude_unset: bool = False) -> dict[str, Any]:
-        """The plain values that it is built of: a trainable that was given by value itself, and
-        whom it notifies with nothing hidden.
-        """
+        """The plain values that build it again, with secrets and trainables by value."""
         values = self.model_dump(mode="json", exclude_unset=exclude_unset)
-        own = {"trainable": self.trainable, "notify": self.notify}
-        return {**values, **{name: value for name, value in own.items() if name in values}}
+        complete = {"trainable": self.trainable, "notify": self.notify}
+        return {**values, **{name: value for name, value in complete.items() if name in values}}
 
     def to_json(self) -> str:
         """The spec as JSON text."""

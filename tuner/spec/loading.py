@@ -1,4 +1,4 @@
-"""From a trainable's dotted path to the trainable, and what can be known of it beforehand."""
+"""Loads trainables by their dotted paths, and classifies them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tuner.errors import Fault
-from tuner.spec.by_value import ByValue, given_again, is_by_value
+from tuner.spec.by_value import ByValue, is_by_value, python_argument
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.command import Command
 from tuner.spec.settings import FaultsError
@@ -19,11 +19,10 @@ _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
 
 
 def load_trainable(path: str) -> Any:
-    """The class or function at `path` ("module:name"); importing it runs its module's code.
+    """The class or function at `path` ("module:name"), or its Command.
 
-    A command is its Command. Raises what the import raises, AttributeError for an unknown name, and
-    FaultsError for functions in C, for Python's standard library, none of which is imported, and
-    for the text of a trainable that was given by value.
+    Runs the module's code. Raises as the import, AttributeError for an unknown name, and
+    FaultsError for functions in C, the standard library, and the text of a trainable by value.
     """
     if isinstance(path, ByValue):
         return path.value
@@ -31,7 +30,7 @@ def load_trainable(path: str) -> Any:
         return command
     if is_by_value(path):
         rule = "was given by value, by a script or a notebook: give it again, from Python"
-        raise FaultsError(Fault("", f"{rule}, as {given_again(path)}", path))
+        raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
     module, _, name = path.partition(":")
     if is_standard(module):
         raise FaultsError(Fault("", NOT_STANDARD, path))
@@ -46,11 +45,7 @@ def load_trainable(path: str) -> Any:
 
 
 def is_learner(trainable: Any) -> bool:
-    """Whether `trainable` is a Learner class or a function that builds one.
-
-    Otherwise it is a class of Ray Tune's, or a plain Tune function, as is whatever can be called
-    with a config alone.
-    """
+    """Whether it is a Learner class or builder; else a class of Ray Tune's or a Tune function."""
     if inspect.isclass(trainable):
         return not is_rays_class(trainable)
     return not _accepts(trainable, {}) and _builds(trainable, world_size=1)
@@ -99,10 +94,10 @@ def _builds(trainable: Callable[..., Any], **size: int) -> bool:
     return _accepts(trainable, {}, {}, device=None, rank=0, **size)
 
 
-def _accepts(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+def _accepts(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
     signature = _signature(function)
     try:
-        return signature is not None and bool(signature.bind(*arguments, **named))
+        return signature is not None and bool(signature.bind(*arguments, **keywords))
     except TypeError:
         return False
 

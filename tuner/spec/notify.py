@@ -1,8 +1,6 @@
-"""Targets of notifications, with secrets hidden in what is written.
+"""Targets of notifications: URLs, which may hold `${NAME}`, or `exec:COMMAND`.
 
-A target is a URL or `exec:COMMAND`. A URL may hold or be `${NAME}`, a variable of the search's
-environment. Paths of URLs are never written to an experiment's folder: webhooks such as Slack's
-have their secret there.
+Paths of URLs are hidden in what is written: webhooks have their secret there.
 """
 
 from __future__ import annotations
@@ -74,10 +72,7 @@ def hidden(target: str) -> str:
 
 
 def filled(target: str, environment: Mapping[str, str]) -> str:
-    """A target with its variables replaced by their values; a command's are left to its shell.
-
-    Raises UsageError if a variable is not set or the result is no URL.
-    """
+    """A URL with its variables filled in. Raises UsageError for an unset variable or no URL."""
     if target.startswith(COMMAND):
         return target
     missing = [name for name in _VARIABLE.findall(target) if not environment.get(name)]

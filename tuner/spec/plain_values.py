@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any
 
 DEEPEST = 30  # levels of lists and mappings: whatever walks through them may recurse
@@ -14,38 +12,23 @@ MOST = 200_000  # values of a document
 CONFIG_LEVELS = 20  # of lists and mappings in a config: every reader recurses into it
 CONFIG_BYTES = 15 << 20  # of a config as JSON: a journal's line takes 1 MiB more
 
-_MARKS = "[{,:"  # each comes with a value, but where a list or a mapping is empty
-_STRING_OR_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTALL)
-
-
-def fault_of_json(text: str, *, most: int = MOST) -> str | None:
-    """The fault of JSON that holds far more than `most` values, before any are built, or None.
-
-    A byte of text can take fifty in memory. The count is rough; `fault_of_values` is exact.
-    """
-    if sum(map(text.count, _MARKS)) <= 2 * most:
-        return None
-    marks = (found for found in _STRING_OR_MARK.finditer(text) if found[0][0] != '"')
-    return too_many(most) if next(islice(marks, 2 * most, None), None) else None
-
 
 def parse_json(
     data: bytes, *, what: str = "JSON", most: int = MOST, decode: Callable[[str], Any] = json.loads
 ) -> Any:
     """The value of a JSON text. Raises ValueError for one that `decode` refuses, or far too large.
 
-    what: the user's word for it, where it is none. most: as `fault_of_json` takes it.
+    what: the noun for such a text in the error. most: a text with more than twice as many marks
+    (brackets, commas, colons) is refused before it is built: a byte of it can take fifty in memory.
     """
+    if sum(map(data.count, (b"[", b"{", b",", b":"))) > 2 * most:
+        raise ValueError(f"it {too_many(most)}")
     try:
-        text = data.decode()
-        fault = fault_of_json(text, most=most)
-        if fault is None:
-            return decode(text)
+        return decode(data.decode())
     except RecursionError:
-        fault = too_deep()
+        raise ValueError(f"it {too_deep()}") from None
     except ValueError as error:
         raise ValueError(f"not {what}") from error
-    raise ValueError(f"it {fault}")
 
 
 def too_deep() -> str:
@@ -59,10 +42,9 @@ def too_many(most: int) -> str:
 
 
 def fault_of_values(value: object, *, most: int = MOST) -> str | None:
-    """Why `value` is not plain or too large, in words, or None.
+    """Why `value` is not plain or too large, or None. most: values and names.
 
-    YAML's references can make a few lines billions of values, or endless. most: values and names
-    of mappings, each counted at every reference.
+    References in YAML can make a few lines billions of values.
     """
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0
@@ -95,11 +77,29 @@ def flat(values: Mapping[str, Any], separator: str = "/") -> dict[str, Any]:
     >>> flat({"lr": 0.1, "augment": {"shift": 2}})
     {'lr': 0.1, 'augment/shift': 2}
     """
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
             inner = flat(value, separator)
-            found |= {f"{name}{separator}{below}": leaf for below, leaf in inner.items()}
+            flattened |= {f"{name}{separator}{below}": leaf for below, leaf in inner.items()}
         else:
-            found[name] = value
-    return found
+            flattened[name] = value
+    return flattened
+
+
+def value_at(values: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path in nested mappings. Raises KeyError if there is none."""
+    value: Any = values
+    for name in path.split("."):
+        if not isinstance(value, Mapping):
+            raise KeyError(path)
+        value = value[name]
+    return value
+
+
+def get_at(values: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path, or None."""
+    try:
+        return value_at(values, path)
+    except KeyError:
+        return None

@@ -1,7 +1,4 @@
-"""YAML of limited size with the values of JSON; 1e-3 is a float, unlike in YAML 1.1.
-
-Imported only to read a text, since importing PyYAML is slow.
-"""
+"""YAML of limited size with the values of JSON; 1e-3 is a float, unlike in YAML 1.1."""
 
 from __future__ import annotations
 
@@ -18,10 +15,8 @@ LONGEST_NUMBER = 1000  # characters
 
 
 def load(text: str) -> Any:
-    """The value of `text`.
-
-    Raises ValueError before values are built that could take minutes and gigabytes, and for a
-    syntax error, with its line. Other errors of PyYAML pass.
+    """The value of `text`. Raises ValueError if it is too large or a syntax error, and PyYAML's
+    errors.
     """
     try:
         return yaml.load(text, Loader=_Loader)

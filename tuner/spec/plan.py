@@ -8,7 +8,6 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tuner.spec import quotas
 from tuner.spec.command import Command
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
@@ -22,12 +21,10 @@ from tuner.wording import amount_of, duration, shorten
 _GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is loaded
 
 
-def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
-    """{trials, epochs_a_trial, a_trial_reserves, notes}, in words if no number is known.
-
-    With {at_once, machine} if it runs `here`, on this machine, {data} if the Learner declares any,
-    and {takes: {epoch_s, total_s}} if it can tell. notes: settings that work, but perhaps not as
-    intended.
+def plan_of(spec: ExperimentSpec, *, here: bool, machine: Machine | None = None) -> dict[str, Any]:
+    """{trials, epochs_a_trial, a_trial_reserves, notes}, with {at_once, machine} if it runs `here`,
+    {data} if declared, and {takes: {epoch_s, total_s}} if the Learner can tell. Unknown numbers are
+    words.
     """
     resources = spec.resources
     plan: dict[str, Any] = {
@@ -39,7 +36,7 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         },
     }
     if here and not spec.is_elsewhere:
-        machine = Machine.here()
+        machine = machine or Machine.here()
         fits = fit(resources, machine)
         plan["at_once"] = min(fits, spec.max_concurrent or fits)
         plan["machine"] = {
@@ -47,8 +44,6 @@ def plan_of(spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
             **({"gpus": machine.gpus} if resources.gpus else {}),
         }
     plan["notes"] = warnings_of(spec, here=here)
-    if here and quotas.cpu_limit():
-        plan["notes"].append(f"of this machine's CPUs {quotas.cpus_in_words()}")
     declaration = declaration_of(spec.trainable)
     if data := declaration.data(spec):
         plan["data"] = data
@@ -67,10 +62,7 @@ def _expected_epochs(spec: ExperimentSpec) -> float:
 
 
 def warnings_of(spec: ExperimentSpec, *, here: bool) -> list[str]:
-    """Settings that work, but hardly as intended; also shown before a search.
-
-    here: trials run on this machine.
-    """
+    """Settings that work, but hardly as intended. here: trials run on this machine."""
     return [
         *_of_the_objective(spec.objective),
         *_of_grids(spec),
@@ -133,10 +125,10 @@ def _of_a_command(spec: ExperimentSpec) -> Iterator[str]:
         yield f"the command has no {names}: the script finds the value in $TUNER_CONFIG alone"
 
 
-def gpus_here() -> int:
+def gpus_here(driver: Path = _GPUS) -> int:
     """The number of this machine's NVIDIA GPUs, unless they are hidden. Imports no torch."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    return 0 if hidden or not _GPUS.is_dir() else len(list(_GPUS.iterdir()))
+    return 0 if hidden or not driver.is_dir() else len(list(driver.iterdir()))
 
 
 def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:

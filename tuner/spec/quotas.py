@@ -1,8 +1,6 @@
-"""How many CPUs and how much memory this process may use: what its control groups leave it.
+"""CPUs and memory that control groups leave this process (man 7 cgroups).
 
-A container, a Kubernetes pod, a systemd slice and a Slurm step are control groups, one within
-another (man 7 cgroups). Each may be limited, and of all groups from a process's own up to the root
-the tightest limit counts. Every function takes the `root` of the file tree, for tests.
+The tightest limit of its group and all groups above counts. root: of the file tree, for tests.
 """
 
 from __future__ import annotations
@@ -27,11 +25,7 @@ class Limit:
 
 
 def usable_cpus(root: Path = ROOT) -> int:
-    """How many CPUs this process may keep busy: those it may run on, and no more than its quota.
-
-    Of a quota of 1.5 CPUs one counts, for Ray knows only whole ones and the driver needs some, too.
-    Of less than one CPU, one.
-    """
+    """How many CPUs this process may keep busy, at least 1; a fractional quota is rounded down."""
     quota = cpu_limit(root)
     return max(1, int(quota.amount)) if quota else _allowed_cpus()
 
@@ -44,10 +38,7 @@ def cpus_in_words(root: Path = ROOT) -> str:
 
 
 def cpu_limit(root: Path = ROOT) -> Limit | None:
-    """The tightest quota of CPUs, which may be fractional.
-
-    None: there is none, or it has room for all the CPUs that this process may run on.
-    """
+    """The tightest CPU quota, or None without one below the allowed CPUs."""
     quota = _tightest(limit for group in _groups("cpu", root) for limit in _cpu_limits(group))
     return quota if quota and quota.amount < _allowed_cpus() else None
 
@@ -58,10 +49,7 @@ def _allowed_cpus() -> int:
 
 
 def memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
-    """The tightest limit of memory, and the bytes left below that which is reached first.
-
-    None: there is none.
-    """
+    """The tightest memory limit, and the bytes left below the first that is reached; or None."""
     limits = [each for group in _groups("memory", root) for each in _memory_limits(group)]
     if tightest := _tightest(limit for limit, _ in limits):
         return tightest, min(max(0, int(limit.amount) - used) for limit, used in limits)
@@ -83,11 +71,7 @@ def _cpu_limits(group: Path) -> Iterator[Limit]:
 
 
 def _memory_limits(group: Path) -> Iterator[tuple[Limit, int]]:
-    """Each limit, and how much of it is in use: without the files that can be read again.
-
-    memory.high counts as memory.max does: who exceeds it is not ended, but slowed down until its
-    trials time out.
-    """
+    """Each limit and its use without reclaimable files. memory.high slows, and so counts, too."""
     stat = dict(re.findall(r"^(\w+) (\d+)$", _text(group / "memory.stat"), re.MULTILINE))
     for names, usage, reclaimable in (
         (("memory.max", "memory.high"), "memory.current", "inactive_file"),

@@ -1,9 +1,7 @@
-"""Extensions by name: what a spec may call a search strategy, and what a scheduler.
+"""Extensions by name: searchers and schedulers.
 
-An extension is one module that declares itself: `SETTINGS`, the settings class of its section of
-the spec, and `build`, which makes of such settings what Ray Tune is given. Those that ship are the
-modules of one package, each with the name that a spec calls it by; names with an underscore in
-front are their machinery. A dotted name, as in `my_package.my_searcher`, is a module of the user's.
+An extension is a module with `SETTINGS`, the class of its spec section, and `build`. Those that
+ship are a package's modules without underscore; a dotted name is a module of the user's.
 """
 
 from __future__ import annotations
@@ -29,9 +27,8 @@ S = TypeVar("S", bound=Settings)
 class Registry(Generic[S]):
     """The extensions of one kind.
 
-    kind: the noun for messages. package: of those that ship. key: of the section, where a wrong
-    name is a fault. base: the base class of every SETTINGS. unchecked: accepts any settings, where
-    the user's module is not imported. also: names that are no module's.
+    kind: the noun. package: of those that ship. key: of wrong names. base: of every SETTINGS.
+    unchecked: accepts any settings, for modules that are not imported. also: further names.
     """
 
     kind: str
@@ -72,14 +69,17 @@ class Registry(Generic[S]):
 
     def settings(self, name: str) -> type[S]:
         """The settings class of the extension called `name`. Raises as `extension` does."""
-        found: type[S] = self.extension(name).SETTINGS
-        return found
+        settings: type[S] = self.extension(name).SETTINGS
+        return settings
+
+    def shipped(self) -> dict[str, type[S]]:
+        """The settings class of each extension that ships, by its name."""
+        return {name: self.settings(name) for name in self.names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
-        """The settings in the section `raw`, of the extension called `name`.
+        """The settings in `raw` of the extension `name`. Raises FaultsError with every fault.
 
-        A user's module is imported in the context IMPORTING alone, since reading the spec of a
-        folder that someone else made runs no code. Raises FaultsError with every fault.
+        User modules are imported in the context IMPORTING alone: reading a folder runs no code.
         """
         imports = context == IMPORTING or not _is_dotted(name)
         settings, faults = parse(self.settings(name) if imports else self.unchecked, raw)

@@ -1,7 +1,4 @@
-"""The section `scheduler` of a spec: the settings of schedulers.
-
-A scheduler is a module of `tuner.search.schedulers` or of the user's: see `tuner.spec.registry`.
-"""
+"""The section `scheduler` of a spec; see `tuner.spec.registry`."""
 
 from __future__ import annotations
 
@@ -81,7 +78,7 @@ SCHEDULERS = Registry(
 )
 
 
-def _named(raw: Mapping[str, Any], usual: str) -> str:
+def _name_of(raw: Mapping[str, Any], usual: str) -> str:
     """The scheduler that the section names; else `usual`, or ASHA where a key is ASHA's alone."""
     if "name" in raw:
         return str(raw["name"])
@@ -106,7 +103,7 @@ def _read(raw: object, info: ValidationInfo) -> object:
     if not isinstance(raw, Mapping):
         return raw
     search = info.data.get("search")  # None: that section is at fault
-    name = _named(raw, search.scheduler if search else DEFAULT)
+    name = _name_of(raw, search.scheduler if search else DEFAULT)
     if name == NONE:
         raw = _unstopped(raw)
         if raw is None:

@@ -1,7 +1,4 @@
-"""Sections of a spec: what decides, what a trial gets, how long it may take.
-
-Each is frozen and checks itself; `strategies` and `schedulers` beside have those two sections.
-"""
+"""Sections of a spec, each frozen and self-checking: objective, resources, timeouts, ..."""
 
 from __future__ import annotations
 
@@ -221,6 +218,15 @@ class Refits(Settings):
     value: float = Field(description="what it reached at that epoch, on the validation split")
 
 
+SECTIONS: dict[str, type[Settings]] = {
+    "objective": Objective,
+    "resources": Resources,
+    "timeouts": Timeouts,
+    "checkpoints": Checkpoints,
+    "stop": Stop,
+    "confirms": Confirms,
+    "refits": Refits,
+}
 LOGS = ("mlflow", "wandb")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -32,12 +31,28 @@ class Settings(BaseModel):
         """pydantic takes true for 1."""
         if isinstance(values, Mapping):
             truths = [name for name, value in values.items() if isinstance(value, bool)]
-            if strangers := [name for name in truths if name in _numbers(cls)]:
-                raise FaultsError(*(Fault(n, "must be a number", values[n]) for n in strangers))
+            if wrong := [name for name in truths if name in _numbers(cls)]:
+                raise FaultsError(*(Fault(n, "must be a number", values[n]) for n in wrong))
         return values
 
 
 S = TypeVar("S", bound=Settings)
+
+
+def schema_of(model: type[Settings]) -> dict[str, Any]:
+    """The JSON schema of one settings model, described by the first paragraph of its docstring.
+
+    A field without a description has that of the same field in a base class.
+    """
+    schema: dict[str, Any] = model.model_json_schema()
+    schema.pop("$defs", None)
+    schema["description"] = " ".join((model.__doc__ or "").partition("\n\n")[0].split())
+    for name, field in schema["properties"].items():
+        field.pop("title", None)
+        bases = (kind for kind in model.__mro__ if issubclass(kind, Settings))
+        fields = (kind.model_fields[name] for kind in bases if name in kind.model_fields)
+        field["description"] = next((f.description for f in fields if f.description), "")
+    return schema
 
 
 @cache
@@ -95,9 +110,8 @@ def known_names(raw: object, known: Collection[str], what: str) -> object:
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
         raise FaultsError(Fault("", "must be a list of names", raw, tuple(known)))
-    strangers = [name for name in names if name not in known]
-    if strangers:
-        raise FaultsError(*(unknown("", what, str(name), known) for name in strangers))
+    if wrong := [name for name in names if name not in known]:
+        raise FaultsError(*(unknown("", what, str(name), known) for name in wrong))
     return tuple(dict.fromkeys(names))
 
 
@@ -125,9 +139,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
             faults += [fault.under(key) for fault in cause.faults]
         elif item["type"] == "extra_forbidden":
             owner = _model_at(model, location[:-1])
-            name = str(location[-1])
-            fault = unknown(key, "key", name, owner.model_fields)
-            faults.append(replace(fault, stranger=name))
+            faults.append(unknown(key, "key", str(location[-1]), owner.model_fields))
         elif item["type"] == "missing":
             faults.append(Fault(key, "is required"))
         elif item["type"] == "literal_error":

@@ -1,7 +1,4 @@
-"""The section `search` of a spec: the settings of strategies.
-
-A strategy is a module of `tuner.search.searchers` or of the user's: see `tuner.spec.registry`.
-"""
+"""The section `search` of a spec; see `tuner.spec.registry`."""
 
 from __future__ import annotations
 
@@ -79,10 +76,7 @@ class SearchSettings(Settings):
         objective: Objective | None = None,
         max_t: int | None = None,
     ) -> Any:
-        """Ray Tune's searcher of these settings; the same seed suggests the same configs.
-
-        objective and max_t (epochs of a whole trial) are for the strategies that learn.
-        """
+        """Ray Tune's searcher; the same seed suggests the same configs. max_t: in epochs."""
         module = SEARCHERS.extension(self.strategy)
         return module.build(self, seed, objective=objective, max_t=max_t)
 
@@ -153,8 +147,8 @@ _Points = Annotated[int, Field(ge=1, le=1000)]
 
 def _read_points(raw: Any) -> Any:
     """Checked here, since pydantic has a fault for each type of a union."""
-    named = raw if isinstance(raw, Mapping) else {"": raw}
-    wrong = {n: v for n, v in named.items() if not (is_number(v) and v in range(1, 1001))}
+    by_name = raw if isinstance(raw, Mapping) else {"": raw}
+    wrong = {n: v for n, v in by_name.items() if not (is_number(v) and v in range(1, 1001))}
     rule = "must be a whole number from 1 to 1000, or such a number for each name"
     if wrong:
         raise FaultsError(*(Fault(name, rule, value) for name, value in wrong.items()))

@@ -18,10 +18,7 @@ _OF_SEVERAL = ("space", "forbid", "points_to_evaluate")  # of the settings of a 
 
 
 def read_value(text: str) -> Any:
-    """The YAML value of `text`: 1e-3 a number, `true` a bool, `[1, 2]` a list.
-
-    Raises ValueError for text that is not YAML, too large, or more than plain values.
-    """
+    """The YAML value of `text`. Raises ValueError if it is invalid, too large or not plain."""
     if len(text) > LONGEST:
         raise ValueError(f"it has {len(text):,} characters, at most {LONGEST:,} are read")
     from tuner.spec import plain_yaml
@@ -49,22 +46,20 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
 
 
 def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
-    """`raw` with each `dotted.path=value` set; values are read as YAML, and a later one wins.
+    """`raw` with each `dotted.path=value` set, as YAML; a later one wins.
 
-    `search.space.lr=loguniform(1e-5, 1e-2)` sets a domain. A new `search.strategy` or
-    `scheduler.name` keeps only the settings that the new one has, too. A new `objective.metric`
-    resets the mode, unless that is assigned, too. Raises SpecError for an assignment without `=`,
-    and a path through something that holds no keys.
+    A new strategy or scheduler keeps shared settings only; a new metric resets the mode. Raises
+    SpecError for an assignment without `=`, or a path through a plain value.
     """
     values = assigned(assignments)
-    named = dict(values)
-    if isinstance(name := named.get("search.strategy"), str):
+    by_path = dict(values)
+    if isinstance(name := by_path.get("search.strategy"), str):
         raw = with_strategy(raw, name)
-    if isinstance(name := named.get("scheduler.name"), str):
+    if isinstance(name := by_path.get("scheduler.name"), str):
         raw = with_scheduler(raw, name)
     changed = with_values(raw, values)
     objective = changed.get("objective")
-    sets_metric_alone = "objective.metric" in named and "objective.mode" not in named
+    sets_metric_alone = "objective.metric" in by_path and "objective.mode" not in by_path
     if sets_metric_alone and isinstance(objective, dict) and usual_mode(str(objective["metric"])):
         objective.pop("mode", None)
     return changed
@@ -90,10 +85,7 @@ def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:
 
 
 def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """`raw` with the value at each dotted path set; mappings are copied, Ray's domains shared.
-
-    Raises SpecError for a path through something that holds no keys.
-    """
+    """A copy of `raw` with values set by dotted path. Raises SpecError as `override`."""
     changed: dict[str, Any] = _copy(raw)
     if isinstance(name := changed.get("scheduler", {}), str | None):
         changed["scheduler"] = {"name": name or NONE}  # so that it keeps its name beside a max_t
@@ -127,10 +119,7 @@ def assign(changed: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
 
 
 def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
-    """`raw` searched by `strategy`, with the settings that both strategies have.
-
-    `num_samples` is dropped for a grid, which runs all of its cells.
-    """
+    """`raw` searched by `strategy`, with shared settings; a grid drops `num_samples`."""
     search = raw.get("search") or {}
     if not isinstance(search, Mapping) or search.get("strategy", "random") == strategy:
         return dict(raw)
@@ -144,10 +133,7 @@ def with_strategy(raw: Mapping[str, Any], strategy: str) -> dict[str, Any]:
 
 
 def with_scheduler(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """`raw` under the scheduler `name`; of another scheduler's settings only `max_t` stays.
-
-    An unnamed scheduler is ASHA.
-    """
+    """`raw` under the scheduler `name`; another scheduler (default ASHA) leaves `max_t`."""
     scheduler = raw.get("scheduler") or {}
     before = scheduler if isinstance(scheduler, Mapping) else {"name": scheduler}
     is_same = before.get("name", DEFAULT) == name

@@ -1,7 +1,6 @@
 """Refuses a spec that cannot work, before anything starts and with every fault at once.
 
-`tuner.spec` checks what a spec says by itself. Here the trainable is checked (is it there, what
-does it report, which settings does it take), and the machine (does it have as many CPUs and GPUs).
+The spec checks itself; here the trainable and the machine are checked.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from tuner.spec.loading import (
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
-from tuner.spec.schema import with_hints
 from tuner.spec.sections import Objective, Resources
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.spaces import levels, space_text
@@ -41,10 +39,7 @@ from tuner.wording import install
 
 
 class Machine:
-    """CPUs and GPUs that trials share, of one machine or of a cluster.
-
-    gpus: None counts this machine's on first use, which imports torch.
-    """
+    """CPUs and GPUs that trials share. gpus: None counts them on first use, by torch."""
 
     def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
         self.cpus = cpus
@@ -65,10 +60,7 @@ class Machine:
 
 
 class ValidatedSpec(ExperimentSpec):
-    """A spec that `validate` has checked; a search takes no other.
-
-    It equals the ExperimentSpec that it was made from; `replace` returns an ExperimentSpec.
-    """
+    """A spec that `validate` has checked; equals its ExperimentSpec, which `replace` returns."""
 
     _pinned: PinnedData | None = PrivateAttr(None)
     _is_here: bool = PrivateAttr(True)
@@ -101,10 +93,10 @@ class ValidatedSpec(ExperimentSpec):
         return {**self.constants, **self.pinned.constants}
 
     def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
-        """Fix the data of the trainable, so that all trials read the same, on any machine.
+        """Fix the data of all trials; returns doubts on the first call.
 
-        download: False leaves out data that may need a download. Returns doubts about the data on
-        the first call. Raises DataError for missing data, and SpecError if the spec does not fit.
+        download: False skips data that may need one. Raises DataError, and SpecError if it does not
+        fit.
         """
         if self._pinned is not None:
             return ()
@@ -123,12 +115,10 @@ def validate(
     source: str = "the spec",
     machine: Machine | None = None,
 ) -> ValidatedSpec:
-    """The spec, known to work on `machine` (None: on a cluster, whose size is its own).
+    """The spec, checked on `machine` (None: a cluster), with open settings decided.
 
-    A mapping is parsed first. The trainable's module is imported, unless it is the one that ships,
-    whose `training.metrics` gets the objective's metric where only that makes it report it. What
-    the scheduler leaves open is decided, so that a resume with more trials keeps to it.
-    Raises SpecError with every fault.
+    A mapping is parsed first. The trainable is imported, unless it ships. Raises SpecError with
+    every fault.
     """
     faults: list[Fault] = []
     if isinstance(spec, ExperimentSpec):
@@ -138,7 +128,7 @@ def validate(
         parsed, faults = parse(ExperimentSpec, spec, context=IMPORTING)
         checked = parsed or _healthy_rest(spec, faults)
     if checked is not None:
-        known = _sections(faults)
+        faulty = _sections(faults)
         further = [
             *_trainable_faults(checked, machine),
             *_machine_faults(checked.resources, machine),
@@ -146,9 +136,9 @@ def validate(
             *_notify_faults(checked),
             *_size_faults(checked.search),
         ]
-        faults += {str(f): f for f in further if f.key.split(".")[0] not in known}.values()
+        faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
     if parsed is None or faults:
-        raise SpecError(with_hints(faults), source)
+        raise SpecError(faults, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None
@@ -166,8 +156,8 @@ def settled(spec: ExperimentSpec) -> ValidatedSpec:
 def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     """Missing packages and keys of trackers; servers are tried when the search starts."""
     for name in spec.log:
-        found = find_spec(name)
-        if found is None or found.origin is None:  # a folder of that name is no package
+        package = find_spec(name)
+        if package is None or package.origin is None:  # a folder of that name is no package
             yield Fault("log", f"needs a package: {install(name)}", name)
         elif name == "wandb" and not _wandb_is_set_up():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
@@ -175,9 +165,9 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 
 
 def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    wanted = [target for target in spec.notify if is_apprise(target)]
-    if wanted and find_spec("apprise") is None:
-        yield Fault("notify", f"needs a package: {install('notify')}", hidden(wanted[0]))
+    targets = [target for target in spec.notify if is_apprise(target)]
+    if targets and find_spec("apprise") is None:
+        yield Fault("notify", f"needs a package: {install('notify')}", hidden(targets[0]))
 
 
 def _wandb_is_set_up() -> bool:

@@ -19,7 +19,7 @@ import pytest
 from tuner.errors import SpecError
 from tuner.spec.declaration import Declaration
 from tuner.spec.plan import plan_of
-from tuner.spec.schema import schema_of
+from tuner.spec.settings import schema_of
 from tuner.spec.text import override
 from tuner.spec.validation import ValidatedSpec, validate
 

@@ -27,6 +27,7 @@ MARK = "TUNER_SESSION"  # in the environment of Ray's daemons and, through them,
 
 _TRIAL_MARK = "TUNER_TRIAL"
 _PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
+_READS, _READ_S = 10, 0.001  # of an empty environment
 _MOST_ROUNDS = 10  # of a family that goes on forking while it is ended
 
 # In the commands of what a library starts once for its whole process, and which ends with it
@@ -59,7 +60,18 @@ def _others() -> Iterator[tuple[Path, bytes]]:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
             if entry.name != str(os.getpid()):
-                yield entry, (entry / "environ").read_bytes()
+                yield entry, _environment_of(entry)
+
+
+def _environment_of(entry: Path) -> bytes:
+    """The environment of a process; raises OSError for one that has ended."""
+    environment = (entry / "environ").read_bytes()
+    for _ in range(_READS if not environment else 0):
+        os.readlink(entry / "exe")
+        time.sleep(_READ_S)  # it starts its program, and the kernel has not copied the strings yet
+        if environment := (entry / "environ").read_bytes():
+            break
+    return environment
 
 
 def marked(mark: str, temporary: str) -> list[int]:

@@ -32,17 +32,17 @@ def far(store, generation=1, **changes):
     store.write(name, json.dumps(lock).encode())
 
 
-def test_the_first_driver_has_it_at_once(store):
+def test_acquire_without_a_driver_is_immediate(store):
     assert newest(store) is None
     assert not is_held(store)
     warnings = []
-    mine = acquired(store, at=7, warnings=warnings)
-    assert (mine.generation, newest(store).at, warnings) == (1, 7, [])
+    lease_held = acquired(store, at=7, warnings=warnings)
+    assert (lease_held.generation, newest(store).at, warnings) == (1, 7, [])
     assert newest(store).owner["pid"] == os.getpid()
     assert is_held(store)
 
 
-def test_what_was_released_is_had_at_once_by_the_next(store):
+def test_acquire_after_release_is_immediate(store):
     acquired(store).release()
     assert not is_held(store)
     warnings = []
@@ -50,30 +50,30 @@ def test_what_was_released_is_had_at_once_by_the_next(store):
     assert warnings == []
 
 
-def test_a_driver_that_beats_is_not_followed(store):
-    mine = acquired(store)
+def test_acquire_from_a_live_driver_is_refused(store):
+    lease_held = acquired(store)
     far(store)
     warnings = []
     with pytest.raises(UsageError, match=r"held by another driver: pid \d+ on far.*stop it first"):
-        acquired(store, sleep=lambda s: mine.renew(), warnings=warnings)
+        acquired(store, sleep=lambda s: lease_held.renew(), warnings=warnings)
     assert "waiting 15 s to see whether it is alive" in warnings[0]
     assert newest(store).generation == 1
-    mine.renew()
+    lease_held.renew()
 
 
-def test_one_that_is_silent_for_as_long_as_it_may_be_is_followed_and_loses_it(store):
-    mine = acquired(store)
+def test_acquire_from_a_silent_driver_takes_its_lease(store):
+    lease_held = acquired(store)
     far(store)
     slept = []
-    next_one = acquired(store, at=9, sleep=slept.append)
+    follower = acquired(store, at=9, sleep=slept.append)
     assert sum(slept) >= lease.PATIENCE_S
-    assert (next_one.generation, newest(store).at) == (2, 9)
+    assert (follower.generation, newest(store).at) == (2, 9)
     with pytest.raises(LeaseLostError, match="was taken over by another driver"):
-        mine.renew()
-    next_one.renew()
+        lease_held.renew()
+    follower.renew()
 
 
-def test_a_dead_process_of_this_machine_is_not_watched(store):
+def test_acquire_from_a_dead_local_process_is_immediate(store):
     dead = subprocess.Popen(["true"])
     dead.wait()
     acquired(store)
@@ -84,7 +84,7 @@ def test_a_dead_process_of_this_machine_is_not_watched(store):
     assert acquired(store, sleep=lambda s: pytest.fail("slept")).generation == 2
 
 
-def test_a_lock_that_another_has_written_over_is_not_ours(store, monkeypatch):
+def test_acquire_of_an_overwritten_lock_is_refused(store, monkeypatch):
     create = Objects.create
 
     def create_and_lose(self, name, data):
@@ -98,7 +98,7 @@ def test_a_lock_that_another_has_written_over_is_not_ours(store, monkeypatch):
         acquired(store)
 
 
-def test_an_answer_that_was_lost_is_no_other_driver(store):
+def test_acquire_after_a_lost_answer_succeeds(store):
     class Twice(Objects):
         def create(self, name, data):
             super().create(name, data)
@@ -108,7 +108,7 @@ def test_an_answer_that_was_lost_is_no_other_driver(store):
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"[]", b"{}", b'{"owner": 1, "at": "x"}', b"\xff"])
-def test_a_damaged_lock_is_one_all_the_same(store, damage):
+def test_newest_counts_a_damaged_lock(store, damage):
     acquired(store).release()
     store.write("lock/000001.json", damage)
     holder = newest(store)
@@ -116,7 +116,7 @@ def test_a_damaged_lock_is_one_all_the_same(store, damage):
     assert acquired(store).generation == 2
 
 
-def test_who_watches_waits_for_nothing_and_takes_over_what_was_silent(store):
+def test_watch_follows_a_silent_driver_without_waiting(store):
     holder, now = acquired(store), [0.0]
     far(store)
     watch = lease.Watch(store, clock=lambda: now[0])

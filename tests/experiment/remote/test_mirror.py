@@ -61,7 +61,7 @@ def experiment(url, elsewhere):
     return local(url) / "digits"
 
 
-def test_an_experiment_is_found_by_name_or_url(experiment, url):
+def test_find_experiment_accepts_name_or_url(experiment, url):
     assert not experiment.exists()
     assert find_experiment("digits", url) == find_experiment(f"{url}/digits") == experiment
     results = load_results("digits", url)
@@ -69,7 +69,7 @@ def test_an_experiment_is_found_by_name_or_url(experiment, url):
     assert results.get_best_trial().trial_id == "00000"
 
 
-def test_results_are_as_new_as_the_store(experiment, elsewhere, url):
+def test_results_refresh_from_the_store(experiment, elsewhere, url):
     before = Results(experiment)
     elsewhere()
     other = local(url) / "digits"
@@ -84,7 +84,7 @@ def test_results_are_as_new_as_the_store(experiment, elsewhere, url):
     assert Results(local(url) / "digits").history.resumed == before.history.resumed + 1
 
 
-def test_a_journal_that_is_ahead_of_the_store_stays(experiment):
+def test_refresh_keeps_a_journal_ahead_of_the_store(experiment):
     Results(experiment)
     with (experiment / "journal.jsonl").open("ab") as file:
         file.write(b"more\n")
@@ -92,7 +92,7 @@ def test_a_journal_that_is_ahead_of_the_store_stays(experiment):
     assert (experiment / "journal.jsonl").read_bytes().endswith(b"more\n")
 
 
-def test_one_that_went_another_way_is_the_stores(experiment):
+def test_refresh_replaces_a_diverged_journal(experiment):
     Results(experiment)
     whole = (experiment / "journal.jsonl").read_bytes()
     (experiment / "journal.jsonl").write_bytes(whole.replace(b"1", b"2"))
@@ -102,7 +102,7 @@ def test_one_that_went_another_way_is_the_stores(experiment):
     assert (experiment / "journal.jsonl").read_bytes() == whole
 
 
-def test_a_checkpoint_comes_when_it_is_asked_for(experiment):
+def test_checkpoint_is_fetched_on_demand(experiment):
     trial = Results(experiment).trials["00000"]
     assert not (experiment / "trials").exists()
     checkpoint = ExperimentFolder(experiment).checkpoint(trial.checkpoints[-1], "00000")
@@ -110,13 +110,13 @@ def test_a_checkpoint_comes_when_it_is_asked_for(experiment):
     assert load_results(experiment).best_checkpoint().path.exists()
 
 
-def test_names_are_taken_in_the_store(experiment, url):
+def test_create_refuses_a_name_taken_in_the_store(experiment, url):
     assert free_name("digits", url) == "digits-2"
     with pytest.raises(NameTakenError, match=rf"exists in {url}.*resume {url}/digits"):
         ExperimentFolder(experiment).create({})
 
 
-def test_of_two_that_take_a_name_at_once_one_does(url, elsewhere, monkeypatch):
+def test_create_at_once_lets_one_succeed(url, elsewhere, monkeypatch):
     folder = local(url) / "new"
     monkeypatch.setattr(Mirror, "is_taken", lambda self: False)
     ExperimentFolder(folder).create({"by": 1}, empty=["journal.jsonl"])
@@ -128,7 +128,7 @@ def test_of_two_that_take_a_name_at_once_one_does(url, elsewhere, monkeypatch):
     assert b'"by": 1' in Objects(f"{url}/new").read("experiment.json")
 
 
-def test_event_files_are_fetched_once_and_again_when_they_have_changed(experiment):
+def test_event_files_synced_fetches_changed_files(experiment):
     objects = Objects(url_of(experiment))
     for name in ("events.a", "log.txt", "checkpoints/1/events.b"):
         objects.write(f"trials/00000/{name}", b"1")
@@ -142,7 +142,7 @@ def test_event_files_are_fetched_once_and_again_when_they_have_changed(experimen
         assert (experiment / "trials/00000/events.a").read_bytes() == b"22"
 
 
-def test_an_object_that_would_leave_the_copy_is_not_fetched(experiment, monkeypatch):
+def test_fetch_ignores_objects_outside_the_copy(experiment, monkeypatch):
     monkeypatch.setattr(
         Objects, "names", lambda self, prefix="": [f"{prefix}/../../out", f"{prefix}/in"]
     )
@@ -158,7 +158,7 @@ def test_an_object_that_would_leave_the_copy_is_not_fetched(experiment, monkeypa
     assert fetched == ["trials/00000/checkpoints/9/in"]
 
 
-def test_a_store_that_cannot_be_reached_is_the_users_to_mend(experiment, monkeypatch):
+def test_unreachable_store_is_a_usage_error(experiment, monkeypatch):
     def fail(self, name):
         raise OSError(0, "no route")
 
@@ -172,7 +172,7 @@ def test_a_store_that_cannot_be_reached_is_the_users_to_mend(experiment, monkeyp
         ExperimentFolder(experiment).write("x.json", {})
 
 
-def test_a_folder_that_came_in_part_is_not_there(experiment, monkeypatch):
+def test_fetch_of_a_folder_is_atomic(experiment, monkeypatch):
     path = experiment / "trials" / "00000" / "checkpoints" / "7"
     for name in ("a", "b"):
         Objects(url_of(path)).write(name, b"1")
@@ -198,14 +198,14 @@ def stored(experiment):
     return ExperimentFolder(experiment)
 
 
-def test_a_removed_experiment_leaves_nothing_in_the_store(stored, url):
+def test_remove_leaves_nothing_in_the_store(stored, url):
     stored.remove(warn=print)
     assert Objects(url).names() == []
     assert not stored.path.exists()
     assert list(experiment_folders(url)) == []
 
 
-def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeypatch):
+def test_remove_and_rename_of_a_driven_experiment_are_refused(stored, url, monkeypatch):
     held = acquire(Objects(f"{url}/digits"), lambda: 0, warn=print)
     beats = iter(range(1, 100))
     monkeypatch.setattr("tuner.experiment.remote.lease._last_beat", lambda *_: str(next(beats)))
@@ -218,7 +218,7 @@ def test_what_a_driver_holds_is_neither_renamed_nor_removed(stored, url, monkeyp
     assert held.objects.has("experiment.json")
 
 
-def test_what_changes_in_the_store_is_told_without_fetching_it(stored, url):
+def test_mark_changes_with_the_store(stored, url):
     Results(stored.path)
     first = stored.mark()
     assert stored.mark() == first

@@ -35,7 +35,7 @@ def system_of(url):
     return system
 
 
-def test_what_is_written_is_read(store):
+def test_read_returns_what_was_written(store):
     store.write("a/b", b"1")
     store.write("a/b", b"22")
     assert store.read("a/b") == b"22"
@@ -44,13 +44,13 @@ def test_what_is_written_is_read(store):
     assert not store.has("b")
 
 
-def test_an_object_is_created_once(store):
+def test_create_refuses_an_existing_object(store):
     assert store.create("lock/1", b"1")
     assert not store.create("lock/1", b"2")
     assert store.read("lock/1") == b"1"
 
 
-def test_a_store_that_writes_over_it_is_refused(url, monkeypatch):
+def test_check_create_refuses_an_overwriting_store(url, monkeypatch):
     store, system = Objects(f"{url}/careless"), system_of(url)
     careless = system.pipe_file
     monkeypatch.setattr(
@@ -61,7 +61,7 @@ def test_a_store_that_writes_over_it_is_refused(url, monkeypatch):
     assert not store.names()
 
 
-def test_of_several_that_create_one_wins(store):
+def test_create_at_once_has_one_winner(store):
     store.write("there", b"")
     won = []
     threads = [
@@ -77,7 +77,7 @@ def test_of_several_that_create_one_wins(store):
     assert store.read("x") == b"%d" % winners[0]
 
 
-def test_names_are_those_below_a_folder(store):
+def test_names_lists_a_folder(store):
     for name in ("b", "a/2", "a/1/x", "ab"):
         store.write(name, b"123")
     assert store.names() == ["a/1/x", "a/2", "ab", "b"]
@@ -87,7 +87,7 @@ def test_names_are_those_below_a_folder(store):
     assert store.folders() == ["a"]
 
 
-def test_what_is_missing_is_told_and_leaves_nothing(store, tmp_path):
+def test_missing_object_raises_and_leaves_no_file(store, tmp_path):
     store.write("x", b"")
     with pytest.raises(FileNotFoundError):
         store.read("missing")
@@ -99,7 +99,7 @@ def test_what_is_missing_is_told_and_leaves_nothing(store, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name != "store"] == ["before"]
 
 
-def test_an_object_or_a_folder_is_removed(store):
+def test_remove_accepts_object_or_folder(store):
     for name in ("a/1", "a/2", "ab", "b"):
         store.write(name, b"")
     store.remove("a")
@@ -108,7 +108,7 @@ def test_an_object_or_a_folder_is_removed(store):
     assert store.names() == ["ab"]
 
 
-def test_any_error_of_a_store_is_an_os_error_with_words(url, monkeypatch):
+def test_store_errors_become_os_errors(url, monkeypatch):
     store = Objects(url)
 
     class Odd(Exception):
@@ -123,7 +123,7 @@ def test_any_error_of_a_store_is_an_os_error_with_words(url, monkeypatch):
     assert error.value.strerror == "two lines"
 
 
-def test_a_store_that_fails_does_not_pass_for_an_empty_one(url, monkeypatch):
+def test_failing_store_is_not_empty(url, monkeypatch):
     store = Objects(url)
 
     def fail(*arguments, **settings):
@@ -146,14 +146,14 @@ class Failing:
         return "done"
 
 
-def test_a_store_that_fails_for_a_while_is_asked_again():
+def test_patiently_retries_with_growing_pauses():
     pauses = []
     ask = Failing(OSError(0, "a"), TimeoutError(0, "b"), OSError(0, "c"))
     assert patiently(ask, sleep=pauses.append) == "done"
     assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_patience_ends(monkeypatch):
+def test_patiently_raises_the_last_error(monkeypatch):
     now = iter(range(0, 1000, 20))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
     ask = Failing(*[OSError(0, str(n)) for n in range(9)])
@@ -162,6 +162,6 @@ def test_patience_ends(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(0, "x"), PermissionError(0, "x")])
-def test_what_does_not_pass_is_not_waited_for(error):
+def test_patiently_raises_permanent_errors_at_once(error):
     with pytest.raises(type(error)):
         patiently(Failing(error), sleep=lambda s: pytest.fail("slept"))

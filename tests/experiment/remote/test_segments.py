@@ -35,7 +35,7 @@ def hold(store, generation, at=0):
     store.create(f"lock/{generation:06}.json", b'{"at": %d}' % at)
 
 
-def test_what_is_appended_follows(store, journal):
+def test_upload_appends_new_lines(store, journal):
     up = Uploader(store, journal, 1)
     assert up.upload() == 0
     append(journal, b"one\n")
@@ -47,14 +47,14 @@ def test_what_is_appended_follows(store, journal):
     assert [s[1:] for s in chain(segments.listed(store))] == [(0, 4), (4, 14)]
 
 
-def test_a_try_whose_answer_was_lost_is_made_again(store, journal):
+def test_upload_after_a_lost_answer_repeats(store, journal):
     append(journal, b"one\n")
     Uploader(store, journal, 1).upload()
     assert Uploader(store, journal, 1).upload() == 4
     assert fetch(store).data == b"one\n"
 
 
-def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monkeypatch):
+def test_upload_merges_segments_in_levels(store, journal, monkeypatch):
     monkeypatch.setattr(segments, "MOST", 4)
     create, sent = Objects.create, []
 
@@ -72,7 +72,7 @@ def test_many_segments_become_few_and_no_byte_is_sent_often(store, journal, monk
     assert sum(sent) <= 3 * len(journal.read_bytes())
 
 
-def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal, monkeypatch):
+def test_fetch_during_a_merge_reads_again(store, journal, monkeypatch):
     up = Uploader(store, journal, 1)
     for number in range(segments.MOST):
         append(journal, b"%d\n" % number)
@@ -91,20 +91,20 @@ def test_a_reader_that_meets_them_as_they_become_one_reads_again(store, journal,
     assert met
 
 
-def test_a_reader_that_has_the_most_is_given_the_rest(store, journal):
+def test_fetch_returns_only_missing_bytes(store, journal):
     up = Uploader(store, journal, 3)
     append(journal, b"one\n")
     up.upload()
     append(journal, b"two\n")
     up.upload()
-    assert fetch(store, known=(3, 4)) == (3, 4, b"two\n")
-    assert fetch(store, known=(3, 6)) == (3, 6, b"o\n")
-    assert fetch(store, known=(3, 8)) == (3, 8, b"")
-    assert fetch(store, known=(2, 4)) == (3, 0, b"one\ntwo\n")
-    assert fetch(store, known=(3, 99)) == (3, 0, b"one\ntwo\n")
+    assert fetch(store, present=(3, 4)) == (3, 4, b"two\n")
+    assert fetch(store, present=(3, 6)) == (3, 6, b"o\n")
+    assert fetch(store, present=(3, 8)) == (3, 8, b"")
+    assert fetch(store, present=(2, 4)) == (3, 0, b"one\ntwo\n")
+    assert fetch(store, present=(3, 99)) == (3, 0, b"one\ntwo\n")
 
 
-def test_a_segment_of_another_length_is_named(store, journal):
+def test_fetch_refuses_a_segment_of_another_size(store, journal):
     append(journal, b"one\n")
     Uploader(store, journal, 1).upload()
     store.write(Segment(1, 0, 4).name, b"on")
@@ -113,7 +113,7 @@ def test_a_segment_of_another_length_is_named(store, journal):
 
 
 @given(st.data())
-def test_readers_see_a_prefix_of_the_newest_drivers_journal(data):
+def test_fetch_returns_a_prefix_of_the_newest_journal(data):
     """Drivers follow one another, each held up at any point, and write on; readers look anytime."""
     import tempfile
     from pathlib import Path
@@ -139,7 +139,7 @@ def test_readers_see_a_prefix_of_the_newest_drivers_journal(data):
                 up.upload()
                 if up is drivers[-1][0]:
                     up.remove_older()
-            found = fetch(store).data
-            assert drivers[-1][1].read_bytes().startswith(found)
-            assert found.startswith(seen)
-            seen = found
+            journaled = fetch(store).data
+            assert drivers[-1][1].read_bytes().startswith(journaled)
+            assert journaled.startswith(seen)
+            seen = journaled

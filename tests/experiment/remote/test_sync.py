@@ -74,7 +74,7 @@ def break_down(monkeypatch):
     monkeypatch.setattr(syncing, "patiently", lambda do: do())
 
 
-def test_the_journal_follows_and_all_is_there_at_the_end(folder, store):
+def test_running_uploads_the_journal_and_finally_everything(folder, store):
     errors = []
     with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
         with sync.running(journal, errors.append):
@@ -93,7 +93,7 @@ def test_the_journal_follows_and_all_is_there_at_the_end(folder, store):
     assert not ExperimentFolder(folder).is_driven
 
 
-def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, store, monkeypatch):
+def test_remove_waits_for_the_uploaded_journal(folder, store, monkeypatch):
     path = folder / "trials" / "00000" / "checkpoints" / "1"
     store.write("trials/00000/checkpoints/1/state.pt", b"")
     store.write("trials/00000/checkpoints/2/state.pt", b"")
@@ -118,7 +118,7 @@ def test_a_checkpoint_is_removed_only_after_the_journal_is_uploaded(folder, stor
         assert fetch(store).data
 
 
-def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, store):
+def test_lost_lease_ends_uploads(folder, store):
     errors = []
     with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
         with sync.running(journal, errors.append):
@@ -132,7 +132,7 @@ def test_a_driver_that_was_followed_is_notified_and_uploads_no_more(folder, stor
     assert fetch(store).data == before[: newest(store).at]
 
 
-def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
+def test_failing_store_is_reported_once(folder, monkeypatch):
     errors = []
     monkeypatch.setattr(syncing, "PATIENCE_S", 0.05)
     with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
@@ -148,7 +148,7 @@ def test_a_store_that_fails_for_long_is_reported_once(folder, monkeypatch):
         assert [type(error) for error in errors] == [StorageError]
 
 
-def test_the_next_driver_begins_with_what_is_there(folder, store):
+def test_next_driver_continues_the_journal(folder, store):
     for number in (1, 2):
         with driving(folder) as (_, journal):
             begin(journal)
@@ -157,7 +157,7 @@ def test_the_next_driver_begins_with_what_is_there(folder, store):
     assert all(name.startswith("journal/000002-") for name in store.names("journal"))
 
 
-def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, store):
+def test_resume_uploads_what_a_kill_left(folder, store):
     with ExperimentFolder(folder).held(print) as sync, Journal.open(folder) as journal:
         with sync.running(journal, print):
             begin(journal)
@@ -167,9 +167,7 @@ def test_what_a_killed_driver_had_not_uploaded_comes_with_its_resume(folder, sto
         assert fetch(store).data.count(b"\n") == 2
 
 
-def test_an_upload_that_takes_long_holds_up_neither_beats_nor_the_journal(
-    folder, store, monkeypatch
-):
+def test_slow_upload_delays_neither_beats_nor_journal(folder, store, monkeypatch):
     monkeypatch.setattr(syncing, "_SWEEP_EVERY_S", 0)
     go_on, began = threading.Event(), threading.Event()
 

@@ -20,7 +20,7 @@ def test_accuracy_that_beats_its_baseline_has_no_warning() -> None:
     assert not [*warnings_of(None, accuracy)]
 
 
-def test_accuracy_within_chance_of_its_baseline_says_so() -> None:
+def test_accuracy_within_chance_of_its_baseline_has_a_warning() -> None:
     accuracy = Accuracy("test_accuracy", 0.4, 50, 0.34)
     assert accuracy.beats_baseline is False
     assert [*warnings_of(accuracy, None)] == [
@@ -42,10 +42,10 @@ def test_accuracy_of_unknown_images_is_none(images: object) -> None:
     assert accuracy_of("val_accuracy", {"val_accuracy": 0.5}, images) is None
 
 
-def test_what_was_measured_without_a_baseline_has_an_interval_alone() -> None:
+def test_with_interval_without_a_baseline() -> None:
     measured = {"test_accuracy": 0.4, "images": 50}
-    found = with_interval(measured)
-    assert found["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
-    assert (found["images"], found["baseline"], found["beats_baseline"]) == (50, None, None)
+    shown = with_interval(measured)
+    assert shown["test_accuracy_interval"] == pytest.approx([0.27605, 0.53820], abs=1e-4)
+    assert (shown["images"], shown["baseline"], shown["beats_baseline"]) == (50, None, None)
     accuracy = measured_accuracy(measured)
     assert (accuracy.note, accuracy.warning) == ("", "")

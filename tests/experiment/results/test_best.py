@@ -24,7 +24,7 @@ def search(tmp_path: Path) -> Results:
     return searched(tmp_path / "digits", FOUND)
 
 
-def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> None:
+def test_best_json_lists_confirmed_leaders_first(search: Results) -> None:
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
     assert shown == [
@@ -37,17 +37,17 @@ def test_best_shows_the_confirmed_leaders_then_the_searched(search: Results) -> 
     assert best_json(search, mode="min")[0]["shown"] == "searched"
 
 
-def test_the_best_model_is_the_confirmed_one_unless_a_trial_is_named(search: Results) -> None:
+def test_best_model_is_the_confirmed_leader_by_default(search: Results) -> None:
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     pick = best_model(search)
     assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
     assert (pick.origin["trial_id"], pick.origin["shown"]) == ("00002", "confirmed")
     assert best_model(search, "00001").results is search
-    own = best_model(results)
-    assert (own.trial_id, own.origin["trial_id"]) == ("00003", "00003")
+    model = best_model(results)
+    assert (model.trial_id, model.origin["trial_id"]) == ("00003", "00003")
 
 
-def test_once_the_trials_of_the_search_are_longer_the_best_is_again_one_of_them(
+def test_best_model_after_longer_trials_is_searched(
     search: Results,
 ) -> None:
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
@@ -58,7 +58,7 @@ def test_once_the_trials_of_the_search_are_longer_the_best_is_again_one_of_them(
     assert "confirmed" not in show_json(longer)
 
 
-def test_show_says_what_is_confirmed_beside_the_searched_best(search: Results) -> None:
+def test_show_json_has_confirmed_and_searched_best(search: Results) -> None:
     assert show_json(search) == search.show()
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     shown = show_json(search)
@@ -86,7 +86,7 @@ def checkpoint(tmp_path):
     return Checkpoint(tmp_path / "state.pt", "of this", 3)
 
 
-def test_what_was_recorded_is_read(tmp_path, checkpoint):
+def test_recorded_test_reads_a_record(tmp_path, checkpoint):
     assert recorded_test(tmp_path, "00001", checkpoint) is None
     record_test(tmp_path, "00001", MEASURED)
     assert recorded_test(tmp_path, "00001", checkpoint) == MEASURED
@@ -94,6 +94,6 @@ def test_what_was_recorded_is_read(tmp_path, checkpoint):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
-def test_a_record_of_something_else_does_not_count(tmp_path, checkpoint, text):
+def test_recorded_test_ignores_other_records(tmp_path, checkpoint, text):
     (tmp_path / "trials" / "00001" / "test.json").write_text(text)
     assert recorded_test(tmp_path, "00001", checkpoint) is None

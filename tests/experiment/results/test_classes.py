@@ -47,6 +47,6 @@ def test_class_lines_name_the_class_that_is_confused_most() -> None:
         {"classes": ["a"], "matrix": [1]},
     ],
 )
-def test_a_record_of_someone_else_may_have_no_matrix(confusion: Any) -> None:
+def test_confusion_in_an_invalid_record_is_none(confusion: Any) -> None:
     assert confusion_in({"confusion": confusion}) is None
     assert class_accuracies({"confusion": confusion}) == []

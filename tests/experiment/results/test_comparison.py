@@ -2,12 +2,13 @@ import json
 
 import pytest
 from stories import SPACE, odd, search
-from synthetic import START, Clock, Writer, make_folder
+from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
-from tuner.experiment.results.comparison import AXES, Comparison, Curve, curves_of
+from tuner.experiment.results.comparison import Comparison, Curve, curve_of
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
+from tuner.spec.sections import Objective
 
 
 def experiment(folder, values, *, strategy="random", seed=0, **spec):
@@ -33,29 +34,28 @@ def six(tmp_path):
     ]
 
 
-def test_experiments_of_a_strategy_are_its_seeds_and_the_better_one_comes_first(six):
-    found = Comparison(six)
-    assert [(side.strategy, len(side.entrants)) for side in found.sides] == [
+def test_comparison_groups_seeds_and_ranks_strategies(six):
+    comparison = Comparison(six)
+    assert [(side.strategy, len(side.entrants)) for side in comparison.sides] == [
         ("hyperopt", 3),
         ("random", 3),
     ]
-    assert (found.objective.metric, found.objective.mode) == ("val_accuracy", "max")
-    assert found.notes == ()
+    assert (comparison.objective.metric, comparison.objective.mode) == ("val_accuracy", "max")
+    assert comparison.notes == ()
 
 
-def test_they_are_compared_at_the_most_that_all_have_spent(six):
-    found = Comparison(six)
-    first, random = found.sides
-    assert found.budgets == {"trials": 2, "epochs": 2, "seconds": 7}
+def test_comparison_at_equal_epochs(six):
+    comparison = Comparison(six)
+    first, random = comparison.sides
+    assert comparison.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
-    assert random.at("epochs", 2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
-    assert first.at("trials", 1).mean == pytest.approx(0.4)
-    assert random.spent("trials") == pytest.approx(7 / 3)
+    assert random.at(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
+    assert first.at(1).mean == pytest.approx(0.4)
 
 
-def test_differences_are_paired_by_seed(six):
-    found = Comparison(six)
-    less = found.difference(found.sides[1])
+def test_difference_is_paired_by_seed(six):
+    comparison = Comparison(six)
+    less = comparison.difference(comparison.sides[1])
     assert less.n == 3
     assert less.mean == pytest.approx(-0.101)
     assert less.is_settled
@@ -74,7 +74,7 @@ def test_difference_from_best_of_three_has_a_wider_interval(six, tmp_path):
     assert three.difference(second).high > two.difference(two.sides[1]).high
 
 
-def test_as_json(six):
+def test_as_dict_is_json(six):
     shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
     assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]
     first, random = shown["strategies"]
@@ -88,16 +88,12 @@ def test_as_json(six):
         "trials": 3,
         "epochs": 3,
         "seconds": 10,
-        "steps": {
-            "trials": [[1, 0.5], [2, 0.6], [3, 0.9]],
-            "epochs": [[1, 0.5], [2, 0.6], [3, 0.9]],
-            "seconds": [[2, 0.5], [5, 0.6], [8, 0.9]],
-        },
+        "steps": {"epochs": [[1, 0.5], [2, 0.6], [3, 0.9]]},
     }
 
 
-def test_what_else_differs_is_named(tmp_path):
-    one = experiment(tmp_path / "a", [0.5], training={"depth": 8})
+def test_notes_name_differing_settings(tmp_path):
+    first = experiment(tmp_path / "a", [0.5], training={"depth": 8})
     other = experiment(
         tmp_path / "b",
         [0.6],
@@ -106,7 +102,7 @@ def test_what_else_differs_is_named(tmp_path):
         resources={"cpus": 2},
     )
     same = experiment(tmp_path / "c", [0.6], training={"depth": 8}, seed=1)
-    notes = Comparison([one, other, same]).notes
+    notes = Comparison([first, other, same]).notes
     assert notes[0] == "a and b have the same strategy and seed, 0"
     assert sorted(notes[1:]) == [
         "resources.cpus differs: 1.0 in a and c; 2.0 in b",
@@ -118,91 +114,62 @@ def test_what_else_differs_is_named(tmp_path):
     ]
 
 
-def test_what_has_no_value_or_still_runs_is_named(tmp_path):
+def test_notes_name_running_and_failed_experiments(tmp_path):
     failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
-    found = Comparison([failed, running])
-    assert found.notes == (
+    comparison = Comparison([failed, running])
+    assert comparison.notes == (
         "failed has no usable trial",
         "running is still running",
         "failed and running have the same strategy and seed, 1",
     )
-    assert found.sides[0].best.n == 1
-    assert found.budgets["epochs"] == running.trials["00001"].last_epoch + 2
+    assert comparison.sides[0].best.n == 1
+    assert comparison.budget == running.trials["00001"].last_epoch + 2
     with pytest.raises(NoUsableTrialError, match="none of the experiments"):
         Comparison([failed, odd(tmp_path / "none", "no_trial")])
 
 
-def test_differing_objectives_are_refused(tmp_path):
+def test_comparison_refuses_differing_objectives(tmp_path):
     results = [search(tmp_path / "a", 3), odd(tmp_path / "b", "diverged")]
     rule = r"by one objective only, got a by val_accuracy \(max\), b by val_loss \(min\)"
     with pytest.raises(UsageError, match=rule):
         Comparison(results)
 
 
-def test_only_what_agrees_but_for_the_seed_is_averaged(tmp_path):
+def test_sides_average_specs_equal_but_for_the_seed(tmp_path):
     cnn, mlp = ({"model": model, "dataset": "digits"} for model in ("cnn", "mlp"))
-    found = Comparison(
+    comparison = Comparison(
         [
             experiment(tmp_path / "a", [0.9], training=cnn),
             experiment(tmp_path / "b", [0.5], training=mlp),
             experiment(tmp_path / "c", [0.8], training=cnn, seed=1),
         ]
     )
-    best, other = found.sides
+    best, other = comparison.sides
     assert (best.label, best.best.n) == ("random (a and 1 more)", 2)
     assert best.best.mean == pytest.approx(0.85)
     assert (other.label, other.best.n, other.best.mean) == ("random (b)", 1, 0.5)
-    assert [s["label"] for s in found.as_dict()["strategies"]] == [best.label, other.label]
+    assert [s["label"] for s in comparison.as_dict()["strategies"]] == [best.label, other.label]
 
 
-def test_a_warm_start_and_labels_are_told(tmp_path):
+def test_notes_name_warm_start_and_labels(tmp_path):
     cold = experiment(tmp_path / "cold", [0.5], strategy="hyperopt")
     warm = experiment(tmp_path / "warm", [0.6], strategy="hyperopt", warm_start="cold")
     Labels(("good",), "bigger images").write(cold.files)
-    found = Comparison([Results(cold.folder), warm])
-    assert [side.label for side in found.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
-    told = " ".join(found.notes)
-    assert "warm began with the trials of cold: it had more to learn from" in told
-    assert "cold is tagged good" in told
-    assert "cold: bigger images" in told
+    comparison = Comparison([Results(cold.folder), warm])
+    assert [side.label for side in comparison.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
+    notes = " ".join(comparison.notes)
+    assert "warm began with the trials of cold: it had more to learn from" in notes
+    assert "cold is tagged good" in notes
+    assert "cold: bigger images" in notes
 
 
-def curves(folder):
-    results = Results(folder)
-    return curves_of(results.history, results.objective)
-
-
-def test_a_search_by_what_it_had_spent(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))  # events are a second apart
+def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5, 0.7, 0.6])
     writer.trial(1, [0.99], error=("nan", "m"))
-    writer.trial(2, [0.6], end="stopped")
-    writer.trial(3, [0.9])
-    writer.end()
-    found = curves(writer.folder)
-    assert tuple(found) == AXES
-    assert found["trials"] == Curve((1, 4), (0.7, 0.9), 4)
-    assert found["epochs"] == Curve((1, 2, 6), (0.5, 0.7, 0.9), 6)
-    assert found["seconds"] == Curve((2, 3, 13), (0.5, 0.7, 0.9), 15)
-
-
-def test_trials_count_in_the_order_of_their_ends(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    for number, value in ((0, 0.9), (1, 0.5)):
-        writer.trial(number, [value], end=None)
-    for number in (1, 0):
-        writer.add("trial_ended", trial_id=f"{number:05}", status="completed")
-    writer.end()
-    assert curves(writer.folder)["trials"] == Curve((1, 2), (0.5, 0.9), 2)
-
-
-def test_the_gap_before_a_resume_is_not_counted(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    writer.trial(0, [0.5], end=None)
+    writer.trial(3, [0.6], end=None)
+    writer.trial(2, [0.9])
     writer.kill()
-    again = Writer(writer.folder, resumed=True, clock=Clock(START + 1000))
-    again.trial(0, [0.6, 0.7], first=2)
-    again.end()
-    found = curves(writer.folder)
-    assert found["seconds"] == Curve((2, 4, 5), (0.5, 0.6, 0.7), 7)
-    assert found["epochs"].total == 3
+    history = Results(writer.folder).history
+    objective = Objective(metric="val_accuracy", mode="max")
+    assert curve_of(history, objective) == Curve((1, 2, 6), (0.5, 0.7, 0.9), 6)

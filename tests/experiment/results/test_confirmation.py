@@ -25,14 +25,17 @@ def search(tmp_path: Path) -> Results:
     return searched(tmp_path / "digits", FOUND)
 
 
-def test_the_best_mean_is_chosen_and_its_best_model_handed_over(search: Results) -> None:
+def test_confirmation_chooses_the_best_mean(search: Results) -> None:
     retrained(search, [[0.88, 0.90, 0.86], [0.91, 0.94, 0.92], [0.80, 0.81, 0.82]])
-    found = confirmation_of(search)
-    assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
-    assert found.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
-    assert found.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
-    assert (found.trial.trial_id, found.trial.seed) == ("00004", 3)  # the search's seed is 1
-    best = found.best_json()
+    confirmation = confirmation_of(search)
+    assert [leader.trial_id for leader in confirmation.leaders] == ["00002", "00001", "00000"]
+    assert confirmation.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
+    assert confirmation.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
+    assert (confirmation.trial.trial_id, confirmation.trial.seed) == (
+        "00004",
+        3,
+    )  # the search's seed is 1
+    best = confirmation.best_json()
     assert {key: best[key] for key in ("trial_id", "config", "epoch", "metrics", "shown")} == {
         "trial_id": "00002",
         "config": {"lr": 0.3},
@@ -41,37 +44,37 @@ def test_the_best_mean_is_chosen_and_its_best_model_handed_over(search: Results)
         "shown": "confirmed",
     }
     assert Path(best["checkpoint"]).read_bytes() == b"weights of 00004"
-    assert found.first_searched.trial_id == "00001"
+    assert confirmation.first_searched.trial_id == "00001"
 
 
 def test_differences_are_paired_by_seed(search: Results) -> None:
     # Seeds differ more than leaders do: only their pairs tell the leaders apart.
     retrained(search, [[0.70, 0.80, 0.90], [0.72, 0.82, 0.921], [0.719, 0.825, 0.916]])
-    found = confirmation_of(search)
-    first, second, third = found.leaders
+    confirmation = confirmation_of(search)
+    first, second, third = confirmation.leaders
     assert (first.trial_id, second.trial_id, third.trial_id) == ("00002", "00000", "00001")
     assert first.difference is None
     assert (second.difference.is_settled, third.difference.is_settled) == (False, True)
     assert third.difference.mean == pytest.approx(-0.02033, abs=1e-4)
-    assert not found.told_apart
-    shown = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert [one["trial_id"] for one in shown["leaders"]] == ["00002", "00000", "00001"]
+    assert not confirmation.told_apart
+    shown = json.loads(json.dumps(confirmation.as_dict(), allow_nan=False))
+    assert [leader["trial_id"] for leader in shown["leaders"]] == ["00002", "00000", "00001"]
     assert shown["leaders"][0]["values"] == {"2": 0.72, "3": 0.82, "4": 0.921}
     assert shown["leaders"][1]["difference"]["told_apart"] is False
     assert (shown["chosen"], shown["seeds"], shown["name"]) == ("00002", [2, 3, 4], "digits")
 
 
-def test_a_leader_that_fails_with_a_seed_comes_after_those_that_do_not(search: Results) -> None:
+def test_leaders_with_failed_seeds_come_last(search: Results) -> None:
     retrained(search, [[0.99, None], [0.5, 0.6], [None, None]])
-    found = confirmation_of(search)
-    assert [leader.trial_id for leader in found.leaders] == ["00002", "00001", "00000"]
-    assert [len(leader.values) for leader in found.leaders] == [2, 1, 0]
-    last = found.leaders[2]
+    confirmation = confirmation_of(search)
+    assert [leader.trial_id for leader in confirmation.leaders] == ["00002", "00001", "00000"]
+    assert [len(leader.values) for leader in confirmation.leaders] == [2, 1, 0]
+    last = confirmation.leaders[2]
     assert (last.mean, last.optimism, last.difference) == (None, None, None)
     assert len(best_json(search, top=3)) == 3
 
 
-def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
+def test_confirmation_of_failed_trials_is_none(search: Results) -> None:
     results = retrained(search, [[None, None]])
     with pytest.raises(
         NoUsableTrialError, match=r"none of the retrained trials completed\. Trial 00000: m$"
@@ -80,7 +83,7 @@ def test_where_all_fail_nothing_is_confirmed(search: Results) -> None:
     assert confirmation_of(search) is None
 
 
-def test_without_a_finished_confirmation_the_search_stands(search: Results) -> None:
+def test_confirmation_of_an_unfinished_experiment_is_none(search: Results) -> None:
     assert confirmation_of(search) is None
     assert best_json(search)[0]["shown"] == "searched"
     assert best_model(search).trial_id is None
@@ -90,19 +93,19 @@ def test_without_a_finished_confirmation_the_search_stands(search: Results) -> N
     assert confirmation_of(search) is None
 
 
-def test_the_newest_confirmation_counts_while_the_searchs_leader_is_in_it(search: Results) -> None:
+def test_confirmation_of_uses_the_newest_with_the_leader(search: Results) -> None:
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     newer = retrained(search, [[0.97, 0.98], [0.91, 0.94]])
     assert newer.name == "digits-confirm-2"
-    found = confirmation_of(search)
-    assert found.chosen.trial_id == "00001"
+    confirmation = confirmation_of(search)
+    assert confirmation.chosen.trial_id == "00001"
     writer = Writer(search.folder, resumed=True)
     writer.trial(9, [0.99], config={"lr": 0.7})
     writer.end()
     assert confirmation_of(Results(search.folder)) is None
 
 
-def test_a_foreign_link_leads_nowhere(search: Results, tmp_path: Path) -> None:
+def test_confirmation_of_ignores_foreign_links(search: Results, tmp_path: Path) -> None:
     elsewhere = searched(tmp_path / "other" / "digits", FOUND)
     results = retrained(elsewhere, [[0.88, 0.90]])
     for text in (

@@ -17,7 +17,7 @@ def folder(tmp_path):
     return make_folder(tmp_path / "digits")
 
 
-def test_the_journal_is_not_read(folder):
+def test_described_does_not_read_the_journal(folder):
     (folder / JOURNAL).write_text("damaged\n" * 3)
     assert Described(folder).spec.name == "digits"
     with pytest.raises(JournalError):
@@ -31,7 +31,7 @@ def files(tmp_path):
     return ExperimentFolder(writer.folder)
 
 
-def test_what_is_written_is_read(files):
+def test_labels_round_trip(files):
     assert labels_of(files) == Labels()
     labels = Labels().tagged(["a", "b", "a"]).noted("a first look")
     labels.write(files)
@@ -40,7 +40,7 @@ def test_what_is_written_is_read(files):
     assert labels_of(files).tags == ("b", "c")
 
 
-def test_what_is_no_tag_or_note_is_refused():
+def test_labels_refuse_invalid_tags_and_notes():
     for tag in ("", "two words", "-x", "a" * 51, "\x1b[31m"):
         with pytest.raises(UsageError, match="a tag must be letters"):
             Labels().tagged([tag])
@@ -52,12 +52,12 @@ def test_what_is_no_tag_or_note_is_refused():
     "text",
     ["", "[]", "null", '{"tags": 1, "note": ""}', '{"tags": ["\\u001b[31m", 3], "note": ""}'],
 )
-def test_a_damaged_file_is_as_good_as_none(files, text):
+def test_labels_of_a_damaged_file_are_empty(files, text):
     (files.path / LABELS).write_text(text)
     assert labels_of(files) == Labels()
 
 
-def test_a_link_in_its_place_is_not_followed(files, tmp_path):
+def test_labels_do_not_follow_links(files, tmp_path):
     (tmp_path / "other").write_text(json.dumps({"tags": ["x"], "note": ""}))
     (files.path / LABELS).symlink_to(tmp_path / "other")
     assert labels_of(files) == Labels()

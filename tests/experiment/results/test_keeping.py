@@ -14,7 +14,7 @@ from tuner.experiment.results.keeping import prunable, rename
 from tuner.experiment.results.results import Results
 
 
-def test_everything_shows_the_new_name(tmp_path):
+def test_rename_changes_folder_and_spec(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.trial(0, [0.5])
     writer.end()
@@ -26,7 +26,7 @@ def test_everything_shows_the_new_name(tmp_path):
     assert json.loads((tmp_path / "mine" / "experiment.json").read_text())["spec"]["name"] == "mine"
 
 
-def test_what_cannot_be_renamed_stays(tmp_path):
+def test_rename_to_an_invalid_name_is_refused(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.end()
     (tmp_path / "taken").mkdir()
@@ -49,7 +49,7 @@ def test_rename_confirmed_or_confirming_experiment_is_refused(tmp_path, name):
     assert confirmation_of(Results(search.folder))
 
 
-def test_leaders_and_what_a_resume_needs_keep_theirs(tmp_path):
+def test_prunable_keeps_leaders_and_unfinished_trials(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     for number, (value, end) in enumerate(
         [
@@ -70,7 +70,7 @@ def test_leaders_and_what_a_resume_needs_keep_theirs(tmp_path):
     assert prunable(Results(writer.folder), keep=9).folders == {}
 
 
-def test_what_a_confirmation_hands_over_stays(tmp_path):
+def test_prunable_keeps_the_confirmed_model(tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.9, 0.2: 0.8})
     confirming = retrained(search, [[0.85, 0.84], [0.9, 0.1]])  # the best model is not the leader's
     handed = confirmation_of(confirming).trial.trial_id

@@ -9,7 +9,7 @@ from tuner.experiment.results.listing import find, list_experiments, listed
 from tuner.experiment.results.results import Results
 
 
-def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_path):
+def test_list_experiments_includes_damaged_folders(tmp_path):
     storage = tmp_path
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [0.5, 0.4], end="stopped")
@@ -31,26 +31,30 @@ def test_experiments_are_listed_oldest_first_and_damage_does_not_stop_it(tmp_pat
     assert json.loads(json.dumps(digits.as_dict()))["counts"]["completed"] == 1
 
 
-def test_how_many_trials_there_are_to_be_is_told_where_it_is_known(tmp_path):
+def test_listed_total_follows_from_the_spec(tmp_path):
     grid = {"strategy": "grid", "space": {"lr": "choice([0.1, 0.2, 0.3])"}}
     endless = {"num_samples": None, "time_budget_s": 60}
-    for name, spec in {"asked": {"num_samples": 7}, "endless": endless}.items():
+    for name, spec in {"control": {"num_samples": 7}, "endless": endless}.items():
         Writer(make_folder(tmp_path / name, **spec)).end()
     Writer(make_folder(tmp_path / "grid", search=grid, num_samples=None)).end()
     unread = {**grid, "points": "of another version"}
     Writer(make_folder(tmp_path / "other", search=unread, num_samples=None)).end()
-    totals = {one.name: one.total for one in list_experiments(tmp_path)}
-    assert totals == {"asked": 7, "endless": None, "grid": 3, "other": None}
+    totals = {entry.name: entry.total for entry in list_experiments(tmp_path)}
+    assert totals == {"control": 7, "endless": None, "grid": 3, "other": None}
 
 
-def test_some_are_found_by_what_ls_is_asked_for(tmp_path):
+def test_find_filters_and_sorts(tmp_path):
     for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
         writer = Writer(make_folder(tmp_path / name))
         writer.trial(0, [value])
         writer.end()
     listed = list_experiments(tmp_path)
-    assert [one.name for one in find(listed, where="best > 0.6", sort="best")] == ["c", "b"]
-    assert [one.name for one in find(listed, strategy="random", reverse=True)] == ["c", "b", "a"]
+    assert [entry.name for entry in find(listed, where="best > 0.6", sort="best")] == ["c", "b"]
+    assert [entry.name for entry in find(listed, strategy="random", reverse=True)] == [
+        "c",
+        "b",
+        "a",
+    ]
     assert find(listed, tag="none") == []
     with pytest.raises(UsageError, match="no name 'x' here"):
         find(listed, sort="x")
@@ -84,7 +88,7 @@ def test_listed_total_counts_the_trials_that_users_tried(tmp_path):
     with_others.trial(1, [0.5])
     with_others.trial(2, [0.6])  # before the number of samples was made less
     for number in range(2):
-        asked = {"verb": "try", "config": {"lr": number}}
-        with_others.add("control", id=f"{number}", control=asked)
+        control = {"verb": "try", "config": {"lr": number}}
+        with_others.add("control", id=f"{number}", control=control)
     with_others.end()
     assert listed(folder).total == 4

@@ -40,9 +40,9 @@ def text(space: dict[str, Any], configs: list[dict[str, Any]]) -> dict[str, Any]
         ("grid_search(['a', 'b'])", ["b"], "grid_search(['b'])"),
     ],
 )
-def test_the_region_of_the_values(domain: str, values: list[Any], region: str) -> None:
-    found = text({"x": domain, "k": 3}, [{"x": value, "k": 3} for value in values])
-    found_domain = parse_space(found)["x"]
+def test_narrowed_domain_spans_the_values(domain: str, values: list[Any], region: str) -> None:
+    space = text({"x": domain, "k": 3}, [{"x": value, "k": 3} for value in values])
+    found_domain = parse_space(space)["x"]
     expected = parse_space({"x": region})["x"]
     if isinstance(expected, Numeric):
         assert (found_domain.lower, found_domain.upper) == (
@@ -51,11 +51,11 @@ def test_the_region_of_the_values(domain: str, values: list[Any], region: str) -
         )
         assert str(found_domain).split("(")[0] == region.split("(")[0]
     else:
-        assert found["x"] == region
-    assert found["k"] == 3
+        assert space["x"] == region
+    assert space["k"] == 3
 
 
-def test_a_branch_is_narrowed_by_the_configs_that_have_it() -> None:
+def test_narrowed_branch_uses_its_configs() -> None:
     momentum, adam = "{'kind': 'sgd', 'm': uniform(%s)}", "{'kind': 'adam', 'e': choice(%s)}"
     space = {"opt": f"choice([{momentum % '0, 1'}, {adam % [1, 2]}, 3])"}
     sgd = [{"opt": {"kind": "sgd", "m": m}} for m in (0.4, 0.6)]
@@ -65,7 +65,7 @@ def test_a_branch_is_narrowed_by_the_configs_that_have_it() -> None:
 
 
 @given(spaces, st.integers(1, 4), st.randoms(use_true_random=False))
-def test_the_region_holds_the_leaders_and_lies_within_the_bounds(
+def test_narrowed_space_holds_leaders_within_bounds(
     space: dict[str, Any], count: int, random: Any
 ) -> None:
     assume(any(True for _ in domains_of(space)))
@@ -79,7 +79,7 @@ def test_the_region_holds_the_leaders_and_lies_within_the_bounds(
         Encoding(space).encode(grid[index])
 
 
-def test_the_file_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_refined_file_resolves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     search = searched(
@@ -124,7 +124,7 @@ def test_the_file_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert Path(refine(search, points=2).spec.storage) == tmp_path / "results"
 
 
-def test_what_cannot_be_refined_is_told(tmp_path: Path) -> None:
+def test_refine_refuses_unsuitable_searches(tmp_path: Path) -> None:
     search = searched(tmp_path / "digits", {0.1: 0.9})
     with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
         refine(retrained(search, [[0.9, 0.8]]), points=3)
@@ -136,7 +136,7 @@ def test_what_cannot_be_refined_is_told(tmp_path: Path) -> None:
         refine(Results(writer.folder), points=3)
 
 
-def test_a_constraint_of_what_is_gone_goes_too(tmp_path: Path) -> None:
+def test_refine_drops_constraints_on_removed_options(tmp_path: Path) -> None:
     writer = Writer(
         make_folder(
             tmp_path / "x",

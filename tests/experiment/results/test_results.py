@@ -24,7 +24,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("scope", "best"), [("best", 2), ("all", 2), ("last", 4), ("avg", 2), ("last-5-avg", 2)]
 )
-def test_the_best_trial_by_scope_is_never_a_failed_one(folder, scope, best):
+def test_get_best_trial_ignores_failed_trials(folder, scope, best):
     assert Results(folder).get_best_trial(scope=scope).trial_id == f"{best:05}"
 
 
@@ -36,12 +36,12 @@ def test_the_best_trial_by_scope_is_never_a_failed_one(folder, scope, best):
         ({"scope": "first"}, "unknown scope 'first'.*available: all, avg, best"),
     ],
 )
-def test_a_wrong_argument_is_told_with_the_choices(folder, arguments, message):
+def test_get_best_trial_invalid_argument_lists_choices(folder, arguments, message):
     with pytest.raises(UsageError, match=message):
         Results(folder).get_best_trial(**arguments)
 
 
-def test_no_usable_trial_says_why(tmp_path):
+def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     with pytest.raises(
         NoUsableTrialError, match="digits has no usable trial: no trial has started"
@@ -61,7 +61,7 @@ def test_no_usable_trial_says_why(tmp_path):
     assert results.show()["best"] is None
 
 
-def test_without_one_at_the_best_epoch_the_best_that_has_one_is_taken(tmp_path):
+def test_best_checkpoint_uses_the_best_saved_epoch(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     trial_id = writer.trial(1, [0.5, 0.6, 0.9, 0.7])
     for epoch in (2, 4):
@@ -73,7 +73,7 @@ def test_without_one_at_the_best_epoch_the_best_that_has_one_is_taken(tmp_path):
     assert results.best_json()["checkpoint"] is None
 
 
-def test_the_json_shapes(folder):
+def test_best_json_and_show(folder):
     results = Results(folder)
     path = folder / "trials/00002/checkpoints/2/state.pt"
     best = {
@@ -93,7 +93,7 @@ def test_the_json_shapes(folder):
     }
 
 
-def test_trials_are_found_with_or_without_zeros(folder):
+def test_trial_accepts_ids_without_zeros(folder):
     results = Results(folder)
     assert results.trial("2") is results.trial("00002")
     for wrong in ("6", "best", "-2", ""):
@@ -102,7 +102,7 @@ def test_trials_are_found_with_or_without_zeros(folder):
     assert results.log_path(results.trial("2")) == folder / "trials/00002/log.txt"
 
 
-def test_what_has_not_ended_runs_while_a_driver_lives_and_was_interrupted_after(tmp_path):
+def test_status_depends_on_a_live_driver(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.trial(1, [0.5], end=None)
     live = Results(writer.folder)
@@ -119,7 +119,7 @@ def test_what_has_not_ended_runs_while_a_driver_lives_and_was_interrupted_after(
     assert Results(writer.folder).status == "completed"
 
 
-def test_the_data_frame_has_a_row_a_trial(folder):
+def test_dataframe_has_a_row_for_each_trial(folder):
     frame = Results(folder).dataframe()
     assert list(frame.columns) == [
         "trial_id",
@@ -148,13 +148,13 @@ def test_the_data_frame_has_a_row_a_trial(folder):
     assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]
 
 
-def test_the_data_frame_of_reports_has_a_row_a_report(folder):
+def test_dataframe_of_reports_has_a_row_for_each(folder):
     frame = Results(folder).dataframe(reports=True)
     assert list(frame.columns) == ["trial_id", "epoch", "time", "val_accuracy"]
     assert len(frame) == 9
 
 
-def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp_path):
+def test_spec_has_the_folders_name_and_storage(folder, tmp_path):
     moved = folder.rename(tmp_path / "elsewhere")
     results = Results(moved)
     assert (results.spec.name, results.spec.storage) == ("elsewhere", str(tmp_path))
@@ -165,7 +165,7 @@ def test_its_spec_has_the_name_and_the_place_that_its_folder_has_now(folder, tmp
     assert not results.is_confirmation
 
 
-def test_a_spec_of_another_version_is_still_shown(tmp_path):
+def test_show_reads_a_spec_of_another_version(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits", of_a_later_version=1))
     writer.trial(1, [0.5])
     writer.end()

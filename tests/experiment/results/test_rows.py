@@ -28,12 +28,12 @@ ROWS = [
         ("name >= 'b'", [1, 2]),
     ],
 )
-def test_rows_for_which_it_holds(where, numbers):
+def test_arranged_filters_by_where(where, numbers):
     assert arranged(ROWS, where=where) == numbers
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "message"),
     [
         ("los < 1", r"no name 'los' here \(did you mean 'loss'\?\); available: name, loss, tags"),
         ("loss <", "--where: cannot be read as an expression, .* optimizer == 'sgd', got 'loss <'"),
@@ -42,13 +42,13 @@ def test_rows_for_which_it_holds(where, numbers):
         ("__import__('os')", "is not allowed: use names"),
     ],
 )
-def test_what_cannot_be_asked_is_one_error(where, told):
-    with pytest.raises(UsageError, match=told):
+def test_arranged_invalid_where_is_refused(where, message):
+    with pytest.raises(UsageError, match=message):
         arranged(ROWS, where=where)
     assert arranged([], where="los < 1") == []
 
 
-def test_rows_in_order_those_without_a_value_last():
+def test_arranged_sorts_missing_values_last():
     assert arranged(ROWS, sort="loss") == [2, 0, 1]
     assert arranged(ROWS, sort="loss", reverse=True) == [0, 2, 1]
     assert arranged(ROWS, sort="config.lr") == [0, 1, 2]  # numbers before text
@@ -61,7 +61,7 @@ def test_arranged_sort_name_must_be_of_a_row_but_not_of_a_chosen_row() -> None:
         arranged(ROWS, where="name == 'c'", sort="lr")
 
 
-def test_a_row_has_the_metrics_of_the_best_epoch_and_the_config(tmp_path):
+def test_trial_rows_have_best_metrics_and_config(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.trial(0, [0.5, 0.75, 0.6], config={"lr": 0.1, "status": "mine", "o": {"m": 1}})
     writer.trial(1, error=("oom", "m"))

@@ -33,36 +33,36 @@ def loss(mode):
         ("all", "max", 1.0),
     ],
 )
-def test_scores(scope, mode, expected):
+def test_score_by_scope(scope, mode, expected):
     assert score(VALUES, loss(mode), scope=scope) == pytest.approx(expected)
 
 
 @given(values=st.lists(NUMBERS), mode=st.sampled_from(MODES), scope=st.sampled_from(SCOPES))
-def test_a_score_is_finite_and_within_the_finite_values(values, mode, scope):
+def test_score_is_within_the_finite_values(values, mode, scope):
     finite = [value for value in values if math.isfinite(value)]
-    found = score(values, loss(mode), scope=scope)
-    assert (found is None) == (not finite)
-    if found is not None:
+    result = score(values, loss(mode), scope=scope)
+    assert (result is None) == (not finite)
+    if result is not None:
         slack = 1e-9 * max(map(abs, finite))
-        assert min(finite) - slack <= found <= max(finite) + slack
+        assert min(finite) - slack <= result <= max(finite) + slack
 
 
 @given(values=st.lists(st.tuples(st.integers(1, 9), NUMBERS)), mode=st.sampled_from(MODES))
-def test_the_best_epoch_is_the_first_of_the_best_score(values, mode):
-    found = best_epoch(values, loss(mode))
+def test_best_epoch_is_the_first_best(values, mode):
+    result = best_epoch(values, loss(mode))
     top = score([value for _, value in values], loss(mode))
-    assert (found is None) == (top is None)
-    assume(found is not None)
-    assert found == min(epoch for epoch, value in values if value == top)
+    assert (result is None) == (top is None)
+    assume(result is not None)
+    assert result == min(epoch for epoch, value in values if value == top)
 
 
-def test_the_lower_trial_id_wins_a_tie_however_it_is_padded():
+def test_ranked_breaks_ties_by_trial_id():
     trials = [trial(10, [0.5]), trial(9, [0.5]), trial(123456, [0.5]), trial(11, [0.25])]
     order = [t.trial_id for _, t in ranked(trials, loss("max"))]
     assert order == ["00009", "00010", "123456", "00011"]
 
 
-def test_failed_silent_and_nan_trials_are_not_ranked():
+def test_ranked_excludes_unusable_trials():
     trials = [
         trial(1, [0.9], status="failed"),
         trial(2, []),

@@ -7,14 +7,13 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
 from tuner.experiment.results.statistics import (
     differences_from_best,
     mean_of,
-    paired_difference,
     wilson,
 )
 
@@ -23,34 +22,37 @@ pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12)
 
 
 @given(st.lists(numbers, min_size=2, max_size=12).filter(lambda v: len(set(v)) > 1))
-def test_a_mean_is_that_of_scipy(values: list[float]) -> None:
-    found = mean_of(values)
+def test_mean_of_equals_scipys(values: list[float]) -> None:
+    result = mean_of(values)
     error = stats.sem(values)
-    low, high = stats.t.interval(0.95, len(values) - 1, loc=found.mean, scale=error)
-    assert found.standard_error == pytest.approx(error)
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert found.n == len(values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=result.mean, scale=error)
+    assert result.standard_error == pytest.approx(error)
+    assert (result.low, result.high) == (pytest.approx(low), pytest.approx(high))
+    assert result.n == len(values)
 
 
 @given(pairs.filter(lambda p: len({a - b for a, b in p}) > 1))
-def test_a_paired_difference_is_that_of_scipy(values: list[tuple[float, float]]) -> None:
+def test_differences_from_best_of_two_equal_scipys(
+    values: list[tuple[float, float]],
+) -> None:
     first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
-    found = paired_difference(first, second)
+    (result,) = differences_from_best([first], second)
+    assume(result.sd > 1e-3)  # tied differences get the values' resolution
     test = stats.ttest_rel(list(first.values()), list(second.values()))
     interval = test.confidence_interval(0.95)
-    assert (found.low, found.high) == (
+    assert (result.low, result.high) == (
         pytest.approx(interval.low, abs=1e-9),
         pytest.approx(interval.high, abs=1e-9),
     )
     if abs(test.pvalue - 0.05) > 1e-6:
-        assert found.is_settled == (test.pvalue < 0.05)
+        assert result.is_settled == (test.pvalue < 0.05)
 
 
 def apart(values: Sequence[Sequence[float]]) -> list[bool]:
     """Which of the others is told apart from the best of the groups of values."""
     best, *others = (dict(enumerate(group)) for group in sorted(values, key=fmean))
-    found = differences_from_best(others, best)
-    return [each is not None and each.is_settled for each in found]
+    result = differences_from_best(others, best)
+    return [each is not None and each.is_settled for each in result]
 
 
 def share_apart(drawn: np.ndarray) -> float:
@@ -82,22 +84,9 @@ def test_differences_from_best_of_constant_groups_are_apart() -> None:
     assert apart([[0.1, 0.1], [0.2, 0.2]]) == [True]
 
 
-@settings(max_examples=25)
-@given(pairs)
-def test_of_two_it_is_the_paired_interval(values: list[tuple[float, float]]) -> None:
-    first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
-    (found,), paired = differences_from_best([first], second), paired_difference(first, second)
-    assume(paired.sd is None or paired.sd > 1e-3)  # tied differences get the values' resolution
-    assert (found.low, found.high) == (
-        pytest.approx(paired.low, abs=1e-6),
-        pytest.approx(paired.high, abs=1e-6),
-    )
-
-
-def test_one_that_failed_with_a_key_is_compared_by_the_others() -> None:
+def test_differences_from_best_use_the_shared_keys() -> None:
     best = {1: 0.10, 2: 0.12, 3: 0.11}
-    found = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
-    (short, single, none) = found
+    short, single, none = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
     assert (short.n, single.n, none) == (2, 1, None)
     assert short.mean == pytest.approx(0.105)
     assert short.low is not None
@@ -106,7 +95,7 @@ def test_one_that_failed_with_a_key_is_compared_by_the_others() -> None:
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_is_that_of_scipy(counts: tuple[int, int]) -> None:
+def test_wilson_equals_scipys(counts: tuple[int, int]) -> None:
     right, n = counts
     expected = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
     assert wilson(right / n, n) == pytest.approx((expected.low, expected.high), abs=1e-9)

@@ -20,7 +20,7 @@ def trial(config, *reports):
     return TrialRecord("00001", 0.0, config, "completed", results)
 
 
-def test_metrics_that_come_and_go_are_all_columns():
+def test_frames_have_all_metrics():
     bent = trial({}, {"loss": 1.0}, {"loss": 0.5, "acc": 0.1}, {"loss": 0.75})
     frame = trials_frame([bent], LOSS)
     assert (frame.loc[0, "last/acc"], frame.loc[0, "last/loss"]) == (0.1, 0.75)
@@ -28,13 +28,13 @@ def test_metrics_that_come_and_go_are_all_columns():
     assert reports_frame([bent])["acc"].isna().tolist() == [True, False, True]
 
 
-def test_the_seed_is_the_one_that_a_trial_trained_with():
-    own = replace(trial({}), seed=7)
-    frame = trials_frame([trial({}), own, trial({"seed": 9})], LOSS, seed=3)
+def test_trials_frame_has_each_trials_seed():
+    seeded = replace(trial({}), seed=7)
+    frame = trials_frame([trial({}), seeded, trial({"seed": 9})], LOSS, seed=3)
     assert frame["seed"].tolist() == [3, 7, 9]
 
 
-def test_parquet_gives_back_the_data_frame(tmp_path):
+def test_write_table_parquet_round_trips(tmp_path):
     results = search(tmp_path / "x", 12)
     path = write_table(results.dataframe(), tmp_path / "trials.parquet")
     back, frame = pd.read_parquet(path), results.dataframe()
@@ -44,7 +44,7 @@ def test_parquet_gives_back_the_data_frame(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_lists_and_values_of_several_types_are_text(tmp_path, ending):
+def test_write_table_mixed_values_are_text(tmp_path, ending):
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet}[ending]
     lists = read(
         write_table(odd(tmp_path / "x", "categorical").dataframe(), tmp_path / f"x.{ending}")
@@ -55,7 +55,7 @@ def test_lists_and_values_of_several_types_are_text(tmp_path, ending):
     assert [json.loads(text) for text in mixed["config/lr"][:3]] == [100, True, "q"]
 
 
-def test_another_ending_or_place_is_refused(tmp_path):
+def test_write_table_invalid_path_is_refused(tmp_path):
     results = odd(tmp_path / "x", "one_trial")
     with pytest.raises(UsageError, match=r"must end in \.parquet or \.csv, got 'trials.xls'"):
         write_table(results.dataframe(), "trials.xls")
@@ -66,7 +66,7 @@ def test_another_ending_or_place_is_refused(tmp_path):
 HOSTILE = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=-0.5", "a\r=1"]
 
 
-def test_a_csv_has_no_formulas_and_its_numbers_stay_numbers(tmp_path):
+def test_write_table_csv_disarms_formulas(tmp_path):
     configs = [{"a": text, "b": -0.5, "c": mixed} for text in HOSTILE for mixed in (-1, "-x")]
     trials = [replace(trial(config), trial_id=f"{n:05}") for n, config in enumerate(configs)]
     failed = replace(trial({"a": "-0.5"}), status="failed", error=TrialError("=1+1", "m"))

@@ -36,7 +36,7 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
         "best": ["history"],
         "hyperparameters": ["importance", "parallel", *slices, *contours],
         "stopping": ["curves", "rungs", "forecasts"],
-        "comparison": ["trials", "epochs", "seconds"],
+        "comparison": ["epochs"],
     }
 
 

@@ -22,17 +22,17 @@ class TestBayesOpt(LearningSearcherContract):
 
 
 def test_propose_uses_one_thread_of_linear_algebra(monkeypatch):
-    found = []
+    results = []
 
     def watched(*args):
-        found.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+        results.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
         return maximise(*args)
 
     monkeypatch.setattr("tuner.search.searchers._bayesopt.maximise", watched)
     with threadpool_limits(2, user_api="blas"):
         play(TestBayesOpt().make(seed=0), 0, 9)
         after = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
-    assert set(found) == {1}
+    assert set(results) == {1}
     assert set(after) == {2}
 
 
@@ -72,12 +72,12 @@ def test_suggest_finds_the_best_on_the_border_of_forbidden_configs():
 def test_suggestions_at_a_time_are_spread_out_and_good():
     search = TestBayesOpt().make(PLANE, seed=0)
     play(search, 0, 16, loss=bowl)
-    found = [search.suggest(f"p{number}") for number in range(32)]
-    u_ND = np.array([[config["x"], config["y"]] for config in found])
+    results = [search.suggest(f"p{number}") for number in range(32)]
+    u_ND = np.array([[config["x"], config["y"]] for config in results])
     far_NN = np.linalg.norm(u_ND[:, None] - u_ND, axis=2) + 9 * np.eye(len(u_ND))
     assert far_NN.min() > 0.002
     assert np.median(far_NN.min(axis=1)) > 0.02
-    assert np.median([bowl(config) for config in found]) < 0.15  # of random ones: 0.19
+    assert np.median([bowl(config) for config in results]) < 0.15  # of random ones: 0.19
 
 
 def test_suggest_despite_diverged_trials_finds_the_best():
@@ -92,6 +92,6 @@ def test_suggest_despite_diverged_trials_finds_the_best():
 @settings(max_examples=25)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
 def test_targets_keep_the_order_of_losses(losses):
-    found = targets(np.array(losses))
-    assert (np.diff(found[np.argsort(losses, kind="stable")]) >= -1e-9).all()
-    assert math.isfinite(float(found.sum()))
+    results = targets(np.array(losses))
+    assert (np.diff(results[np.argsort(losses, kind="stable")]) >= -1e-9).all()
+    assert math.isfinite(float(results.sum()))

@@ -32,5 +32,5 @@ def test_propose_does_not_prefer_trials_for_their_age():
         search.add_evaluated_point(
             {"x": x}, intermediate[-1], pruned=epochs == 1, intermediate_values=intermediate
         )
-    found = [search.suggest(str(number)) for number in range(12)]
-    assert np.median([config["x"] for config in found if isinstance(config, dict)]) < 0.3
+    configs = [search.suggest(str(number)) for number in range(12)]
+    assert np.median([config["x"] for config in configs if isinstance(config, dict)]) < 0.3

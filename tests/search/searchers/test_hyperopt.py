@@ -21,8 +21,10 @@ def spread(epochs):
         search.add_evaluated_point(
             {"x": x, "y": 0.3}, losses[-1], pruned=True, intermediate_values=losses
         )
-    found = [search.suggest(str(number)) for number in range(20)]
-    return float(np.mean([abs(config["y"] - 0.3) for config in found if isinstance(config, dict)]))
+    configs = [search.suggest(str(number)) for number in range(20)]
+    return float(
+        np.mean([abs(config["y"] - 0.3) for config in configs if isinstance(config, dict)])
+    )
 
 
 def test_tpe_searches_more_widely_once_trials_are_stopped_early():

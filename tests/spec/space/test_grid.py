@@ -74,9 +74,9 @@ def test_grid_through_config_replaces_nearest_value() -> None:
     space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
     config = {"lr": 0.004, "o": {"m": 0.9}}
     grid = Grid(space, three, through=config)
-    found = [grid[index] for index in range(grid.size)]
-    assert list(dict.fromkeys(c["lr"] for c in found)) == [0.0001, 0.001, 0.004]
-    assert [c["o"] for c in found[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
+    configs = [grid[index] for index in range(grid.size)]
+    assert list(dict.fromkeys(c["lr"] for c in configs)) == [0.0001, 0.001, 0.004]
+    assert [c["o"] for c in configs[:4]] == [{"m": 0}, {"m": 0.5}, {"m": 0.9}, 2]
 
 
 def _repeats(domain: Domain) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tuner.spec.space.domains import Choice, Domain, Numeric, Value
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import (
-    Place,
+    Position,
     config_at,
     domains_of,
     extreme_configs,
@@ -49,20 +49,20 @@ def test_extreme_configs_cover_each_extreme(space: dict[str, object]) -> None:
 
 def test_walk_branches_with_shared_names_differ() -> None:
     space = parse_space({"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}})
-    x = (Place("a.x", (("a", 0),)), Place("a.x", (("a", 1),)))
-    assert [place for place, _ in walk(space)] == [Place("a"), *x, Place("b.c")]
-    assert {place.choice for place in x} == {Place("a")}
-    assert Place("b.c").choice is None
+    x = (Position("a.x", (("a", 0),)), Position("a.x", (("a", 1),)))
+    assert [position for position, _ in walk(space)] == [Position("a"), *x, Position("b.c")]
+    assert {position.choice for position in x} == {Position("a")}
+    assert Position("b.c").choice is None
 
 
 @given(spaces)
 def test_transform_replaces_domains(space: dict[str, object]) -> None:
-    def same(place: Place, domain: Domain) -> Value:
+    def same(position: Position, domain: Domain) -> Value:
         if not isinstance(domain, Choice):
             return domain
         return Choice(
             tuple(
-                transform(option, same, place.branch(number))
+                transform(option, same, position.branch(number))
                 if isinstance(option, Mapping)
                 else option
                 for number, option in enumerate(domain.values)

@@ -1,10 +1,8 @@
-"""Which driver has an experiment in an object store: one at a time, by objects nobody overwrites.
+"""The lock of an experiment in an object store.
 
-Each driver is a generation: it creates the object lock/GENERATION.json, which must not exist yet,
-and renews a beat beside it. A driver whose beat stands still counts as dead, and the next
-generation begins. If it was only held up, it notices that and ends; readers ignore what an older
-generation still writes (see `segments`). A watcher measures how long a beat stands still by its
-clock alone, so that clocks need not agree.
+Each driver is a generation: it creates lock/GENERATION.json, which must not exist, and renews a
+beat beside it. If the beat stops, the next generation begins, and readers ignore what the older one
+still writes (see `segments`). Watchers use only their own clock.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ class LeaseLostError(ExperimentError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The newest generation: its number, its owner, and how many bytes of the journal it found.
+    """The newest generation, its owner, and the bytes of the journal that it began with.
 
-    processes: what `tuner.experiment.owner.processes_here` said where it runs.
+    processes: `owner.processes_here` of its machine.
     """
 
     generation: int
@@ -48,7 +46,7 @@ class Holder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was a process of this machine that is no more."""
+        """Whether it was a process of this machine that has ended."""
         here = self.processes and self.processes == processes_here()
         return bool(here and self.owner and not is_alive(self.owner["pid"]))
 
@@ -91,10 +89,7 @@ def newest(objects: Objects) -> Holder | None:
 
 
 def is_held(objects: Objects) -> bool:
-    """Whether a live driver holds the experiment, judged at once by this machine's clock.
-
-    The answer is wrong if the clock is off by more than a minute.
-    """
+    """Whether a live driver holds it, by this machine's clock, which may be off by a minute."""
     holder = newest(objects)
     if holder is None or holder.is_gone:
         return False
@@ -114,10 +109,9 @@ def acquire(
 ) -> Lease:
     """Become the driver of the experiment.
 
-    Raises UsageError if there is another one, and as `Objects.check_create` does.
-
-    at: called once nobody else drives; returns how many bytes the journal has. warn: called if it
-    takes a while until a silent driver counts as dead.
+    at: returns the bytes of the journal, once nobody else drives. warn: called before a long wait
+    for a silent driver. Raises UsageError if another driver is alive, and as
+    `Objects.check_create`.
     """
     objects.check_create()
     holder = newest(objects)
@@ -127,10 +121,7 @@ def acquire(
 
 
 def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
-    """Become the driver after `holder`, who is known to have ended; None: there was none.
-
-    Raises UsageError if another one has just done so.
-    """
+    """Become the driver after `holder` (or None). Raises UsageError if another was faster."""
     generation = holder.generation + 1 if holder else 1
     lock = {"owner": this_owner(), "processes": processes_here(), "at": at}
     data = json.dumps(lock).encode()
@@ -143,7 +134,7 @@ def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
 
 
 class Watch:
-    """Looks at a lease from time to time, and waits for nothing."""
+    """Checks a lease now and then without waiting."""
 
     def __init__(self, objects: Objects, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._objects, self._clock = objects, clock
@@ -151,12 +142,12 @@ class Watch:
         self._since = 0.0  # when that was seen first
 
     def is_free(self) -> bool:
-        """Whether its holder has ended, or been silent for PATIENCE_S while it was looked at."""
+        """Whether its holder has ended, or was silent for PATIENCE_S."""
         holder = newest(self._objects)
         return holder is None or self.has_ended(holder)
 
     def followed(self) -> Lease | None:
-        """The lease, taken over where it is free; None where another one is faster, too."""
+        """The lease if it was free, or None."""
         holder = newest(self._objects)
         if holder is not None and not self.has_ended(holder):
             return None
@@ -166,7 +157,7 @@ class Watch:
             return None
 
     def has_ended(self, holder: Holder) -> bool:
-        """Whether this holder has ended, or been silent for PATIENCE_S while it was looked at."""
+        """Whether this holder has ended, or was silent for PATIENCE_S."""
         beat = _last_beat(self._objects, holder.generation)
         if holder.is_gone or beat == _RELEASED:
             return True
@@ -186,10 +177,7 @@ def _await_end(
     warn: Callable[[str], object],
     sleep: Callable[[float], object],
 ) -> None:
-    """Return when the holder has let go, or has been silent for PATIENCE_S.
-
-    Raises UsageError once it beats.
-    """
+    """Wait until the holder is released or silent for PATIENCE_S. Raises UsageError if it beats."""
     waited = 0.0
     watch = Watch(objects, clock=lambda: waited)
     if watch.has_ended(holder):

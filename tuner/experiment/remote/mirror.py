@@ -30,8 +30,7 @@ _FETCHED = ".brought"  # the generation of the journal here, and how many bytes 
 class Mirror:
     """The copy at `folder` of the experiment below `url`.
 
-    Methods raise UsageError where the store cannot be reached; those that try for a minute raise
-    OSError after it.
+    Methods raise UsageError without the store; those that try for a minute raise OSError.
     """
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -91,11 +90,7 @@ class Mirror:
             self._refresh()
 
     def _refresh(self) -> None:
-        """Fetch the documents and the journal.
-
-        If the journal here is ahead of the store's it stays: a driver was killed on this machine
-        before it uploaded the rest.
-        """
+        """Fetch the documents and the journal, unless the journal here is ahead after a kill."""
         from filelock import FileLock
 
         objects = self.objects
@@ -117,8 +112,8 @@ class Mirror:
             generation, size = map(int, note.read_text().split())
         except (OSError, ValueError):
             generation, size = 0, 0
-        known = (generation, size) if size == len(local) else (0, 0)
-        remote = segments.fetch(objects, known=known)
+        present = (generation, size) if size == len(local) else (0, 0)
+        remote = segments.fetch(objects, present=present)
         complete = local[: remote.start] + remote.data
         if not local.startswith(complete):
             files.replace_file(path, lambda new: new.write_bytes(complete))
@@ -142,10 +137,7 @@ class Mirror:
             raise FileExistsError(0, "there is such an object", name)
 
     def remove(self, warn: Callable[[str], object]) -> None:
-        """Remove the experiment from the store; UsageError where a driver holds it.
-
-        experiment.json goes last: after a kill the experiment can be removed again.
-        """
+        """Remove it from the store, experiment.json last. Raises UsageError if it is driven."""
         objects = self.objects
         with objects.reaching():
             self._acquire(warn)

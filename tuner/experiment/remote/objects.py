@@ -1,7 +1,7 @@
-"""The objects below one URL, by fsspec (S3, Google Cloud Storage, Azure, ...), or in a folder.
+"""Objects below a URL, by fsspec (S3, Google Cloud Storage, Azure, ...), or in a folder.
 
-An object appears whole or not at all, and `create` lets one of several writers win. Every failure
-is an OSError with the store's own message.
+Objects appear atomically, and of several writers `create` lets one win. Every failure is an
+OSError.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ _INSTALL = {"s3": "tuner[s3]", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "ab
 
 
 class Objects:
-    """What lies below `url`, named by POSIX paths relative to it.
-
-    Raises UsageError if nothing that is installed knows such URLs.
-    """
+    """What lies below `url`, by relative POSIX paths. Raises UsageError for an unknown scheme."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -54,10 +51,7 @@ class Objects:
             self._system.pipe_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a new object; False, with nothing changed, if there is one of this name.
-
-        The store decides (S3: a conditional put), so if several ask at once, one gets True.
-        """
+        """Create an object; False if it exists. The store decides (S3: a conditional put)."""
         with _os_errors():
             try:
                 self._system.pipe_file(self._path(name), data, mode="create")
@@ -70,10 +64,7 @@ class Objects:
         return True
 
     def check_create(self) -> None:
-        """Raise UsageError if `create` overwrites: then two drivers could not be kept apart.
-
-        The store is asked once in a process.
-        """
+        """Raise UsageError if `create` overwrites, checked once a process."""
         if self.url in _CHECKED:
             return
         name = f".probe-{uuid4().hex}"
@@ -148,9 +139,9 @@ def patiently(
     patience_s: float = PATIENCE_S,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """What `ask` returns; it is asked again for `patience_s` if the store fails.
+    """The result of `ask`, retried for `patience_s` if the store fails.
 
-    Raises the last OSError; what is missing or not allowed is raised at once.
+    Raises the last OSError; FileNotFoundError and PermissionError at once.
     """
     pause, deadline = _PAUSE_S, time.monotonic() + patience_s
     while True:
@@ -179,8 +170,8 @@ def _opened(url: str) -> tuple[Any, str]:
         do = f"pip install '{package}'" if package else str(error)
         raise UsageError(f"a storage of {scheme}:// needs a package: {do}") from None
     except ValueError as error:
-        known = "a folder, s3://bucket/folder, gs://..., az://..."
-        raise UsageError(f"no storage {url!r}: {error}; known: {known}") from None
+        forms = "a folder, s3://bucket/folder, gs://..., az://..."
+        raise UsageError(f"no storage {url!r}: {error}; forms: {forms}") from None
     return system, base.rstrip("/")
 
 
@@ -198,10 +189,7 @@ def _os_errors() -> Iterator[None]:
 
 
 class FolderObjects(Objects):
-    """What lies below a folder, as `Objects` names it; files appear whole or not at all.
-
-    Of several processes that create the same one, on any machine that shares the folder, one wins.
-    """
+    """Objects in a folder, also one that machines share; `create` lets one writer win."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()

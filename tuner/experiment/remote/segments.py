@@ -1,12 +1,8 @@
-"""A journal in an object store: its segments, each an object, and which of them count.
+"""A journal in an object store, as segments: journal/GENERATION-START-END.jsonl, in bytes.
 
-    journal/GENERATION-START-END.jsonl      the journal's bytes from START to END
-
-Each generation (see `lease`) first writes the complete journal as it found it, from byte 0, and
-then the segments that follow. The newest generation with a first segment holds the journal; later
-segments of older ones are ignored. The lock of a generation without a segment says how much of the
-older journal it continues. A larger segment replaces many smaller ones; while both exist, either
-gives the same journal.
+Each generation (see `lease`) first writes the complete journal, then what follows. The newest
+generation with a first segment holds the journal. The lock of a later one without segments says how
+much of it counts. A larger segment replaces many smaller ones.
 """
 
 from __future__ import annotations
@@ -45,17 +41,17 @@ class Segment(NamedTuple):
 
 
 def chain(segments: Iterable[Segment]) -> list[Segment]:
-    """The segments that make up the journal, in order: those of the newest generation that began.
+    """The segments of the journal, in order.
 
     >>> [s.end for s in chain([Segment(1, 0, 9), Segment(2, 0, 4), Segment(2, 4, 6)])]
     [4, 6]
     """
-    known = sorted(segments)
-    begun = [segment.generation for segment in known if segment.start == 0]
+    ordered = sorted(segments)
+    begun = [segment.generation for segment in ordered if segment.start == 0]
     if not begun:
         return []
     longest: dict[int, Segment] = {}  # by its start; sorted, so the last is the longest
-    for segment in known:
+    for segment in ordered:
         if segment.generation == begun[-1] and segment.end > segment.start:
             longest[segment.start] = segment
     parts: list[Segment] = []
@@ -85,11 +81,10 @@ class Remote(NamedTuple):
         return self.start + len(self.data)
 
 
-def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; if its generation is still that of `known`, only the bytes after those.
+def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
+    """The journal; only the bytes after `present`, (generation, bytes), if that still counts.
 
-    known: a generation, and how many of its bytes the caller has. Raises JournalError if a segment
-    does not have as many bytes as its name says.
+    Raises JournalError for a segment of another size than its name says.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -101,7 +96,7 @@ def fetch(objects: Objects, *, known: tuple[int, int] = (0, 0)) -> Remote:
         holder = newest(objects)
         if holder and holder.generation > generation:
             end = min(end, holder.at)
-        start = known[1] if known[0] == generation and known[1] <= end else 0
+        start = present[1] if present[0] == generation and present[1] <= end else 0
         try:
             with ThreadPoolExecutor(_READERS) as threads:
                 needed = [segment for segment in parts if segment.end > start]
@@ -122,10 +117,7 @@ def _piece(objects: Objects, segment: Segment, *, start: int) -> bytes:
 
 
 class Uploader:
-    """Uploads what is appended to the journal at `path`, as `generation`.
-
-    Readers elsewhere see what was uploaded; incomplete lines are not.
-    """
+    """Uploads the complete lines that are appended to the journal at `path`."""
 
     def __init__(self, objects: Objects, path: Path, generation: int) -> None:
         self._objects = objects

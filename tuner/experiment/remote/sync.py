@@ -1,8 +1,7 @@
-"""Keeps an experiment's storage in sync with its folder while a driver searches.
+"""Syncs an experiment's object store while a driver searches.
 
-The driver uploads the journal in order, a second or two behind, and removes a checkpoint from the
-store only after the journal there has a newer one. It uploads other files, such as TensorBoard's,
-every half a minute and at the end; trials upload their checkpoints and logs.
+The journal follows within seconds; replaced checkpoints are removed after it, other files follow
+every half a minute and at the end. Trials upload their checkpoints and logs.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ OnError = Callable[[TunerError], object]
 
 
 class RemoteSync:
-    """For an experiment in an object store: `folder` is its copy here, `lease` holds it.
-
-    upload: uploads one file of the folder.
-    """
+    """For an experiment in an object store. upload: uploads a file of the copy `folder`."""
 
     def __init__(self, folder: Path, lease: Lease, upload: Callable[[Path], object]) -> None:
         self._folder = folder
@@ -59,10 +55,10 @@ class RemoteSync:
 
     @contextmanager
     def running(self, journal: Journal, on_error: OnError) -> Iterator[None]:
-        """Within it the store follows the folder; when it ends, the store has all of it.
+        """Sync in threads, and completely at the end.
 
-        on_error: called once, if another driver has taken over, the store has failed for a minute,
-        or the folder has gone. Raises StorageError if the store fails at the start or at the end.
+        on_error: called once if another driver took over, the store failed for a minute, or the
+        folder is gone. Raises StorageError if the store fails at the start or at the end.
         """
         from concurrent.futures import ThreadPoolExecutor
 

@@ -1,8 +1,7 @@
-"""Accuracies beside their baseline: what always naming the largest class would give.
+"""Accuracies beside their baseline, the share of the largest class.
 
-experiment.json has, under "validation", the number of `images` and their `baseline`, the share of
-the largest class; a measured test split has the same beside its metrics. Guessing is not right more
-often than the baseline.
+experiment.json has `images` and `baseline` under "validation", a measured test split beside its
+metrics.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ VALIDATION = "validation"  # in experiment.json
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """An accuracy that was measured on `images` images.
-
-    baseline: None if unknown. among: of how many it is the best.
-    """
+    """An accuracy on `images` images. baseline: or None. among: how many it is the best of."""
 
     metric: str
     value: float
@@ -71,15 +67,12 @@ class Accuracy:
 def accuracy_of(
     metric: str, metrics: Mapping[str, Any], images: object, *, among: int = 1
 ) -> Accuracy | None:
-    """The accuracy called `metric`; None if it was not measured, or on an unknown number of images.
-
-    images: a mapping with `images` and `baseline`; anything else is taken for none.
-    """
-    known: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
-    value, count = _share(metrics.get(metric)), known.get("images")
+    """The accuracy `metric`, or None if it or the images are unknown. images: untrusted."""
+    counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
+    value, count = _share(metrics.get(metric)), counted.get("images")
     if value is None or type(count) is not int or count < 1:
         return None
-    return Accuracy(metric, value, count, _share(known.get("baseline")), max(among, 1))
+    return Accuracy(metric, value, count, _share(counted.get("baseline")), max(among, 1))
 
 
 def trials_chosen_from(counts: Mapping[str, int]) -> int:

@@ -17,10 +17,7 @@ from tuner.experiment.trials import CheckpointRecord
 
 @dataclass(frozen=True, slots=True)
 class BestModel:
-    """The model that is handed over: that of the trial `trial_id`, or of the best trial.
-
-    origin: `shown` as in `best --json`; for a confirmed leader also `trial_id` and `confirmed`.
-    """
+    """The model to hand over. trial_id: None for the best trial. origin: as in `best --json`."""
 
     results: Results
     trial_id: str | None
@@ -40,9 +37,9 @@ def best_model(results: Results, trial_id: str | None = None) -> BestModel:
 def best_json(
     results: Results, *, top: int = 1, metric: str | None = None, mode: str | None = None
 ) -> list[dict[str, Any]]:
-    """What `best --json` shows of the `top` best: the confirmed leaders, then searched trials.
+    """What `best --json` shows: confirmed leaders, then searched trials.
 
-    By a metric or mode other than the objective's nothing is confirmed.
+    By another metric or mode nothing is confirmed.
     """
     results.get_best_trial(metric, mode)  # raises if there is none
     objective = (metric or results.metric, mode or results.mode)
@@ -60,10 +57,8 @@ def best_json(
 
 
 def show_json(results: Results) -> dict[str, Any]:
-    """What `show --json` shows: `Results.show`, and `confirmed` once its leaders are.
-
-    That is {trial_id, experiment, mean, standard_error, seeds, searched}: the leader's trial in the
-    search, the experiment that retrained it, the mean over fresh seeds, and the searched value.
+    """What `show --json` shows: `Results.show`, and `confirmed` after a confirmation: {trial_id,
+    experiment, mean, standard_error, seeds, searched}.
     """
     confirmation = confirmation_of(results)
     if confirmation is None:
@@ -82,8 +77,8 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
     return entry
 
 
-def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
-    """What `evaluate` has measured of a trial (None: the best one), or None; runs nothing."""
+def measured_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
+    """What `evaluate` has measured of a trial (None: the best one), or None."""
     for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
         if record := best_record(trial, results.objective):
             return recorded_test(results.folder, trial.trial_id, record)
@@ -93,17 +88,16 @@ def known_test(results: Results, trial_id: str | None = None) -> dict[str, Any] 
 def recorded_test(
     folder: Path, trial_id: str, checkpoint: Checkpoint | CheckpointRecord
 ) -> dict[str, Any] | None:
-    """What was measured of this checkpoint of the experiment in `folder`, or None."""
+    """The recorded measurement of this checkpoint, or None."""
     files, name = ExperimentFolder(folder), _record(trial_id)
     try:
         files.fetch(name)
-        known = files.read(name)
+        record = files.read(name)
     except (OSError, ValueError):
         return None
-    same = isinstance(known, dict) and known.get("checkpoint_sha256") == checkpoint.sha256
-    return (
-        known if same and set(map(type, known.values())) <= {str, int, float, dict, list} else None
-    )
+    same = isinstance(record, dict) and record.get("checkpoint_sha256") == checkpoint.sha256
+    plain = {str, int, float, dict, list}
+    return record if same and set(map(type, record.values())) <= plain else None
 
 
 def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""The accuracy of each class, from the confusion matrix that a test split's record has.
+"""The accuracy of each class, from a record's `confusion`: {"classes": names, "matrix": rows}.
 
-`confusion` is {"classes": names, "matrix": rows}: a row a true class, a column a predicted one.
+Rows are true classes, columns predicted ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Searches of the same space side by side: what each strategy reached for the same spending.
+"""Compares searches of a space by the best value after equal epochs of all trials.
 
-Experiments of one strategy whose specs differ only in the seed are its seeds. Spending is counted
-in trials, in epochs of all trials together, and in seconds; strategies are ranked by the best value
-after equal epochs, which depends neither on the machine nor on early stopping.
+Experiments of a strategy whose specs differ only in the seed are its seeds.
 """
 
 from __future__ import annotations
@@ -11,8 +9,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +17,10 @@ from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
-from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.sections import Objective
 from tuner.wording import joined, some_of
-
-AXES = ("trials", "epochs", "seconds")
-RANKED_BY = "epochs"
 
 _COMPARED = {"trainable", "training", "search", "scheduler", "resources"}
 _NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")  # others: where two have them
@@ -36,50 +28,55 @@ _NOTED_IF_MISSING = ("training.", "search.space.", "scheduler.name")  # others: 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Steps: from `spent[i]` on, the best value is `best[i]`; total: all that the search spent."""
+    """Steps: from `epochs[i]` on, the best value is `best[i]`; total: all epochs of the search."""
 
-    spent: tuple[float, ...]
+    epochs: tuple[int, ...]
     best: tuple[float, ...]
-    total: float
+    total: int
 
-    def at(self, spent: float) -> float | None:
-        """The best value after so much; None where there was none yet."""
-        steps = bisect_right(self.spent, spent)
+    def at(self, epochs: float) -> float | None:
+        """The best value after so many epochs, or None."""
+        steps = bisect_right(self.epochs, epochs)
         return self.best[steps - 1] if steps else None
 
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """One experiment: its name, spec, and its best so far by each of `AXES`."""
+    """One experiment: its best value by epochs of all trials, its trials and seconds."""
 
     name: str
     spec: ExperimentSpec
-    curves: dict[str, Curve]
+    curve: Curve
+    trials: int
+    seconds: float
 
     @property
     def best(self) -> float | None:
         """Its best value, or None."""
-        values = self.curves["trials"].best
-        return values[-1] if values else None
+        return self.curve.best[-1] if self.curve.best else None
+
+    @property
+    def epochs(self) -> int:
+        """The epochs of all its trials together."""
+        return self.curve.total
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values; `steps` of a curve are [spent, best value from there on]."""
-        curves = self.curves.items()
+        """As plain values; each of `steps` is [epochs, best value from there on]."""
+        steps = zip(self.curve.epochs, self.curve.best, strict=True)
         return {
             "name": self.name,
             "seed": self.spec.seed,
             "best": self.best,
-            **{axis: curve.total for axis, curve in curves},
-            "steps": {a: [list(p) for p in zip(c.spent, c.best, strict=True)] for a, c in curves},
+            "trials": self.trials,
+            "epochs": self.epochs,
+            "seconds": self.seconds,
+            "steps": {"epochs": [list(step) for step in steps]},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A strategy with its experiments, whose specs agree but for the seed.
-
-    label: the strategy's name, with the first experiment's where the strategy has other sides, too.
-    """
+    """A strategy and its seeds. label: with an experiment's name if a strategy has several."""
 
     strategy: str
     entrants: tuple[Entrant, ...]
@@ -87,42 +84,36 @@ class Side:
 
     @property
     def best(self) -> Mean | None:
-        """The mean over the seeds of each one's best value; None where none has one."""
+        """The mean of the seeds' best values, or None."""
         return _mean(entrant.best for entrant in self.entrants)
 
-    def at(self, axis: str, spent: float) -> Mean | None:
-        """The mean over the seeds of the best value after so much of `axis`."""
-        return _mean(entrant.curves[axis].at(spent) for entrant in self.entrants)
+    def at(self, epochs: float) -> Mean | None:
+        """The mean of the seeds' best values after so many epochs, or None."""
+        return _mean(entrant.curve.at(epochs) for entrant in self.entrants)
 
-    def spent(self, axis: str) -> float:
-        """What its experiments spent, on average."""
-        return sum(e.curves[axis].total for e in self.entrants) / len(self.entrants)
-
-    def by_seed(self, axis: str, spent: float) -> dict[int, float]:
-        """seed -> the best value after so much."""
-        pairs = ((e.spec.seed, e.curves[axis].at(spent)) for e in self.entrants)
+    def by_seed(self, epochs: float) -> dict[int, float]:
+        """seed -> the best value after so many epochs."""
+        pairs = ((entrant.spec.seed, entrant.curve.at(epochs)) for entrant in self.entrants)
         return {seed: value for seed, value in pairs if value is not None}
 
 
 class Comparison:
     """Experiments of one objective, by strategy, the best one first.
 
-    budgets: of each axis, the most that every experiment with a value has spent. notes: what else
-    differs between the experiments, in words. Raises UsageError for fewer than two experiments, one
-    named twice, or differing objectives; NoUsableTrialError where none has a value; SpecError for
-    an experiment whose spec this version cannot read.
+    budget: epochs that every experiment with a value has trained. notes: other differences. Raises
+    UsageError for fewer than two, repeated or incomparable experiments, NoUsableTrialError if none
+    has a value, and SpecError for a spec of another version.
     """
 
     def __init__(self, experiments: Sequence[Results]) -> None:
         _check(experiments)
-        first = experiments[0]
-        self.objective = first.objective
+        self.objective = experiments[0].objective
         names = [results.name for results in experiments]
         entrants = [_entrant(results, names) for results in experiments]
         usable = [entrant for entrant in entrants if entrant.best is not None]
         if not usable:
             raise NoUsableTrialError("none of the experiments has a usable trial")
-        self.budgets = {axis: min(e.curves[axis].total for e in usable) for axis in AXES}
+        self.budget = min(entrant.epochs for entrant in usable)
         self.sides = tuple(sorted(_sides(entrants), key=self._rank))
         self.notes = tuple(_notes(experiments, entrants))
 
@@ -130,8 +121,7 @@ class Comparison:
         """A side's values less the first side's, at equal epochs and seeds; None without a shared
         seed. The interval accounts for the choice of the first side as the best.
         """
-        spent = self.budgets[RANKED_BY]
-        first, *others = (side.by_seed(RANKED_BY, spent) for side in self.sides)
+        first, *others = (side.by_seed(self.budget) for side in self.sides)
         return differences_from_best(others, first)[self.sides.index(side) - 1]
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,26 +129,26 @@ class Comparison:
         return {
             "metric": self.objective.metric,
             "mode": self.objective.mode,
-            "budgets": self.budgets,
+            "budgets": {"epochs": self.budget},
             "strategies": [self._side(side) for side in self.sides],
             "notes": list(self.notes),
         }
 
     def _side(self, side: Side) -> dict[str, Any]:
-        best, less = side.best, self.difference(side) if side is not self.sides[0] else None
-        means = {axis: side.at(axis, budget) for axis, budget in self.budgets.items()}
+        best, mean = side.best, side.at(self.budget)
+        less = self.difference(side) if side is not self.sides[0] else None
         return {
             "strategy": side.strategy,
             "label": side.label,
             "best": best and best.as_dict(),
-            "at": {axis: mean and mean.as_dict() for axis, mean in means.items()},
+            "at": {"epochs": mean and mean.as_dict()},
             "difference": less and {**less.as_dict(), "told_apart": less.is_settled},
             "experiments": [entrant.as_dict() for entrant in side.entrants],
         }
 
     def _rank(self, side: Side) -> tuple[bool, float]:
         """By the value at equal epochs, else by the best; those without any come last."""
-        mean = side.at(RANKED_BY, self.budgets[RANKED_BY]) or side.best
+        mean = side.at(self.budget) or side.best
         return mean is None, self.objective.key(mean.mean) if mean else 0.0
 
 
@@ -183,7 +173,9 @@ def _mean(values: Iterable[float | None]) -> Mean | None:
 def _entrant(results: Results, names: Sequence[str]) -> Entrant:
     """Of several experiments of one name in different places each has its folder's path."""
     name = results.name if names.count(results.name) == 1 else results.files.location
-    return Entrant(name, results.spec, curves_of(results.history, results.objective))
+    history = results.history
+    curve = curve_of(history, results.objective)
+    return Entrant(name, results.spec, curve, len(history.trials), history.duration_s)
 
 
 def _check(experiments: Sequence[Results]) -> None:
@@ -220,11 +212,11 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
         if len(names) > 1:
             yield f"{joined(names)} have the same strategy and seed, {seed}"
     facts = {entrant.name: _facts(entrant.spec) for entrant in entrants}
-    for path in dict.fromkeys(path for known in facts.values() for path in known):
+    for path in dict.fromkeys(path for settings in facts.values() for path in settings):
         holders: dict[str, list[str]] = {}
-        for name, known in facts.items():
-            if path in known or path.startswith(_NOTED_IF_MISSING):
-                holders.setdefault(known.get(path, "not there"), []).append(name)
+        for name, settings in facts.items():
+            if path in settings or path.startswith(_NOTED_IF_MISSING):
+                holders.setdefault(settings.get(path, "not there"), []).append(name)
         if len(holders) > 1 and path != "search.strategy":
             differing = (f"{value} in {joined(names)}" for value, names in holders.items())
             yield f"{path} differs: {'; '.join(differing)}"
@@ -237,66 +229,31 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
     return {path: v if isinstance(v, str) else json.dumps(v) for path, v in values}
 
 
-def curves_of(history: History, objective: Objective) -> dict[str, Curve]:
-    """The best so far of a search by each of `AXES`.
+def curve_of(history: History, objective: Objective) -> Curve:
+    """The best value so far by the epochs of all trials together, in the order of the reports.
 
-    trials: in the order of their ends, each with its best value. epochs: of all trials together, as
-    reported. seconds: in which a driver ran, without the gaps between a kill and its resume. A
-    failed trial costs what it took and brings nothing.
+    The epochs of a failed trial count, its values do not.
     """
-    trials = sorted(history.trials.values(), key=_end)
-    ends = [(float(n), _best_of(trial)) for n, trial in enumerate(trials, start=1)]
-    epochs, seconds, spent = [], [], 0
-    for time, trained, value in sorted(_reports(trials, objective.metric), key=itemgetter(0)):
-        spent += trained
-        epochs.append((float(spent), value))
-        elapsed = fsum(max(0.0, min(run.ended, time) - run.started) for run in history.runs)
-        seconds.append((elapsed, value))
-    return {
-        "trials": _curve(ends, len(trials), objective),
-        "epochs": _curve(epochs, spent, objective),
-        "seconds": _curve(seconds, history.duration_s, objective),
-    }
-
-
-def _curve(
-    points: Iterable[tuple[float, float | None]], total: float, objective: Objective
-) -> Curve:
-    spent: list[float] = []
-    best: list[float] = []
-    for at, value in points:
-        if value is not None and objective.is_better(value, best[-1] if best else None):
-            spent.append(at)
-            best.append(value)
-    return Curve(tuple(spent), tuple(best), total)
-
-
-def _reports(
-    trials: Iterable[TrialRecord], metric: str
-) -> Iterable[tuple[float, int, float | None]]:
-    """(time, epochs since the report before, value) of every report."""
-    for trial in trials:
+    reports: list[tuple[float, int, float | None]] = []  # time, epochs since the one before, value
+    for trial in history.trials.values():
         before = 0
         for report in trial.results:
-            value = None if trial.status == FAILED else report.metrics.get(metric)
-            yield report.time, report.epoch - before, value
+            value = None if trial.status == FAILED else report.metrics.get(objective.metric)
+            reports.append((report.time, report.epoch - before, value))
             before = report.epoch
-
-
-def _best_of(trial: TrialRecord) -> float | None:
-    return trial.best.value if trial.best and trial.status != FAILED else None
-
-
-def _end(trial: TrialRecord) -> tuple[float, int]:
-    return trial.runs[-1].ended if trial.runs else trial.started, int(trial.trial_id)
+    total = 0
+    epochs: list[int] = []
+    best: list[float] = []
+    for _, trained, value in sorted(reports, key=lambda report: report[0]):
+        total += trained
+        if value is not None and objective.is_better(value, best[-1] if best else None):
+            epochs.append(total)
+            best.append(value)
+    return Curve(tuple(epochs), tuple(best), total)
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:
-    """The comparison of two or more experiments: Results, or names or folders of some.
-
-    Names are looked up in `storage`, as `load_results` does it. Raises as that does, and UsageError
-    for experiments that cannot be compared.
-    """
+    """The comparison of experiments: Results, or names or folders as for `load_results`."""
     return Comparison(
         [each if isinstance(each, Results) else load_results(each, storage) for each in experiments]
     )

@@ -1,11 +1,9 @@
-"""What retraining the leaders of a search with fresh seeds has shown.
+"""Results of retraining a search's leaders with fresh seeds (`tuner confirm`).
 
-`tuner confirm` makes an experiment beside the search: a grid of the leaders' configs by the seeds,
-whose spec names the search. The search's confirmed.json names its confirmations. If it is missing,
-or the confirmation is gone, unfinished, or older than the present leader, nothing is confirmed.
-
-Only the validation split decides: the leader with the best mean over the seeds is the confirmed
-one, and of its retrained models the one that validates best is handed over.
+That experiment is a grid of the leaders' configs by the seeds; the search's confirmed.json names
+it. The leader with the best mean validation value is chosen, and of its retrained models the one
+that validates best. A confirmation that is gone, unfinished, or older than the leader counts as
+none.
 """
 
 from __future__ import annotations
@@ -32,9 +30,8 @@ from tuner.spec.strategies import GridSettings
 class Leader:
     """A leader of the search, and how its config did when it was retrained.
 
-    trial_id, searched: the trial in the search, and its value there. trials: the retrained ones
-    that completed. difference: of their values from the confirmed leader's at the same seeds; None
-    for that leader. Its interval counts in that the first was chosen among all leaders.
+    trial_id, searched: in the search. trials: retrained and completed. difference: from the chosen
+    leader at equal seeds, allowing for its choice; None for that leader.
     """
 
     trial_id: str
@@ -81,10 +78,9 @@ class Leader:
 
 
 class Confirmation:
-    """The retrained leaders of a search, best first; `results` are those of their experiment.
+    """The retrained leaders, best first. results: of the experiment that retrained them.
 
-    Raises NoUsableTrialError if no retrained trial has completed, SpecError for a spec that this
-    version cannot read.
+    Raises NoUsableTrialError if no retrained trial completed, SpecError for another version's spec.
     """
 
     def __init__(self, results: Results) -> None:
@@ -128,8 +124,7 @@ class Confirmation:
     def best_json(self, leader: Leader | None = None) -> dict[str, Any]:
         """What `best --json` shows of a leader (None: the chosen one) that has a mean.
 
-        `trial_id` and `config` are the search's; epoch, metrics and checkpoint are those of the
-        leader's retrained model that validates best, which `confirmed` names.
+        trial_id and config are the search's, the rest is of the leader's best retrained model.
         """
         leader = leader or self.chosen
         assert leader.mean is not None
@@ -191,10 +186,9 @@ def _interval(mean: Mean | None) -> list[float] | None:
 
 
 def confirmation_of(results: Results) -> Confirmation | None:
-    """The newest finished confirmation of the search `results`, if it still holds; else None.
+    """The newest valid confirmation of `results`, or None; of a confirmation, itself.
 
-    It no longer holds once the search has a leader that was not retrained, or longer trials. The
-    confirmation of an experiment that confirms another one is itself.
+    It is valid while the search's leader is in it and trials have not become longer.
     """
     if results.is_confirmation:
         return _finished(results)
@@ -222,7 +216,7 @@ def _is_longer(search: Results, confirming: Results) -> bool:
 
 
 def leaders(results: Results, k: int) -> list[TrialRecord]:
-    """The `k` best usable trials of different configs, best first; a seed is no part of these."""
+    """The `k` best usable trials of different configs, seeds aside, best first."""
     by_config: dict[str, TrialRecord] = {}
     for trial in results.top(1 if k == 1 else None):
         by_config.setdefault(json.dumps(without_seed(trial.config), sort_keys=True), trial)
@@ -249,9 +243,8 @@ def linked(results: Described) -> list[Path]:
 
 
 def link(results: Results, name: str) -> None:
-    """Name the experiment `name`, beside the search, as its newest confirmation.
-
-    Raises UsageError as `ExperimentFolder.check` does.
+    """Name the experiment `name` as the search's newest confirmation. Raises as
+    `ExperimentFolder.check`.
     """
     names = [folder.name for folder in linked(results) if folder.name != name]
     results.files.write(CONFIRMED, {"experiments": [*names, name]})

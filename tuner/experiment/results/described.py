@@ -57,16 +57,13 @@ def labels_of(files: ExperimentFolder) -> Labels:
         return Labels()
     match document:
         case {"tags": list(tags), "note": str(note)}:
-            known = (tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag))
-            return Labels(tuple(known), note[:_LONGEST])
+            valid = (tag for tag in tags if isinstance(tag, str) and _TAG.fullmatch(tag))
+            return Labels(tuple(valid), note[:_LONGEST])
     return Labels()
 
 
 class Described:
-    """An experiment without its journal: `files` is its folder, `document` its experiment.json.
-
-    Raises UsageError for a folder that is no experiment.
-    """
+    """An experiment without its journal. Raises UsageError for a folder that is none."""
 
     def __init__(self, folder: Path | str) -> None:
         self.files = ExperimentFolder(folder)
@@ -88,10 +85,7 @@ class Described:
 
     @cached_property
     def spec(self) -> ExperimentSpec:
-        """The experiment's spec, with the name and storage that its folder has now.
-
-        Raises SpecError if this version cannot read it.
-        """
+        """The spec, with the folder's name and storage. Raises SpecError for another version's."""
         moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
         return build_spec({**self.document["spec"], **moved}, str(self.folder))
 

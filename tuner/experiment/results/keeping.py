@@ -15,10 +15,7 @@ from tuner.spec.experiment import build_spec
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """folders: those of checkpoints to remove, relative to the experiment's, each with its bytes.
-
-    kept: the ids of the trials that keep theirs.
-    """
+    """folders: of checkpoints to remove -> bytes. kept: ids of trials that keep theirs."""
 
     folders: dict[str, int]
     kept: tuple[str, ...]
@@ -30,10 +27,9 @@ class Pruned:
 
 
 def prunable(results: Results, *, keep: int) -> Pruned:
-    """The checkpoints of trials that have ended and are not among the `keep` best.
+    """The checkpoints of ended trials that are not among the `keep` best.
 
-    Kept as well are those of trials that failed or had not ended, from which a resume goes on, and
-    of the trial that a confirmation hands over.
+    A resume's and a confirmation's are kept.
     """
     leading = {trial.trial_id for trial in results.top(keep)}
     going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
@@ -51,10 +47,10 @@ def prunable(results: Results, *, keep: int) -> Pruned:
 
 
 def rename(experiment: Described, name: str) -> Described:
-    """Rename an experiment that no driver has: its folder, and the spec in its experiment.json.
+    """Rename the folder, and the spec in experiment.json.
 
-    Raises SpecError for an invalid name, UsageError for an experiment that confirms another or is
-    confirmed, since these know each other by name, and as `ExperimentFolder.rename` does.
+    Raises SpecError for an invalid name, UsageError for a confirmed or confirming experiment, and
+    as `ExperimentFolder.rename`.
     """
     spec = {**experiment.document["spec"], "name": name}
     build_spec(spec, "the new name")

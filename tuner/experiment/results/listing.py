@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import SpecError, TunerError
-from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, standing_of
+from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.described import Described
@@ -22,10 +22,9 @@ from tuner.wording import moment
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One experiment as `tuner ls` shows it; `best` is its best value of `metric`.
+    """An experiment as `tuner ls` shows it. best: value of `metric`. total: trials, if known.
 
-    `status` is "damaged", with why in `problem`, where the folder cannot be read. total: trials
-    that it is to run, None if that is not known.
+    An unreadable folder has status "damaged", and the reason in `problem`.
     """
 
     name: str
@@ -49,15 +48,12 @@ class Listed:
         return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
 
     def row(self) -> dict[str, Any]:
-        """What `ls --where` and `--sort` read; the best value also has its metric's name.
-
-        A metric that no trial has reported by the end is likely mistyped and is no name.
-        """
+        """The names of `ls --where` and `--sort`; the best value also under its metric's name."""
         may_report = self.best is not None or self.status == RUNNING
         return {
             **({self.metric: self.best} if self.metric and may_report else {}),
             "name": self.name,
-            "status": standing_of(self.status, self.ended_by),
+            "status": status_text(self.status, self.ended_by),
             "trials": sum(self.counts.values()),
             "total": self.total,
             **self.counts,
@@ -101,10 +97,7 @@ def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
 
 
 def listed(folder: Path, read: Callable[[Path], Results] = Results) -> Listed:
-    """One experiment; a folder that cannot be read is listed as damaged.
-
-    read: gives its results where the journal's last line does not sum them up.
-    """
+    """One experiment. read: its results, if the journal's last line does not summarise them."""
     try:
         experiment, end = Described(folder), last_event(folder) or {}
         if end.get("event") == EXPERIMENT_ENDED and end.get("counts"):

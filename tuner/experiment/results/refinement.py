@@ -20,9 +20,9 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value, decimal
 from tuner.spec.space.encoding import Encoding
-from tuner.spec.space.spaces import Place, names_of, space_text, transform
+from tuner.spec.space.spaces import Position, names_of, space_text, transform
 
 _SHARE = 5  # one trial in so many leads
 _FEWEST, _MOST = 3, 10  # leading trials
@@ -51,11 +51,10 @@ class Refinement:
 
 
 def refine(results: Results, *, points: int) -> Refinement:
-    """The grid of `points` values a continuous domain around the leading trials of a search.
+    """The grid of `points` values a continuous domain around the leading trials.
 
-    The best fifth of the usable trials lead, 3 to 10 of them. The region of a number spans the
-    leaders and at least a tenth of its domain to each side of the best one, in the domain's scale
-    and bounds; of a choice the leaders' values stay. Raises NoUsableTrialError if no trial leads,
+    The best fifth lead, 3 to 10 trials. A number's region spans them and a tenth of its domain
+    around the best; a choice keeps their values. Raises NoUsableTrialError without a leader,
     UsageError for a confirmation, a leader outside the space, or a region that `forbid` empties.
     """
     search = results.spec
@@ -73,8 +72,8 @@ def refine(results: Results, *, points: int) -> Refinement:
         ) from error
     storage = results.files.storage
     is_default = local(default_storage()).resolve() == local(storage)
-    known = names_of(space)  # a constraint over options that are gone goes as well
-    forbid = [t for t in search.search.forbid if not Constraints([t]).check_names(known)]
+    names = names_of(space)  # a constraint over options that are gone goes as well
+    forbid = [t for t in search.search.forbid if not Constraints([t]).check_names(names)]
     values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",
@@ -120,15 +119,15 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
     encoding = Encoding(space)
     points = [encoding.encode(config) for config in configs]
 
-    def narrow(place: Place, domain: Domain) -> Domain:
-        d = encoding.column_at(place)
+    def narrow(position: Position, domain: Domain) -> Domain:
+        d = encoding.column_at(position)
         pairs = zip(configs, points, strict=True)
         active = [(config, float(u_D[d])) for config, u_D in pairs if not math.isnan(u_D[d])]
         if not isinstance(domain, Choice):
-            return _region(domain, [flat(config, ".")[place.path] for config, _ in active])
+            return _region(domain, [flat(config, ".")[position.path] for config, _ in active])
         chosen = {domain.number_at(u) for _, u in active}
         options = (
-            transform(option, narrow, place.branch(number))
+            transform(option, narrow, position.branch(number))
             if isinstance(option, Mapping)
             else option
             for number, option in enumerate(domain.values)
@@ -157,7 +156,9 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
     upper = math.ceil(high / domain.step - _NOISE) * domain.step
     above = 1 if domain.integer and domain.step == 1 else 0  # whose upper bound is exclusive
     return replace(
-        domain, lower=_tidy(max(lower, domain.first)), upper=_tidy(min(upper, domain.last)) + above
+        domain,
+        lower=decimal(max(lower, domain.first)),
+        upper=decimal(min(upper, domain.last)) + above,
     )
 
 
@@ -166,7 +167,3 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
     lower = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low)
     upper = Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(high)
     return float(lower), float(upper)
-
-
-def _tidy(value: float) -> float:
-    return float(f"{value:.12g}")

@@ -1,7 +1,4 @@
-"""A read-only view of an experiment's folder: status, best trial, checkpoints, data frames.
-
-It reads experiment.json as plain JSON and the journal, and runs nothing that it finds there.
-"""
+"""A read-only view of an experiment's folder. Runs no code from it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import changes_json
 from tuner.experiment.checkpoints import Checkpoint, inside
-from tuner.experiment.events import COUNTED, FAILED, RUNNING, standing_of
+from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
@@ -43,13 +40,11 @@ _DIGITS = 5  # of a trial's id
 
 
 class Results(Described):
-    """An experiment as its folder shows it, at the time of construction.
+    """An experiment as its folder shows it when constructed.
 
-    A method's metric None means the objective's; its mode None means the objective's, or for
-    another metric the mode that the name implies. A trial or experiment that has not ended is
-    "running" while a live driver holds the journal, and else "interrupted".
-
-    Raises UsageError for a folder that is no experiment, JournalError for a damaged journal.
+    metric, mode None: the objective's, or the mode that another metric's name implies. What has not
+    ended is "running" under a live driver, else "interrupted". Raises UsageError for a folder that
+    is no experiment, JournalError for a damaged journal.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -81,9 +76,9 @@ class Results(Described):
         return self.history.ended_by
 
     @property
-    def standing(self) -> str:
+    def status_text(self) -> str:
         """How it stands, in words: its status, "paused", or "out of time"."""
-        return "paused" if self._is_paused else standing_of(self.status, self.ended_by)
+        return "paused" if self._is_paused else status_text(self.status, self.ended_by)
 
     @property
     def _is_paused(self) -> bool:
@@ -153,9 +148,9 @@ class Results(Described):
         mode: str | None = None,
         scope: str = "best",
     ) -> list[TrialRecord]:
-        """The `k` best usable trials (None: all of them), best first; see `selection`.
+        """The `k` best usable trials (None: all), best first; see `selection`.
 
-        Raises UsageError for a metric that no trial reported, or an unknown mode or scope.
+        Raises UsageError for an unknown metric, mode or scope.
         """
         objective = self._objective(metric, mode)
         if objective == self.objective and scope == "best":
@@ -167,10 +162,9 @@ class Results(Described):
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "best"
     ) -> TrialRecord:
-        """The best usable trial: not failed, with a finite value; of equals the lower trial_id.
+        """The best usable trial: not failed, with a finite value; of equals the lower id.
 
-        `scope` is one of `selection.SCOPES`. Raises as `top` does, and NoUsableTrialError if no
-        trial qualifies.
+        scope: of `selection.SCOPES`. Raises as `top`, and NoUsableTrialError if there is none.
         """
         best = self.top(1, metric, mode, scope)
         if not best:
@@ -185,9 +179,9 @@ class Results(Described):
         metric: str | None = None,
         mode: str | None = None,
     ) -> int:
-        """The first epoch at which `trial` (None: the best one) had its best value of the metric.
+        """The first epoch of the best value of `trial` (None: the best one).
 
-        Raises NoUsableTrialError if the trial has no value of it.
+        Raises NoUsableTrialError without a value.
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
@@ -205,9 +199,7 @@ class Results(Described):
     ) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
 
-        Its bytes are read once, to compare their digest. Raises NoUsableTrialError if the trial
-        kept no checkpoint, CheckpointError if the chosen one is missing, does not match its digest,
-        or lies outside the experiment's folder.
+        Raises NoUsableTrialError if it kept none, CheckpointError if it is missing or altered.
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
@@ -227,10 +219,7 @@ class Results(Described):
         metric: str | None = None,
         mode: str | None = None,
     ) -> dict[str, Any]:
-        """What `best --json` shows of `trial` (None: the best one), at its best epoch.
-
-        `checkpoint` is the path of that epoch's checkpoint, None if there is none.
-        """
+        """What `best --json` shows of `trial` (None: the best one); `checkpoint` may be None."""
         trial = trial or self.get_best_trial(metric, mode)
         epoch = self.best_epoch(trial, metric=metric, mode=mode)
         report = trial.report_at(epoch)
@@ -249,11 +238,10 @@ class Results(Described):
         return accuracy_of("val_accuracy", best["metrics"], images, among=among)
 
     def show(self) -> dict[str, Any]:
-        """What `show --json` shows: name, status, counts, and the best trial or None.
+        """What `show --json` shows: name, status, counts, best or None.
 
-        If it is known, also what its accuracy on the `validation` split compares with.
-        Where the search ended before its trials did, also `ended_by`; where it was steered, also
-        `controls`, and `paused` while it is; where resumes changed its spec, also `changes`.
+        If known, also `validation` (the accuracy's interval and baseline), `ended_by`, `controls`,
+        `paused` and `changes`.
         """
         leaders = self.top(1)
         best = self.best_json(leaders[0]) if leaders else None
@@ -274,11 +262,9 @@ class Results(Described):
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row for each trial, or with `reports` for each report.
 
-        Columns of trials: trial_id, status, seed (that it trained with), config/NAME (nested names
-        joined by /), last/METRIC (of the last epoch), best_epoch and best/METRIC (of the best epoch
-        by the objective), epochs (the last one), started (UTC), duration_s (seconds that it ran),
-        error (the kind of failure) and message (what the failure says). Columns of reports:
-        trial_id, epoch, time (UTC) and every metric.
+        Columns of trials: trial_id, status, seed, config/NAME (nested names joined by /),
+        last/METRIC, best/METRIC, best_epoch, epochs, started (UTC), duration_s, error (its kind)
+        and message. Of reports: trial_id, epoch, time (UTC) and every metric.
         """
         from tuner.experiment.results.tables import reports_frame, trials_frame
 
@@ -331,9 +317,9 @@ class Results(Described):
 
 
 def load_results(name: str | Path, storage: Path | str | None = None) -> Results:
-    """The results of the experiment `name` under `storage`, or of a folder of that path.
+    """The results of the experiment `name` under `storage`, or in the folder `name`.
 
-    `storage` defaults to $TUNER_STORAGE, else ./results. Raises UsageError, with the nearest
-    names that there are, for one that does not exist.
+    storage: $TUNER_STORAGE, else ./results. Raises UsageError, with similar names, if there is
+    none.
     """
     return Results(find_experiment(name, storage))

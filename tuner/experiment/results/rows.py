@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import UsageError, hint, nearest
 from tuner.experiment.results.selection import best_report
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.plain_values import is_number
+from tuner.spec.plain_values import get_at, is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Condition
 
@@ -26,10 +26,9 @@ def arranged(
     sort: str | None = None,
     reverse: bool = False,
 ) -> list[int]:
-    """The numbers of the rows for which the expression `where` holds, by their values of `sort`.
+    """Indices of the rows for which `where` holds, sorted by `sort`.
 
-    Numbers come before text, and rows without a value last. Raises UsageError for what is no
-    expression, and for a name that no row has.
+    Numbers before text, missing values last. Raises UsageError for a bad expression or name.
     """
     numbers = list(range(len(rows)))
     if where is not None:
@@ -42,18 +41,10 @@ def arranged(
     if sort is None:
         return numbers[::-1] if reverse else numbers
     check_names([sort], rows)  # of all rows: those that are left may lack it
-    values = {number: value_at(rows[number], sort) for number in numbers}
+    values = {number: get_at(rows[number], sort) for number in numbers}
     present = [number for number in numbers if values[number] is not None]
     lacking = [number for number in numbers if values[number] is None]
     return [*sorted(present, key=lambda n: _key(values[n]), reverse=reverse), *lacking]
-
-
-def value_at(row: Row, name: str) -> Any:
-    """The value at a dotted name; None where there is none."""
-    value: Any = row
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def _key(value: object) -> tuple[bool, Any]:
@@ -66,11 +57,11 @@ def _key(value: object) -> tuple[bool, Any]:
 
 def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     """Raise UsageError for a name that none of the rows has; of none there is nothing to say."""
-    known = dict.fromkeys(path for row in rows for path in _paths(row))
+    paths = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
-        if rows and name not in known:
-            near = hint(nearest(name, known, 3))
-            available = ", ".join(path for path in known if "." not in path)
+        if rows and name not in paths:
+            near = hint(nearest(name, paths, 3))
+            available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
 
 
@@ -83,17 +74,15 @@ def _paths(row: Row) -> Iterator[str]:
 
 
 def trial_rows(results: Results) -> list[dict[str, Any]]:
-    """A row for each trial, in order of the ids.
-
-    trial_id, status, epochs, epoch (the best one), time (seconds that it ran), error (the kind of
-    failure), config, and under their own names, unless these are taken, the metrics of the best
-    epoch and the hyperparameters.
-    """
+    """A row for each trial, sorted by id."""
     return [trial_row(results, trial) for trial in results.trials.values()]
 
 
 def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
-    """The row of one trial."""
+    """A trial's id, status, epochs, best epoch, time (seconds), error and config.
+
+    Metrics of the best epoch and hyperparameters have their names, unless these are taken.
+    """
     best = best_report(trial, results.objective)
     return {
         **trial.config,

@@ -71,10 +71,7 @@ def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | 
 def ranked(
     trials: Iterable[TrialRecord], objective: Objective, *, scope: str = "best"
 ) -> list[tuple[float, TrialRecord]]:
-    """(score, trial) of every usable trial, best first; of equals the lower trial_id first.
-
-    Raises UsageError for an unknown scope.
-    """
+    """(score, trial) of usable trials, best first, then by id. Raises UsageError."""
     check("scope", scope, SCOPES)
     usable = [trial for trial in trials if trial.status != FAILED]
     scores = ((score_of(trial, objective, scope=scope), trial) for trial in usable)
@@ -97,7 +94,7 @@ def mode_of(metric: str) -> Mode:
     return mode
 
 
-def check(what: str, value: str, known: Sequence[str]) -> None:
+def check(what: str, value: str, choices: Sequence[str]) -> None:
     """Raise UsageError, with the nearest and all choices, for a value that is not in `known`."""
-    if value not in known:
-        raise UsageError(str(unknown(what, what, value, known)))
+    if value not in choices:
+        raise UsageError(str(unknown(what, what, value, choices)))

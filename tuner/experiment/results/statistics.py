@@ -1,13 +1,9 @@
-"""Means with what they are worth: standard errors, intervals, and comparisons with the best.
-
-Among equal groups the best is ahead by luck, the more so the more groups there are. The intervals
-of the differences from it count that choice in.
-"""
+"""Means with their uncertainty, and comparisons with the best, which allow for its choice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import comb, fsum, sqrt
 from statistics import NormalDist
@@ -20,9 +16,7 @@ LEVEL = 0.95  # of every interval
 class Mean:
     """The mean of `n` values, and how far it can be trusted.
 
-    sd: the values' standard deviation (n - 1). standard_error: the mean's. low, high: the bounds
-    of an interval of 95 % confidence for what the mean estimates, Student's unless it says
-    otherwise. All four are None where n is 1: one value tells nothing of its spread.
+    sd: of the values (n - 1). low, high: a 95 % interval (Student's) for the mean. None if n is 1.
     """
 
     n: int
@@ -42,22 +36,29 @@ class Mean:
         return asdict(self)
 
 
-def mean_of(values: Sequence[float]) -> Mean:
-    """The mean of `values`, at least one, all finite."""
+def mean_of(
+    values: Sequence[float], *, level: float = (1 + LEVEL) / 2, least_sd: float = 0.0
+) -> Mean:
+    """The mean of `values`, at least one, all finite.
+
+    level: of the interval's upper bound. least_sd: replaces the standard deviation of values that
+    are all the same.
+    """
     n = len(values)
     mean = fsum(values) / n
     if n == 1:
         return Mean(n, mean)
     sd = sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1))
+    sd = sd if sd > least_sd / 1e6 else least_sd
     error = sd / sqrt(n)
-    reach = _student(n - 1, (1 + LEVEL) / 2) * error
+    reach = _student(n - 1, level) * error
     return Mean(n, mean, sd, error, mean - reach, mean + reach)
 
 
 def differences_from_best(
     others: Sequence[Mapping[int, float]], best: Mapping[int, float]
 ) -> list[Mean | None]:
-    """Of each of `others` less `best`, by key; None where the two share no key.
+    """The differences of each of `others` from `best`, paired by key; None without a shared key.
 
     best: the group with the best mean. The intervals are paired t-intervals at Bonferroni's level
     for all pairs of groups, so that all of them hold in 95 % of cases or more. Each uses the spread
@@ -65,36 +66,22 @@ def differences_from_best(
     """
     groups = [values for values in (best, *others) if values]
     level = 1 - (1 - LEVEL) / 2 / max(comb(len(groups), 2), 1)
-    least_sd = _resolution(groups) / sqrt(6)
-    differences = (paired_difference(values, best) for values in others)
-    return [each and _with_interval(each, level, least_sd) for each in differences]
-
-
-def _with_interval(difference: Mean, level: float, least_sd: float) -> Mean:
-    if difference.sd is None:
-        return difference
     # Values of few digits, as accuracies are, often differ by the same with every one of few keys
-    sd = difference.sd if difference.sd > least_sd / 1e6 else least_sd
-    error = sd / sqrt(difference.n)
-    reach = _student(difference.n - 1, level) * error
-    low, high = difference.mean - reach, difference.mean + reach
-    return replace(difference, sd=sd, standard_error=error, low=low, high=high)
+    least_sd = _resolution(groups) / sqrt(6)
+    pairs = [[values[key] - best[key] for key in values if key in best] for values in others]
+    return [mean_of(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
 
 
 def _resolution(groups: Sequence[Mapping[int, float]]) -> float:
-    """The smallest difference between values of one group; 0 if no group's values differ.
-
-    The difference of two values that are rounded to it has a standard deviation of it / sqrt(6).
-    """
+    """The smallest difference within a group, or 0. Rounding to it has an sd of it / sqrt(6)."""
     ordered = [sorted(set(values.values())) for values in groups]
     return min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
 
 
 def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
-    """The interval for the probability of what was seen in a `share` of `n` cases.
+    """Wilson's 95 % score interval (JASA 1927) for a `share` of `n` cases.
 
-    Wilson's score interval (JASA 1927), which holds for few cases and for shares near 0 and 1, too.
-    among: of how many independent shares this is the best, by Sidak's level (JASA 1967).
+    among: how many shares this is the best of, by Sidak's level (JASA 1967).
 
     >>> [round(bound, 4) for bound in wilson(0.4, 50)]
     [0.2761, 0.5382]
@@ -109,12 +96,3 @@ def _student(degrees: float, level: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, level))
-
-
-def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> Mean | None:
-    """The mean of values[k] - reference[k] over the keys of both; None where they share none.
-
-    Pairing takes out what a key (a seed) does to both alike, so that fewer of them are needed.
-    """
-    shared = sorted(values.keys() & reference.keys())
-    return mean_of([values[key] - reference[key] for key in shared]) if shared else None

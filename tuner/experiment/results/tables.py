@@ -52,11 +52,9 @@ def reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
-    """Write the data frame of `Results.dataframe` to `path`, a .parquet or .csv file; returns it.
+    """Write a `Results.dataframe` to a .parquet or .csv file; returns the path.
 
-    Lists and values of several types become JSON text, since Parquet has one type a column. In a
-    .csv, text that a spreadsheet would take for a formula stands behind an apostrophe. Raises
-    UsageError for another ending, or if it cannot be written.
+    Mixed values become JSON text. In a .csv an apostrophe disarms formulas. Raises UsageError.
     """
     path = Path(path).expanduser()
     writer = _WRITERS.get(path.suffix.lower())

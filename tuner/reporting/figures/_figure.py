@@ -141,10 +141,3 @@ def styled(plot: go.Figure) -> go.Figure:
     plot.update_xaxes(automargin=True, exponentformat="e")
     plot.update_yaxes(automargin=True, exponentformat="e")
     return plot
-
-
-def time_axis(span_s: float) -> tuple[str, float]:
-    """(unit, its seconds) in which a time of `span_s` seconds is best read on an axis."""
-    if span_s < 300:
-        return "seconds", 1.0
-    return ("minutes", 60.0) if span_s < 4 * 3600 else ("hours", 3600.0)

@@ -1,4 +1,4 @@
-"""The figures of searches side by side: the best so far of each strategy against what it spent."""
+"""The figure of searches side by side: the best so far of each strategy by its epochs."""
 
 from __future__ import annotations
 
@@ -7,42 +7,30 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 
-from tuner.experiment.results.comparison import AXES, Comparison, Curve, Side
-from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, Variant, figure, time_axis
+from tuner.experiment.results.comparison import Comparison, Curve, Side
+from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, figure
 from tuner.reporting.ranked_trials import escaped, fence_of
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
-_TITLES = {
-    "trials": "Best so far by trials",
-    "epochs": "Best so far by epochs",
-    "seconds": "Best so far by time",
-}
-_CAPTIONS = {
-    "trials": "Trials count when they end, however long they were.",
-    "epochs": "Epochs of all trials together: the training that the search took.",
-    "seconds": "Time spent searching, the strategy's own included; it depends on the machine.",
-}
-_LINES = (
-    "A line is the mean over the seeds from where all have a value, and its band their range. A "
-    "search that has ended keeps its best."
+_CAPTION = (
+    "Epochs of all trials together: the training that the search took. A line is the mean over the "
+    "seeds from where all have a value, and its band their range. A search that has ended keeps "
+    "its best."
 )
-_VARIANTS = [Variant(axis, _TITLES[axis], axis) for axis in AXES]
-_SAMPLES = 50  # of each curve, evenly over what it spent
+_SAMPLES = 50  # of each curve, evenly over its epochs
 
 
-@figure("Best so far", section="comparison", order=10, variants=lambda _: _VARIANTS)
-def draw(comparison: Comparison, axis: str) -> Drawing:
-    """A line for each strategy; there is a figure for each way of counting what was spent."""
+@figure("Best so far by epochs", section="comparison", order=10)
+def epochs(comparison: Comparison) -> Drawing:
+    """A line for each strategy."""
     sides = [side for side in comparison.sides if side.best]
-    curves = [entrant.curves[axis] for side in sides for entrant in side.entrants]
-    longest = max(curve.total for curve in curves)
-    unit, unit_s = time_axis(longest) if axis == "seconds" else (axis, 1.0)
+    curves = [entrant.curve for side in sides for entrant in side.entrants]
     plot = go.Figure()
     for number, side in enumerate(sides):
-        _add(plot, side, axis, unit_s, number)
+        _add(plot, side, number)
     plot.update_layout(
-        xaxis={"title": unit, "rangemode": "tozero"},
+        xaxis={"title": "epochs", "rangemode": "tozero"},
         yaxis={
             "title": escaped(comparison.objective.metric),
             "range": _range(curves, comparison.objective),
@@ -50,15 +38,14 @@ def draw(comparison: Comparison, axis: str) -> Drawing:
         showlegend=True,
         height=420,
     )
-    return f"{_CAPTIONS[axis]} {_LINES}", plot
+    return _CAPTION, plot
 
 
-def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> None:
+def _add(plot: go.Figure, side: Side, number: int) -> None:
     """A strategy's mean over its seeds as a line, and its range as a band."""
-    curves = [e.curves[axis] for e in side.entrants if e.curves[axis].best]
-    spent = _steps(curves)
-    values = [[value for c in curves if (value := c.at(at)) is not None] for at in spent]
-    x = [at / unit_s for at in spent]
+    curves = [entrant.curve for entrant in side.entrants if entrant.curve.best]
+    x = _steps(curves)
+    values = [[value for c in curves if (value := c.at(at)) is not None] for at in x]
     colour = COLOURS[number % len(COLOURS)]
     line = {"shape": "hv", "color": colour, "width": 0}
     if len(curves) > 1:
@@ -77,9 +64,9 @@ def _add(plot: go.Figure, side: Side, axis: str, unit_s: float, number: int) -> 
 
 
 def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
-    """The range of the axis without outliers such as the first values; None: no outliers."""
-    times = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
-    values = [value for curve, at in times if (value := curve.at(at)) is not None]
+    """What the axis spans where a few values, as the first ones, lie far out; None elsewhere."""
+    samples = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
+    values = [value for curve, at in samples if (value := curve.at(at)) is not None]
     fence = fence_of(values, objective)
     if fence is None:
         return None
@@ -88,8 +75,8 @@ def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
     return [min(fence, best) - margin, max(fence, best) + margin]
 
 
-def _steps(curves: Sequence[Curve]) -> list[float]:
+def _steps(curves: Sequence[Curve]) -> list[int]:
     """Where any of the curves changes, from where all have a value to where the last one ends."""
-    first = max(curve.spent[0] for curve in curves)
+    first = max(curve.epochs[0] for curve in curves)
     last = max(curve.total for curve in curves)
-    return sorted({first, *(at for curve in curves for at in curve.spent if at >= first), last})
+    return sorted({first, *(at for curve in curves for at in curve.epochs if at >= first), last})

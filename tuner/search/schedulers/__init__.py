@@ -58,10 +58,10 @@ class GraceSettings(SchedulerSettings):
 
 
 def first_rung(max_t: int, trials: int | None, *, reduction_factor: float) -> int:
-    """The first epoch to stop trials at, for so many; None: time alone ends the search.
+    """The first epoch to stop trials at; `trials` None: time ends the search.
 
-    There are only so many rungs, the last ones before `max_t`, that at least 3 trials reach the
-    end: with few trials, comparisons at early epochs often stop the best (`benchmarks.few_trials`).
+    With few trials, early comparisons often stop the best (`benchmarks.few_trials`): 3 reach the
+    end.
     """
     if trials is None:
         return 1

@@ -27,10 +27,9 @@ def _stays(trial_id: str) -> bool:
 
 
 class InOrder(FIFOScheduler):
-    """Stops no trial by itself, and lets Tune start them in order as workers come free.
+    """Stops no trial by itself; trials start in order.
 
-    leaves: whether a trial that has reported is to end now, by a user's request. controller:
-    Tune's, once there is a trial. stopped: the ids of stopped trials.
+    leaves: whether a user's request ends a trial. controller: Tune's, or None. stopped: trial ids.
     """
 
     def __init__(self) -> None:
@@ -44,10 +43,7 @@ class InOrder(FIFOScheduler):
         return {**self.__dict__, "leaves": _stays, "controller": None}
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Shorten how long Ray waits for workers at the end, by default 10 s.
-
-        Their reports are safe by then, and the rest is run again on resume.
-        """
+        """Shorten Ray's wait of 10 s for workers at the end: reports are safe by then."""
         ray_compat.limit_cleanup(tune_controller, _CLEANUP_TIMEOUT_S)
         self.controller = tune_controller
 
@@ -68,11 +64,9 @@ class InOrder(FIFOScheduler):
         return {}
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """None, so that Tune itself takes the next trial.
+        """None: Tune itself takes the next trial.
 
-        Ray answers with the oldest pending trial, even one whose worker is just starting. Tune
-        would give it the next free worker and replace the starting one by a new process, again and
-        again with short trials.
+        Ray's FIFO would give a free worker to a trial whose own worker is just starting.
         """
         return None
 
@@ -81,11 +75,10 @@ class StoppingRule(Protocol):
     """Decides from reports which trials go on."""
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        """Take in a finite loss (lower is better); returns whether the trial goes on.
+        """Take in a finite loss; returns whether the trial goes on.
 
-        The same reports in the same order must give the same answers: a resume rebuilds the rule
-        from the journal. A rule may have `forecasts(trial_id)`, its predictions by epoch, which are
-        journaled with the trial's end.
+        Deterministic, since a resume replays the journal. An optional `forecasts(trial_id)` gives
+        predictions by epoch, journaled with the trial's end.
         """
 
 
@@ -131,11 +124,10 @@ _MOST = 150  # latest trials, and as many of those that came furthest, for a pre
 
 
 class Forecasts:
-    """The rule of `forecast`: it stops trials that are predicted to end badly.
+    """The rule of `forecast`: stops trials that are predicted to end badly.
 
-    A forecast has, in values of the objective, `end` and, one standard deviation to either side,
-    `low` and `high`; `chance`, the probability to end better than the best trial known, and
-    `chance_of_new`, that of a trial that has just begun.
+    Forecasts have `end`, `low` and `high` (one deviation off), `chance` to beat the best trial, and
+    `chance_of_new`, that of a new trial.
     """
 
     def __init__(self, objective: Objective, *, max_t: int, grace: int, peers: int) -> None:

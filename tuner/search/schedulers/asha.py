@@ -98,11 +98,7 @@ class AshaSettings(GraceSettings):
         return [*self.rungs(), self.max_t][:brackets]
 
     def shares(self, brackets: int) -> tuple[float, ...]:
-        """Each bracket's share of the trials; they sum to 1.
-
-        As in Hyperband a bracket of r rungs has a share in proportion to
-        reduction_factor ** r / (r + 1), so that all spend about the same.
-        """
+        """Each bracket's share of the trials, as in Hyperband, so that all spend the same."""
         rungs = self._levels
         weights = [self.reduction_factor ** (rungs - b) / (rungs - b + 1) for b in range(brackets)]
         return tuple(weight / sum(weights) for weight in weights)
@@ -206,10 +202,7 @@ class _Rung:
     scores: list[Score] = field(default_factory=list)
 
     def cutoff(self) -> Score | None:
-        """`np.percentile` of the scores, or None.
-
-        Its lot is interpolated between equal values, and 0 between different ones.
-        """
+        """`np.percentile` of the scores, or None; lots are interpolated between equal values."""
         if not self.scores:
             return None
         position = (len(self.scores) - 1) * self.quantile

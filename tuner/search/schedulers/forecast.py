@@ -1,8 +1,4 @@
-"""Stopping by prediction: a trial ends when a new one has the better chance to become the best.
-
-`tuner.search.curves` predicts the chances. They are compared for each epoch that is left of the
-trial, and for each epoch of a new one, so there is no threshold to choose.
-"""
+"""Stops a trial when a new one has the better chance, per epoch, to become the best."""
 
 from __future__ import annotations
 

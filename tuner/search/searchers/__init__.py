@@ -1,8 +1,4 @@
-"""Searchers suggest configs. Each module is a strategy, or `_machinery`.
-
-A strategy is the class of its settings and a function of a trial's number (`random`), or a model
-that learns from reports (`bohb`).
-"""
+"""Searchers suggest configs. Each module is a strategy, or `_machinery`."""
 
 from __future__ import annotations
 

@@ -37,10 +37,8 @@ _MOST_TRIALS = 400  # in the process: a suggestion takes about 0.1 s for so many
 
 
 class Features:
-    """Points as features of a Gaussian process.
-
-    A number is one feature, a choice of C values C features that share a length scale. Inactive
-    columns have one value, so that only the choice itself tells branches apart.
+    """Points as features: one for a number, C for a choice of C values. Inactive columns are
+    constant.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -78,10 +76,9 @@ class Features:
 
 
 class BayesOpt:
-    """Proposes the configs of the largest expected improvement under a Gaussian process.
+    """Maximises expected improvement; running trials count as their mean (kriging believers).
 
-    Running trials count as the process's mean of their end, stopped ones as the end that their
-    curve predicts, with its uncertainty as noise.
+    Stopped trials count as their predicted end, with its uncertainty as noise.
     """
 
     def __init__(self) -> None:
@@ -148,19 +145,15 @@ def predicted_ends(curves: Sequence[Mapping[int, float]]) -> tuple[Array, Array,
     return end_N, low_N, high_N
 
 
-def _at(loss_N: Array, known_N: Array, y_N: Array) -> Array:
+def _at(loss_N: Array, from_N: Array, y_N: Array) -> Array:
     """The targets of losses, interpolated between the known ones."""
-    order = np.argsort(known_N, kind="stable")
-    return np.asarray(np.interp(loss_N, known_N[order], y_N[order]))
+    order = np.argsort(from_N, kind="stable")
+    return np.asarray(np.interp(loss_N, from_N[order], y_N[order]))
 
 
 @cache
 def blas() -> ThreadpoolController:
-    """Limits the threads of linear algebra.
-
-    Beside trials on every core, threads that share a small matrix mostly wait for each other: with
-    one a suggestion takes 0.017 s in place of 0.31 s (8 to 24 trials of 6 epochs, 4 busy cores).
-    """
+    """Limits BLAS threads: with one a suggestion takes 0.017 s, not 0.31 s, beside busy trials."""
     return ThreadpoolController()
 
 
@@ -175,10 +168,7 @@ def at_most(loss_N: Array) -> NDArray[np.int64]:
 
 
 def targets(loss_N: Array) -> Array:
-    """Losses made normal by Yeo and Johnson's transform, of zero mean and unit variance.
-
-    Diverged ones are replaced first, since they would make all others the same.
-    """
+    """Losses, winsorized and made normal (Yeo and Johnson), of zero mean and unit variance."""
     loss_N = winsorized(bounded(loss_N))
     spread = loss_N.std()
     if spread <= 1e-300 or not np.isfinite(spread):
@@ -193,21 +183,14 @@ def targets(loss_N: Array) -> Array:
 
 
 def winsorized(loss_N: Array) -> Array:
-    """Losses, those of diverged trials replaced by a bound that follows from the better half.
-
-    Tukey, "The Future of Data Analysis" (1962), section 14.
-    """
+    """Losses without outliers (Tukey, "The Future of Data Analysis", 1962, section 14)."""
     least, quarter, median = np.quantile(loss_N, [0, 0.25, 0.5])
     spread = (median - quarter) or (median - least)
     return np.minimum(loss_N, median + _FAR_OUT * spread) if spread > 0 else loss_N
 
 
 def too_near(x_MF: Array, running_PF: Array, dims: int) -> Array:
-    """How much too near each point is to a running trial, from 0 (far enough) to 2 (the same).
-
-    Else 64 slots would all try the best point of a smooth function. P running trials keep a
-    distance at which they fill a ball of a radius in proportion to P.
-    """
+    """How close each point is to a running trial, 0 (far) to 2 (equal): slots spread out."""
     count = len(running_PF)
     if not count or not dims:
         return np.zeros(len(x_MF))
@@ -223,10 +206,9 @@ def maximise(
     rng: np.random.Generator,
     allows: Callable[[Array], bool] | None = None,
 ) -> Iterator[Array]:
-    """Points of a high score, the highest first: random ones, then ever finer steps around.
+    """Points of a high score, best first: random ones, then finer steps around the best.
 
-    allows: whether a point may be proposed; None: any may. It is slow, so only the best points and
-    steps are checked.
+    allows: whether a point may be proposed, or None; it is slow, so few points are checked.
     """
     dims = len(encoding)
     pool = [rng.random((512, dims))]

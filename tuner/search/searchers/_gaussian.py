@@ -33,10 +33,10 @@ _BOUNDS = {"scale": (-4.0, 5.0), "signal": (-4.0, 3.0), "noise": (math.log(_NOIS
 
 
 class GaussianProcess:
-    """A posterior over functions from [0, 1]^F, given targets of about zero mean and unit variance.
+    """A posterior over functions on [0, 1]^F; targets have zero mean and unit variance.
 
-    groups_F: the group of each feature, 0 to G - 1. noise_N: the variance of each target beyond
-    the one that they share, which is estimated.
+    groups_F: features of a group share a length scale. noise_N: known extra variance of each
+    target.
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""The searcher around every model.
-
-A suggestion depends on the seed, on its number and on the reported trials, never on hidden random
-state, so a resume goes on with the same configs.
-"""
+"""The searcher around every model; suggestions depend on seed, number and reports alone."""
 
 from __future__ import annotations
 
@@ -46,10 +42,9 @@ class Model(Protocol):
 
 
 class LearningSearch(Searcher):
-    """Suggests the configs that its model proposes.
+    """Suggests what its model proposes, after `settings.startup` points of a Sobol sequence.
 
-    max_t: epochs of a complete trial; by default the most that one has reported. Until
-    `settings.startup` trials have reported, points come from a Sobol sequence.
+    max_t: epochs of a complete trial; None: the most that one has reported.
     """
 
     def __init__(
@@ -93,11 +88,7 @@ class LearningSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Record how a trial ended.
-
-        error: its config is to be avoided. With neither a result nor an error the trial was lost:
-        only its earlier reports count.
-        """
+        """Record a trial's end. error: avoid its config. Without a result it was lost."""
         trial = self.observations.running(trial_id)
         if trial is None:
             return
@@ -113,9 +104,9 @@ class LearningSearch(Searcher):
         pruned: bool = False,
         intermediate_values: Sequence[float] | None = None,
     ) -> None:
-        """Learn from a trial of another run; `intermediate_values` are its epochs 1, 2, ...
+        """Learn from another run's trial; `intermediate_values` are epochs 1, 2, ...
 
-        A pruned trial counts at its last epoch; without any, only its config is remembered.
+        A pruned trial counts at its last epoch.
         """
         trial = self._observed(dict(parameters), "warm")
         for epoch, reported in enumerate(intermediate_values or (), start=1):
@@ -126,10 +117,7 @@ class LearningSearch(Searcher):
         self.observations.warm.append(trial)
 
     def take_trial(self, trial_id: str, config: dict[str, Value]) -> None:
-        """Add a running trial that was suggested elsewhere, as before a resume.
-
-        Its config is not copied: nobody may change it.
-        """
+        """Add a running trial that was suggested elsewhere. Its config is not copied."""
         origin = "initial" if config in self._initial else "resumed"
         self.observations.trials[trial_id] = self._observed(config, origin)
 
@@ -154,8 +142,8 @@ class LearningSearch(Searcher):
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if len(data.curves) >= self._startup:
             points, origin = self._model.propose(data, encoding, rng), "model"
-            known = observations.trials.values()
-            reported = sum(1 for trial in known if trial.reports and trial.status != FAILED)
+            trials = observations.trials.values()
+            reported = sum(1 for trial in trials if trial.reports and trial.status != FAILED)
             if observations.warm and reported < self._startup:
                 origin = "warm"  # only trials of another run are enough
         else:
@@ -190,10 +178,7 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
 def draw_untried(
     encoding: Encoding, constraints: Constraints, tried: Set[str], rng: np.random.Generator
 ) -> dict[str, Value] | None:
-    """An allowed config whose key is not among `tried`, or None.
-
-    Raises SpecError if too few configs are allowed to find one.
-    """
+    """An allowed untried config, or None. Raises SpecError if too few are allowed."""
     size = space_size(encoding.space)
     listed = size is not None and size <= MAX_LISTED
     count = _DRAWS if listed else MAX_DRAWS

@@ -1,8 +1,4 @@
-"""The package bayesian-optimization as a model: `search.engine` of bayesopt.
-
-Its optimizer is rebuilt for each suggestion from the trials and a seed, so that a resumed search
-goes on the same.
-"""
+"""The package bayesian-optimization as a model, rebuilt for each suggestion."""
 
 # N trials, D columns, F features
 
@@ -27,11 +23,10 @@ _STARTS = 3  # of the library's local search
 
 
 class LibraryGP:
-    """Proposes what the library suggests, with its defaults but for the starts of a local search.
+    """Proposes the library's suggestions, with its defaults but for the local search's starts.
 
-    The library gets `Features`: its choices and integers are experimental, and with them a
-    suggestion takes seconds. It maximises the negated `targets`. Failed trials count as the worst,
-    running ones without a report as the mean.
+    It gets `Features` and negated `targets`; failed trials count as the worst, pending ones as the
+    mean.
     """
 
     def propose(
@@ -42,7 +37,7 @@ class LibraryGP:
             return
         features = Features(encoding)
         optimizer = _optimizer(features, int(rng.integers(2**31)))
-        worst = _tell(optimizer, data, features)
+        worst = _register(optimizer, data, features)
         for _ in range(_ROUNDS):
             with blas().limit(limits=1, user_api="blas"):
                 suggested = optimizer.suggest()
@@ -72,7 +67,7 @@ def _optimizer(features: Features, seed: int) -> BayesianOptimization:
     )
 
 
-def _tell(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
+def _register(optimizer: BayesianOptimization, data: ModelInput, features: Features) -> float:
     """Register the trials; returns the value of the worst."""
     order = np.argsort(data.loss_N, kind="stable")
     rows = np.union1d(order[: _MOST // 2], np.arange(len(order))[-_MOST // 2 :])

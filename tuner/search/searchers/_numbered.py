@@ -19,11 +19,10 @@ _DRAWS = 100  # repeats, before the remaining configs are listed
 
 
 class NumberedSearch(Searcher):
-    """`suggest("00007")` is always `config_of(7)`, which is None after the last config.
+    """`suggest("00007")` is `config_of(7)`, None after the last; forbidden and skipped are left
+    out.
 
-    Forbidden and skipped configs are left out, and trials that are passed over are not counted.
-    strategy: its name, the origin of its configs. seeds: of the trials in turn; None stands for the
-    experiment's.
+    strategy: the origin of its configs. seeds: of the trials in turn; None: the experiment's.
     """
 
     def __init__(
@@ -85,10 +84,9 @@ class NumberedSearch(Searcher):
 
 
 class DistinctConfigs:
-    """Config k of such a search, each once if the space is finite; None after the last one.
+    """Config k, each once in a finite space; None after the last one.
 
-    first: makes config k, which is drawn at random if that is forbidden, or a repeat, or without
-    `first`.
+    first: makes config k; a random one replaces a forbidden config or a repeat.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""The trials as a searcher knows them, and the data that a model is fitted to.
-
-Trials of different age are only compared by their values at equal epochs.
-"""
+"""Trials as a searcher sees them, compared at equal epochs, and the input of models."""
 
 # N trials with a loss, P trials without one yet, D columns of the encoding
 
@@ -31,12 +28,10 @@ _TIE = 1e-9  # share of a difference that orders equal values
 
 @dataclass(slots=True)
 class Observation:
-    """One trial as a searcher knows it.
+    """One trial.
 
-    origin: why its config was tried: initial, random, model, resumed (suggested before a resume),
-    or warm (from an earlier experiment, or a model of its trials). reports: epoch -> finite value
-    of the metric; epoch 0 stands for a complete trial. status: running, ended, failed (a config to
-    avoid), or lost (nothing was learned about its config).
+    origin: initial, random, model, resumed, or warm. reports: epoch -> finite value; 0: a complete
+    trial. status: running, ended, failed (avoid its config), or lost (nothing was learned).
     """
 
     config: dict[str, Value]
@@ -98,11 +93,9 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """What a model is fitted to: N trials with reports, and those without; less is better.
+    """N trials with reports, and those without; less is better.
 
-    loss_N: see `expected_losses`. curves: the losses by epoch. live_N: whether a trial still runs.
-    failed_ND: configs that failed. pending_PD: running configs without a report. allows: whether
-    the config at a point may be tried; None: any may.
+    loss_N: see `expected_losses`. pending_PD: running, without a report. allows: or None.
     """
 
     u_ND: Array
@@ -125,15 +118,15 @@ def model_input(
 ) -> ModelInput:
     """The input of a model. max_t: epochs of a complete trial; None: the most that one reported."""
     trials = list(observations)
-    known = [trial for trial in trials if trial.status != FAILED and trial.reports]
+    reported = [trial for trial in trials if trial.status != FAILED and trial.reports]
     whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
     sign = objective.sign
-    curves = [_losses(trial.reports, sign, whole) for trial in known]
+    curves = [_losses(trial.reports, sign, whole) for trial in reported]
     return ModelInput(
-        _points(known, encoding),
+        _points(reported, encoding),
         expected_losses(curves),
         curves,
-        np.array([trial.status == RUNNING for trial in known], dtype=bool),
+        np.array([trial.status == RUNNING for trial in reported], dtype=bool),
         _points([trial for trial in trials if trial.status == FAILED], encoding),
         _points([t for t in trials if t.status == RUNNING and not t.reports], encoding),
     )
@@ -152,23 +145,22 @@ def _points(trials: Sequence[Observation], encoding: Encoding) -> Array:
 
 
 def expected_losses(curves: Sequence[Curve]) -> Array:
-    """The expected loss of each of N trials at the last epoch that any has reached.
+    """The expected loss of N trials at the last epoch that any has reached.
 
-    A trial that ended there has its loss. One that ended before is expected where those are that
-    went on from about its loss at that epoch, by isotonic regression. One better, or worse, than
-    all of them comes just before the best, or behind the worst. So age alone makes none better.
+    Trials that ended earlier are mapped by isotonic regression over those that went on; better or
+    worse ones come just outside. So age alone makes none better.
     """
     ends_N = np.array([max(curve) for curve in curves], dtype=int)
-    own_N = bounded([curve[max(curve)] for curve in curves])
-    expected_N = own_N.copy()
+    last_N = bounded([curve[max(curve)] for curve in curves])
+    expected_N = last_N.copy()
     for end in sorted({int(e) for e in ends_N}, reverse=True)[1:]:
         here, later = np.flatnonzero(ends_N == end), np.flatnonzero(ends_N > end)
         met = np.array([i for i in later.tolist() if end in curves[i]], dtype=int)
         if len(met):
             then = bounded([curves[i][end] for i in met.tolist()])
-            expected_N[here] = _continued(own_N[here], then, expected_N[met])
+            expected_N[here] = _continued(last_N[here], then, expected_N[met])
         else:  # none reported this epoch: the ranks are matched
-            shares = np.argsort(np.argsort(own_N[here])) / max(len(here) - 1, 1)
+            shares = np.argsort(np.argsort(last_N[here])) / max(len(here) - 1, 1)
             expected_N[here] = np.quantile(expected_N[later], shares)
     return expected_N
 

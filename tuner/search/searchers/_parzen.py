@@ -20,11 +20,9 @@ _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
 class Parzen:
-    """A mixture of kernels, each a product over the columns, and of a uniform density, the prior.
+    """A mixture of a kernel at each point, a product over columns, and the uniform prior.
 
-    u_ND: snapped points, NaN in inactive columns, where a kernel is uniform. width_ND: of the
-    truncated normal kernels of numbers. weight_N: of the points, by default equal; the prior's is
-    their average.
+    u_ND: snapped, NaN if inactive. width_ND: of truncated normals. weight_N: equal by default.
     """
 
     def __init__(
@@ -82,23 +80,19 @@ class Parzen:
             u_M1 = u_MD[:, d, None]
             if column.categories:
                 kernel_KC = np.log(self._category_KC[d] * column.categories)
-                own_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
+                kernel_MK = kernel_KC[:, self._encoding.cells(d, u_MD[:, d])].T
             else:
                 centre_K, width_K = self._u_KD[:, d], self._width_KD[:, d]
-                own_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
-                own_MK -= self._log_area_K[d]
-            log_MK += np.where(np.isnan(u_M1) | np.isnan(own_MK), 0.0, own_MK)
+                kernel_MK = -0.5 * ((u_M1 - centre_K) / width_K) ** 2
+                kernel_MK -= self._log_area_K[d]
+            log_MK += np.where(np.isnan(u_M1) | np.isnan(kernel_MK), 0.0, kernel_MK)
         return np.asarray(np.logaddexp.reduce(log_MK, axis=1))
 
 
 def likelier(
     good: Parzen, other: Parzen, count: int, rng: np.random.Generator, *, widening: float = 1.0
 ) -> Iterator[Array]:
-    """Points drawn around the good ones, `count` at a time, the most promising first.
-
-    Expected improvement is proportional to the ratio of the densities (Bergstra et al., 2011).
-    widening: of the kernels that are drawn from.
-    """
+    """Points near the good ones by the ratio of densities (Bergstra et al., 2011), best first."""
     for _ in range(_ROUNDS):
         u_MD = good.draw(count, rng, widening=widening)
         ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
@@ -112,10 +106,7 @@ def scott_widths(u_ND: Array) -> Array:
 
 
 def neighbour_widths(u_ND: Array) -> Array:
-    """Widths by the distance to the nearest points, column by column.
-
-    A column in which near points agree is searched finely.
-    """
+    """Widths by the distance to the nearest points, column by column."""
     width_ND = np.ones(u_ND.shape)
     for d in range(u_ND.shape[1]):
         rows = np.flatnonzero(~np.isnan(u_ND[:, d]))
@@ -149,8 +140,8 @@ def adaptive_widths(u_ND: Array) -> Array:
 
 def _categories(column: Column, u_K: Array) -> Array:
     """The weight of each category in each kernel: mostly that of its point."""
-    known_K = ~np.isnan(u_K)
-    share_KC = np.full((len(u_K), column.categories), 1 / (known_K.sum() + 1))
-    chosen_K = np.minimum((u_K[known_K] * column.categories).astype(int), column.categories - 1)
-    share_KC[np.flatnonzero(known_K), chosen_K] += 1
+    active_K = ~np.isnan(u_K)
+    share_KC = np.full((len(u_K), column.categories), 1 / (active_K.sum() + 1))
+    chosen_K = np.minimum((u_K[active_K] * column.categories).astype(int), column.categories - 1)
+    share_KC[np.flatnonzero(active_K), chosen_K] += 1
     return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))

@@ -100,10 +100,7 @@ class TPE:
 
 
 def _improvements(loss_N: Array, count: int) -> Array:
-    """How far below the others' best each of the `count` least losses is, 1 on average.
-
-    loss_N: ascending. All weigh the same if none is below.
-    """
+    """How far each of the `count` least losses is below the rest, 1 on average."""
     import numpy as np
 
     below = loss_N[min(count, len(loss_N) - 1)] - loss_N[:count]

@@ -1,7 +1,6 @@
-"""Configs that a search must not try, as expressions: `forbid: ["lr > 0.1 and batch_size < 32"]`.
+"""Expressions over hyperparameters: `forbid: ["lr > 0.1 and batch_size < 32"]`.
 
-An expression is parsed to Python's syntax tree and built up from a whitelist of its nodes; it is
-never compiled or evaluated by Python. It may use names of hyperparameters (`optimizer.momentum`
+Python's syntax tree is translated by a whitelist of nodes, never evaluated by Python: names (dotted
 inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
 """
 
@@ -14,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from tuner.errors import Fault, unknown
+from tuner.spec.plain_values import value_at
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.spaces import config_key
 
@@ -47,15 +47,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-class _AbsentError(Exception):
-    """The config has no such hyperparameter: it lies in another branch."""
-
-
 class Condition:
-    """One expression over any names; `names` are the dotted paths that it reads.
-
-    Raises FaultsError for text that is no expression.
-    """
+    """One expression; `names` are its dotted paths. Raises FaultsError for other text."""
 
     def __init__(self, text: str) -> None:
         if len(text) > _MAX_LENGTH:
@@ -75,15 +68,14 @@ class Condition:
         """Whether it holds; False if a name is missing or the values cannot be compared."""
         try:
             return bool(self._evaluate(values))
-        except (_AbsentError, TypeError, ValueError, ArithmeticError):
+        except (KeyError, TypeError, ValueError, ArithmeticError):
             return False
 
 
 class Constraints:
-    """The expressions that must not hold for a config.
+    """Expressions that must not hold for a config; incomparable or missing values forbid nothing.
 
-    An expression over a hyperparameter of another branch, or over values that cannot be compared,
-    forbids nothing. Raises FaultsError with every expression that cannot be read.
+    Raises FaultsError with every invalid expression.
     """
 
     def __init__(self, forbid: Sequence[str] = ()) -> None:
@@ -114,13 +106,13 @@ class Constraints:
         """Those of `configs` that are allowed, and whose `config_key` is not among `tried`."""
         return (c for c in configs if config_key(c) not in tried and self.allow(c))
 
-    def check_names(self, known: Sequence[str]) -> list[Fault]:
+    def check_names(self, names: Sequence[str]) -> list[Fault]:
         """A fault for each name that is none of the hyperparameters `known`, by dotted path."""
         return [
-            unknown(str(index), "hyperparameter", name, known)
+            unknown(str(index), "hyperparameter", name, names)
             for index, condition in enumerate(self._conditions)
             for name in condition.names
-            if name not in known
+            if name not in names
         ]
 
 
@@ -136,7 +128,7 @@ def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
         case ast.Constant(value=str() | int() | float() | bool() | None as value):
             return lambda config: value
         case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
-            return lambda config: _look_up(path, config)
+            return lambda config: value_at(config, path)
         case ast.List(elts=items) | ast.Tuple(elts=items):
             parts = build(*items)
             return lambda config: [part(config) for part in parts]
@@ -166,7 +158,7 @@ def _present(evaluate: Evaluate, config: Config) -> Any:
     """The value, or False where the config lacks a name: one side of an `or` may be absent."""
     try:
         return evaluate(config)
-    except _AbsentError:
+    except KeyError:
         return False
 
 
@@ -181,23 +173,14 @@ def _holds_along(compare: Sequence[Callable[[Any, Any], Any]], values: Sequence[
     return all(holds(a, b) for holds, (a, b) in zip(compare, pairwise(values), strict=True))
 
 
-def _look_up(path: Sequence[str], config: Config) -> Any:
-    value: Any = config
-    for name in path:
-        if not isinstance(value, Mapping) or name not in value:
-            raise _AbsentError
-        value = value[name]
-    return value
-
-
-def _path(node: ast.AST) -> list[str] | None:
-    """The names of `a.b.c`, or None for any other node."""
+def _path(node: ast.AST) -> str | None:
+    """The text of `a.b.c`, or None for any other node."""
     match node:
         case ast.Name(id=name):
-            return [name]
+            return name
         case ast.Attribute(value=inner, attr=name):
             outer = _path(inner)
-            return None if outer is None else [*outer, name]
+            return None if outer is None else f"{outer}.{name}"
     return None
 
 
@@ -205,7 +188,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
     """The dotted paths that `tree` reads."""
     path = _path(tree)
     if path is not None:
-        yield ".".join(path)
+        yield path
         return
     for child in ast.iter_child_nodes(tree):
         yield from _names(child)

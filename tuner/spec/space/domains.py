@@ -1,8 +1,7 @@
-"""Domains: where each hyperparameter may lie, written as Ray Tune's own calls.
+"""Domains of hyperparameters, written as Ray Tune's calls.
 
-Every domain answers `at(u)`: its value at quantile u. Random search draws u, a grid spaces it
-evenly, and model-based searchers work in the unit cube that u spans. `str(domain)` is its text,
-as in `loguniform(0.0001, 0.1)`.
+`at(u)` is the value at quantile u: random search draws u, grids space it evenly, models work in the
+unit cube. `str(domain)` is its text, as in `loguniform(0.0001, 0.1)`.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class Domain(ABC):
 class Numeric(Domain):
     """Numbers from `lower` to `upper`, evenly or log-evenly distributed, on multiples of `q`.
 
-    As in Ray, the upper bound of an integer domain is exclusive, unless `q` > 1 makes it inclusive.
-    Bounds that are not multiples of `q` are rounded inwards.
+    As in Ray, an integer upper bound is exclusive unless `q` > 1. Other bounds are rounded inwards.
     """
 
     lower: float
@@ -91,7 +89,7 @@ class Numeric(Domain):
     def first(self) -> float:
         if self.step is None:
             return self.lower
-        return _decimal(_ceil(self.lower / self.step) * self.step)
+        return decimal(_ceil(self.lower / self.step) * self.step)
 
     @property
     def last(self) -> float:
@@ -99,7 +97,7 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return _decimal(_floor(self.upper / self.step) * self.step)
+        return decimal(_floor(self.upper / self.step) * self.step)
 
     @property
     def size(self) -> int | None:
@@ -132,7 +130,7 @@ class Numeric(Domain):
     def _cast(self, value: float) -> Value:
         if self.integer:
             return round(value)
-        return _decimal(value) if self.q is not None else float(value)
+        return decimal(value) if self.q is not None else float(value)
 
     def __str__(self) -> str:
         return _call(self.name, self.lower, self.upper, self.q)
@@ -160,7 +158,7 @@ class Normal(Domain):
     def at(self, u: float) -> Value:
         # The domain is unbounded, so its tails are cut at one in ten thousand on each side
         value = NormalDist(self.mean, self.sd).inv_cdf(min(max(u, 1e-4), 1 - 1e-4))
-        return value if self.q is None else _decimal(round(value / self.q) * self.q)
+        return value if self.q is None else decimal(round(value / self.q) * self.q)
 
     def extremes(self) -> tuple[Value, ...]:
         return (self.at(0.5),)
@@ -171,10 +169,7 @@ class Normal(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Domain):
-    """One of `values`. A value that is a mapping is a space of its own: a conditional branch.
-
-    `grid` only records how it was written: `grid_search([...])` is a choice for every strategy.
-    """
+    """One of `values`; a mapping is a branch with its own space. grid: written as `grid_search`."""
 
     values: tuple[Value, ...]
     grid: bool = False
@@ -218,10 +213,7 @@ class Constant(Choice):
 
 
 def constant(value: Value) -> Domain:
-    """A domain of one value: marks a list or a mapping in a space as a constant.
-
-    Raises FaultsError, a ValueError, for a value that is not plain or holds a domain.
-    """
+    """A domain of one value, for lists and mappings. Raises FaultsError for domains in it."""
     if _holds_domain(value):
         raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
     literal(value)
@@ -269,7 +261,7 @@ def _number(value: float) -> str:
     return repr(int(value)) if isinstance(value, int) else repr(float(value))
 
 
-def _decimal(value: float) -> float:
+def decimal(value: float) -> float:
     """`value` without the rounding error of a product: 3 * 0.1 is 0.30000000000000004."""
     return float(f"{value:.12g}")
 

@@ -1,7 +1,6 @@
-"""Configs as points of the unit cube, and back: what every model-based searcher works on.
+"""Configs as points of the unit cube, and back, for model-based searchers.
 
-Each domain of a space, those inside branches too, is one column; its coordinate is the quantile
-that `Domain.at` takes. A column that a config does not have (it lies in another branch) is NaN.
+Each domain is a column, with the quantile of `Domain.at`; NaN in another branch.
 """
 
 # N points, D columns
@@ -22,7 +21,7 @@ from tuner.spec.plain_values import LARGEST, is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
-from tuner.spec.space.spaces import ROOT, Place, config_at, walk
+from tuner.spec.space.spaces import ROOT, Position, config_at, walk
 
 Array = NDArray[np.float64]
 
@@ -33,10 +32,9 @@ _MISSING = "is missing"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One domain of the space.
+    """One domain. path: dotted. parent: column of the choice whose `branch` it lies in, or -1.
 
-    path: dotted. parent: the column of the choice whose branch number `branch` it lies in; -1:
-    none. centres_C: the coordinate of each of its values, ascending; None where it is continuous.
+    centres_C: the coordinates of its values, ascending, or None if continuous.
     """
 
     path: str
@@ -59,20 +57,20 @@ class Encoding:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.columns: list[Column] = []
-        self._column: dict[Place, int] = {}
-        for place, value in walk(space):
+        self._column: dict[Position, int] = {}
+        for position, value in walk(space):
             if isinstance(value, Domain):
-                parent = -1 if place.choice is None else self._column[place.choice]
-                branch = place.branches[-1][1] if place.branches else 0
-                self._column[place] = len(self.columns)
-                self.columns.append(Column(place.path, value, parent, branch, _centres(value)))
+                parent = -1 if position.choice is None else self._column[position.choice]
+                branch = position.branches[-1][1] if position.branches else 0
+                self._column[position] = len(self.columns)
+                self.columns.append(Column(position.path, value, parent, branch, _centres(value)))
 
     def __len__(self) -> int:
         return len(self.columns)
 
-    def column_at(self, place: Place) -> int:
+    def column_at(self, position: Position) -> int:
         """The number of the column whose domain stands at `place`."""
-        return self._column[place]
+        return self._column[position]
 
     def encode(self, config: Mapping[str, Value]) -> Array:
         """The point of `config`. Raises FaultsError for each value that is not of the space."""
@@ -84,30 +82,24 @@ class Encoding:
     def decode(self, u_D: Sequence[float] | Array) -> dict[str, Value]:
         """The config at a point. Coordinates of inactive columns are ignored."""
 
-        def quantile_at(place: Place) -> float:
-            u = float(u_D[self._column[place]])
+        def quantile_at(position: Position) -> float:
+            u = float(u_D[self._column[position]])
             return _INACTIVE if math.isnan(u) else u
 
         return config_at(self.space, quantile_at)
 
     def check(self, partial: Mapping[str, Value]) -> Array:
-        """The point of `partial`, NaN where it lacks a value.
-
-        Raises FaultsError for each value that is not of the space.
-        """
-        known_D = np.full(len(self), np.nan)
-        faults = self._encode(self.space, partial, ROOT, known_D)
+        """The point of `partial`, NaN for missing values. Raises FaultsError for invalid ones."""
+        u_D = np.full(len(self), np.nan)
+        faults = self._encode(self.space, partial, ROOT, u_D)
         if faults := [fault for fault in faults if fault.rule != _MISSING]:
             raise FaultsError(*faults)
-        return known_D
+        return u_D
 
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
-        """`partial`, with what it lacks taken from the point.
-
-        Raises FaultsError for each value that is not of the space.
-        """
-        known_D = self.check(partial)
-        config = self.decode(np.where(np.isnan(known_D), u_D, known_D))
+        """`partial`, completed from the point. Raises FaultsError for invalid values."""
+        partial_D = self.check(partial)
+        config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
         return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
 
     def snap(self, u_ND: Array) -> Array:
@@ -133,7 +125,7 @@ class Encoding:
         return np.searchsorted((centres_C[1:] + centres_C[:-1]) / 2, u_N).astype(np.int64)
 
     def _encode(
-        self, space: Space, config: Mapping[str, Value], at: Place, u_D: Array
+        self, space: Space, config: Mapping[str, Value], at: Position, u_D: Array
     ) -> list[Fault]:
         """Write the coordinates of `config` into `u_D`; returns what does not fit the space."""
         faults = [
@@ -161,7 +153,7 @@ class Encoding:
                 faults.append(Fault(here.path, "must be a mapping", config[key]))
         return faults
 
-    def _encode_choice(self, choice: Choice, value: Value, at: Place, u_D: Array) -> list[Fault]:
+    def _encode_choice(self, choice: Choice, value: Value, at: Position, u_D: Array) -> list[Fault]:
         """Encode `value` as the option that it fits with the fewest faults."""
         fewest: list[Fault] | None = None
         for number, option in enumerate(choice.values):
@@ -190,10 +182,9 @@ class Encoding:
 def config_of(
     space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
 ) -> dict[str, Value]:
-    """The config of `space` that has these values, one for each domain; constants may be left out.
+    """The config with these values; constants may be left out.
 
-    Raises FaultsError for each value that is missing or not of the space, and for a config that an
-    expression of `forbid` rules out.
+    Raises FaultsError for missing, invalid and forbidden values.
     """
     encoding = Encoding(space)
     u_D = encoding.encode(values)

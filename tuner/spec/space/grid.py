@@ -1,7 +1,6 @@
 """Grids: every combination of a space's values, each cell computed from its number alone.
 
-A grid may be led `through` a config: of each continuous domain the value that is nearest to the
-config's gives way to it, so that the config is a cell.
+through: a config that becomes a cell; it replaces the nearest values of continuous domains.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from tuner.spec.plain_values import is_number
-from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
+from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value, decimal
 from tuner.spec.space.spaces import domains_of
 
 Points = Callable[[str], int]  # dotted path of a domain -> the number of its values
@@ -80,13 +79,12 @@ def _tidy(domain: Domain, value: float) -> Value:
     """`value` without the noise of exp(log(x)): 0.001, not 0.0009999999999999998."""
     if isinstance(domain, Numeric) and domain.integer:
         return round(value)
-    return float(f"{value:.12g}")
+    return decimal(value)
 
 
 class Grid:
-    """The grid over a space whose names lie below `path`; `size` is the number of its cells.
-
-    A conditional branch adds its own cells. The last name varies fastest.
+    """The grid over a space whose names lie below `path`. Branches add cells; the last name varies
+    fastest.
     """
 
     def __init__(
@@ -169,8 +167,7 @@ class _Axis:
     def offset_of(self, value: Value) -> int:
         """The offset of `value` or of the nearest; 0 if it is none of the options."""
         if self._branches is None:
-            is_number = isinstance(value, int | float)
-            return _nearest(self._options, value) if is_number else 0
+            return _nearest(self._options, value) if is_number(value) else 0
         for number, branch in enumerate(self._branches):
             option, begin = self._options[number], self._ends[number] - 1
             if branch is None and option == value and type(option) is type(value):

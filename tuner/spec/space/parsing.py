@@ -1,7 +1,4 @@
-"""Spaces and domains from text, or from Ray's objects.
-
-Text is parsed through a whitelist of calls with literal arguments and is never evaluated.
-"""
+"""Spaces and domains from text, by a whitelist and never evaluated, or from Ray's objects."""
 
 from __future__ import annotations
 
@@ -107,10 +104,7 @@ MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 
 def parse_space(raw: Any) -> dict[str, Value]:
-    """The space of a mapping of names to constants, and to domains as text or objects of Ray.
-
-    Raises FaultsError with every fault of every hyperparameter, keyed by its dotted path.
-    """
+    """The space of names to constants and domains. Raises FaultsError with every fault."""
     try:
         return _parse_space(raw)
     except RecursionError:
@@ -141,10 +135,7 @@ def _parse_space(raw: Any) -> dict[str, Value]:
 
 
 def parse_domain(text: str) -> Domain:
-    """The domain that `text` spells, as `loguniform(1e-4, 1e-1)` or `tune.choice([16, 32])`.
-
-    Raises FaultsError for an unknown call, a wrong argument, or bounds that cannot be.
-    """
+    """The domain that `text` spells, as `tune.choice([16, 32])`. Raises FaultsError."""
     if len(text) > MAX_LENGTH:
         rule = f"is a domain of {len(text):,} characters, must be at most {MAX_LENGTH:,}"
         raise FaultsError(Fault("", rule, text))
@@ -180,7 +171,7 @@ def from_ray(domain: Any) -> Domain:
 
 
 def _parse_value(value: Value) -> Value:
-    if isinstance(value, str) and called(value) is not None:
+    if isinstance(value, str) and call_name(value) is not None:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
@@ -194,7 +185,7 @@ def _parse_value(value: Value) -> Value:
     return list(value) if isinstance(value, tuple) else value
 
 
-def called(text: str) -> str | None:
+def call_name(text: str) -> str | None:
     """The name before the bracket if `text` looks like a call, or None."""
     head, bracket, _ = text.strip().partition("(")
     name = head.removeprefix("tune.").strip()
@@ -206,7 +197,7 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
         raise FaultsError(Fault("", "takes a list of values, as choice([16, 32])", raw))
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
-        value if isinstance(value, str) and called(value) not in CALLS else _parse_value(value)
+        value if isinstance(value, str) and call_name(value) not in CALLS else _parse_value(value)
         for value in raw
     )
     for option in options:

@@ -9,34 +9,33 @@ from typing import Any, NamedTuple
 from tuner.spec.space.domains import Choice, Domain, Space, Value
 
 
-class Place(NamedTuple):
-    """The position of a value in a space; unique, unlike the path, which branches may share.
+class Position(NamedTuple):
+    """The position of a value in a space; branches may share its dotted path.
 
-    path: dotted. branches: (path of the choice, number of its value) for each branch around it,
-    outermost first.
+    branches: (path of the choice, number of its value) of each enclosing branch, outermost first.
     """
 
     path: str = ""
     branches: tuple[tuple[str, int], ...] = ()
 
-    def below(self, name: str) -> Place:
+    def below(self, name: str) -> Position:
         """The place of `name` in the mapping at this place."""
-        return Place(f"{self.path}.{name}" if self.path else name, self.branches)
+        return Position(f"{self.path}.{name}" if self.path else name, self.branches)
 
-    def branch(self, number: int) -> Place:
+    def branch(self, number: int) -> Position:
         """The place of branch `number` of the choice at this place."""
-        return Place(self.path, (*self.branches, (self.path, number)))
+        return Position(self.path, (*self.branches, (self.path, number)))
 
     @property
-    def choice(self) -> Place | None:
+    def choice(self) -> Position | None:
         """The place of the choice that the innermost branch belongs to."""
-        return Place(self.branches[-1][0], self.branches[:-1]) if self.branches else None
+        return Position(self.branches[-1][0], self.branches[:-1]) if self.branches else None
 
 
-ROOT = Place()
+ROOT = Position()
 
 
-def walk(space: Space, at: Place = ROOT) -> Iterator[tuple[Place, Value]]:
+def walk(space: Space, at: Position = ROOT) -> Iterator[tuple[Position, Value]]:
     """Every domain and constant with its place, in declared order; branches follow their choice."""
     for key, value in space.items():
         here = at.below(key)
@@ -51,12 +50,9 @@ def walk(space: Space, at: Place = ROOT) -> Iterator[tuple[Place, Value]]:
 
 
 def transform(
-    space: Space, replace: Callable[[Place, Domain], Value], at: Place = ROOT
+    space: Space, replace: Callable[[Position, Domain], Value], at: Position = ROOT
 ) -> dict[str, Value]:
-    """`space` with every domain outside of branches replaced by the result of `replace`.
-
-    `replace` calls `transform` for the branches that it keeps.
-    """
+    """`space` with each domain outside of branches replaced; `replace` transforms branches."""
     result: dict[str, Value] = {}
     for key, value in space.items():
         here = at.below(key)
@@ -68,27 +64,24 @@ def transform(
     return result
 
 
-def config_at(space: Space, quantile: Callable[[Place], float]) -> dict[str, Value]:
+def config_at(space: Space, quantile: Callable[[Position], float]) -> dict[str, Value]:
     """The config that has each domain's value at the quantile of its place."""
 
-    def value_of(place: Place, domain: Domain) -> Value:
-        u = quantile(place)
+    def value_of(position: Position, domain: Domain) -> Value:
+        u = quantile(position)
         value = domain.at(u)
         if isinstance(domain, Choice) and isinstance(value, Mapping):
-            return transform(value, value_of, place.branch(domain.number_at(u)))
+            return transform(value, value_of, position.branch(domain.number_at(u)))
         return value
 
     return transform(space, value_of)
 
 
 def extreme_configs(space: Space) -> list[dict[str, Value]]:
-    """Configs such that, if each of these is legal, every config of the space is likely to be.
+    """Configs in which each domain has each of its extremes, and the others their first.
 
-    Each domain, those in branches too, has each of its extremes in one, and the others their first.
-
-    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "model": {"width": Choice((8, 16))}})
-    [{'lr': 1, 'model': {'width': 8}}, {'lr': 4, 'model': {'width': 8}}, \
-{'lr': 1, 'model': {'width': 8}}, {'lr': 1, 'model': {'width': 16}}]
+    >>> extreme_configs({"lr": Numeric(1, 5, integer=True), "k": Choice((8, 9))})
+    [{'lr': 1, 'k': 8}, {'lr': 4, 'k': 8}, {'lr': 1, 'k': 8}, {'lr': 1, 'k': 9}]
     """
     extremes = {name: _extremes(value) for name, value in space.items()}
     first = {name: values[0] for name, values in extremes.items()}
@@ -108,7 +101,7 @@ def space_text(space: Space) -> dict[str, Value]:
 
 def domains_of(space: Space) -> Iterator[tuple[str, Domain]]:
     """Every (dotted path, domain) of `space`, those inside branches too, in declared order."""
-    return ((place.path, value) for place, value in walk(space) if isinstance(value, Domain))
+    return ((position.path, value) for position, value in walk(space) if isinstance(value, Domain))
 
 
 def names_of(space: Space) -> list[str]:
