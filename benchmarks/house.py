@@ -31,11 +31,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 42_500,
-    "modules": 284,
+    "lines": 43_700,
+    "modules": 294,
     "packages below tuner/": 11,
-    "lines of tests": 41_000,
-    "words of documentation": 21_000,
+    "lines of tests": 41_400,
+    "words of documentation": 21_800,
     "lines of the README": 220,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")

@@ -57,7 +57,7 @@ def test_default_experiment_network_fits_the_size(tmp_path: Path, px: int, model
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
     raw = default_experiment("folder:x", tmp_path, {})
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
-    assert validate(raw).trials == 6
+    assert validate(raw).trials == 4
 
 
 @pytest.mark.parametrize("each", [3, 4, 40, 700])

@@ -37,7 +37,7 @@ _SIZE = 64  # px that are trained on unless set: a first search on a CPU takes m
 _SMALL = 16  # px up to which a network of three layers sees a whole image
 _STEPS = 800  # that the best trials train: few images make many short epochs
 _EPOCHS = 5  # at least
-_TRIALS = 6
+_TRIALS = 4
 # Where most data sets are near their best; the search begins with it
 _FIRST = {"lr": 5e-3, "weight_decay": 0.05, "crop_scale": 0.35, "flip": True}
 # A network that trains so long on few images grows too sure of them: its validation loss rises
