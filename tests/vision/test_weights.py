@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Timer
 
 import pytest
 import torch
@@ -194,14 +193,3 @@ def test_best_here_prefers_what_the_device_can_fine_tune(folder):
         weights_named(network).path.write_bytes(b"")
     assert best_here("cpu") == weights_named("resnet18")
     assert best_here("gpu") == weights_named("resnet50")
-
-
-def test_await_here_returns_when_the_weights_arrive(tmp_path):
-    path = tmp_path / "weights.safetensors"
-    needed = NeededWeights(source=str(path))
-    needed.await_here(patience_s=0)
-    arriving = Timer(0.2, path.touch)
-    arriving.start()
-    needed.await_here(patience_s=60)
-    assert path.is_file()
-    arriving.join()

@@ -53,7 +53,7 @@ from tuner.vision.own_images import (
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.vision.sources._decoded import DecodedSet
-from tuner.vision.weights import NeededWeights, needed_weights
+from tuner.vision.weights import NeededWeights, weights_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -392,11 +392,14 @@ def _own_networks(values: object) -> list[str]:
 
 
 def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
-    return needed_weights(
-        _values_of(values.get("start_from")),
-        _values_of(values.get("model"), "model"),
-        pretrained=True in _values_of(values.get("pretrained")),
-    )
+    for source in _values_of(values.get("start_from")):
+        if isinstance(source, str):
+            yield NeededWeights(source=str(Path(source).expanduser().absolute()))
+    if True in _values_of(values.get("pretrained")):
+        for model in _values_of(values.get("model"), "model"):
+            library, _, network = str(model).partition(":")
+            if library == "torchvision" and (weights := weights_of(network)):
+                yield NeededWeights(weights)
 
 
 def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:

@@ -64,7 +64,6 @@ from tuner.vision.transfer import (
     matching,
     with_pixel_stats,
 )
-from tuner.vision.weights import needed_weights
 from tuner.wording import some_of
 
 if TYPE_CHECKING:
@@ -159,7 +158,6 @@ class ImageClassifier:
 
     def _new_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
-        self._await_weights()
         features = self._features()
         self._backbone = {BACKBONE: backbone_digest(self._settings, self._plan.info)}
         shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
@@ -171,15 +169,9 @@ class ImageClassifier:
     def _features(self) -> Features:
         return features_of(self._settings, self._plan, self._data, self._precision, self._device)
 
-    def _await_weights(self) -> None:
-        start, model = self._settings.start_from, self._settings.model
-        for weights in needed_weights([start], [model], pretrained=self._settings.pretrained):
-            weights.await_here()
-
     def _begin(self) -> None:
         """Give the model its initial weights, before its first step."""
         settings = self._settings
-        self._await_weights()
         if settings.train_layers == "all":
             begun = begin(self._model, settings, self._plan.info)
             if begun is None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 SOURCE = "https://download.pytorch.org/models"
 EXPORTED, CONFIG = "model.safetensors", "config.json"  # of an export
-_PATIENCE_S, _POLL_S = 120.0, 0.1  # for weights to arrive on a node
 LICENCE = "BSD-3-Clause; trained on ImageNet, whose terms may apply"
 
 
@@ -158,29 +155,10 @@ class NeededWeights:
     def load(self) -> list[NDArray[np.uint8]]:
         return [mapped(path) for path in self._paths]
 
-    def await_here(self, *, patience_s: float = _PATIENCE_S) -> None:
-        """Wait until it is here: a node that has just joined a cluster still receives it."""
-        deadline = time.monotonic() + patience_s
-        while not self.state()[0] and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-
     def receive(self, contents: list[NDArray[np.uint8]]) -> None:
         for path, content in zip(self._paths, contents, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, partial(_write, content=content), lasting=True)
-
-
-def needed_weights(
-    sources: Iterable[object], models: Iterable[object], *, pretrained: bool
-) -> Iterator[NeededWeights]:
-    """The weights for these values of `start_from` and `model`, if any of them are used."""
-    for source in sources:
-        if isinstance(source, str):
-            yield NeededWeights(source=str(Path(source).expanduser().absolute()))
-    for model in models if pretrained else ():
-        library, _, network = str(model).partition(":")
-        if library == "torchvision" and (weights := weights_of(network)):
-            yield NeededWeights(weights)
 
 
 def _write(path: Path, *, content: NDArray[np.uint8]) -> None:
