@@ -49,6 +49,15 @@ def test_folder_gives_default_experiment(photos_dir: Path) -> None:
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
 
 
+@pytest.mark.parametrize(("max_t", "grace"), [(1, 1), (8, 2), (800, 200)])
+def test_default_experiment_grace_period_follows_max_t(
+    photos_dir: Path, max_t: int, grace: int
+) -> None:
+    spec, _ = resolve("folder:my photos", [f"scheduler.max_t={max_t}"])
+    assert spec.scheduler is not None
+    assert spec.scheduler.model_dump()["grace_period"] == grace
+
+
 @pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")])
 def test_default_experiment_network_fits_the_size(tmp_path: Path, px: int, model: str) -> None:
     for name in "ab":
