@@ -230,16 +230,16 @@ def simulated(task, searcher, trials, seed, *, strategy="random"):
         }
     )
     rule = Brackets(AshaSettings(reduction_factor=3, **settings))
-    rng, running, asked, now = np.random.default_rng((seed, 98)), [], 0, 0.0
+    rng, running, begun, now = np.random.default_rng((seed, 98)), [], 0, 0.0
     events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
-    while asked < trials or running:
-        while asked < trials and len(running) < WORKERS:
-            config, trial_id = searcher.ask(asked), f"{asked:05}"
+    while begun < trials or running:
+        while begun < trials and len(running) < WORKERS:
+            config, trial_id = searcher.ask(begun), f"{begun:05}"
             started = {"event": "trial_started", "time": now, "trial_id": trial_id}
             events.append({**started, "config": config})
-            curve = task.curve(config, (seed, asked))
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), asked, 1, curve))
-            asked += 1
+            curve = task.curve(config, (seed, begun))
+            heapq.heappush(running, (now + rng.lognormal(0, 0.2), begun, 1, curve))
+            begun += 1
         now, number, epoch, curve = heapq.heappop(running)
         trial = {"time": now, "trial_id": f"{number:05}"}
         if not np.isfinite(curve[epoch - 1][metric]):
@@ -304,12 +304,12 @@ def show_synthetic(strategy, trials, seeds, faults):
         kinds.update(raised)
     print(f"  {'sound: alarms':16} {shown(alarms, len(seeds))}  {dict(kinds) or ''}")
     for fault in faults:
-        found, others = 0, Counter()
+        hit, others = 0, Counter()
         for seed in seeds:
             findings, name = findings_of(fault, strategy, trials, seed)
-            found += hits(findings, FAULTS[fault], name)
+            hit += hits(findings, FAULTS[fault], name)
             others.update({f.kind for f in findings if f.severity != "open"} - {FAULTS[fault]})
-        print(f"  {fault:16} {shown(found, len(seeds))}  {dict(others) or ''}", flush=True)
+        print(f"  {fault:16} {shown(hit, len(seeds))}  {dict(others) or ''}", flush=True)
 
 
 def show_tables(tables, trials, seeds):

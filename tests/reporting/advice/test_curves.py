@@ -9,7 +9,7 @@ LENGTH = 16
 WHOLE = {"scheduler": {"max_t": LENGTH, "grace_period": LENGTH}}
 
 
-def found(curve, trials=20, **spec):
+def findings_of(curve, trials=20, **spec):
     """The findings on curves: curve(epochs, u, rng) gives losses, and training losses."""
 
     def metrics(u_D, rng):
@@ -32,7 +32,7 @@ def slow(epoch_E, u_D, rng):
 
 
 def test_curves_that_still_improve_need_longer_trials() -> None:
-    finding = found(slow)["max_t_short"]
+    finding = findings_of(slow)["max_t_short"]
     assert finding.command == "tuner resume digits scheduler.max_t=32"
     low, high = finding.figures["interval"]
     truth = LENGTH**-0.4 - (2 * LENGTH) ** -0.4
@@ -41,17 +41,17 @@ def test_curves_that_still_improve_need_longer_trials() -> None:
 
 
 def test_curves_of_an_annealed_rate_say_nothing_of_longer_ones() -> None:
-    assert "max_t_short" not in found(slow, annealed=True)
+    assert "max_t_short" not in findings_of(slow, annealed=True)
 
 
 def test_curves_that_are_flat_need_shorter_trials() -> None:
-    finding = found(lambda e, u_D, rng: [u_D[0] + np.exp(-e)] * 2)["max_t_long"]
+    finding = findings_of(lambda e, u_D, rng: [u_D[0] + np.exp(-e)] * 2)["max_t_long"]
     assert finding.figures["best_by"] <= 6
     assert finding.figures["saved_epochs"] >= 20 * 8
 
 
 def test_curves_that_rise_while_training_falls_overfit() -> None:
-    rising = found(
+    rising = findings_of(
         lambda e, u_D, rng: (1 / e + 0.05 * np.maximum(e - 8, 0), 1 / e),
         training={"weight_decay": 0.1},
     )
@@ -59,9 +59,9 @@ def test_curves_that_rise_while_training_falls_overfit() -> None:
     assert finding.figures["best_epoch"] == 8
     assert finding.figures["regularisers"] == ["weight_decay"]
     assert finding.command.endswith("scheduler.max_t=8")
-    both = found(lambda e, u_D, rng: [1 / e + 0.05 * np.maximum(e - 8, 0)] * 2)
+    both = findings_of(lambda e, u_D, rng: [1 / e + 0.05 * np.maximum(e - 8, 0)] * 2)
     assert "overfitting" not in both
 
 
 def test_curves_of_a_sound_search_are_silent() -> None:
-    assert not found(lambda e, u_D, rng: [u_D[0] + 1 / e] * 2)
+    assert not findings_of(lambda e, u_D, rng: [u_D[0] + 1 / e] * 2)

@@ -28,7 +28,7 @@ from tuner.trial.gpus import take
 from tuner.vision.batches import image_set
 from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
-from tuner.vision.evaluation import Predictor
+from tuner.vision.evaluation import Predictor, usable_device
 from tuner.vision.export import interchange
 from tuner.vision.export.calibration import MOST, fitted, logits_of
 from tuner.vision.export.read import Combined, ImageInput, Member
@@ -194,7 +194,7 @@ class _Combinations:
     def __init__(self, models: list[TrialModel], metric: str) -> None:
         self._models, self._metric = models, metric
         self._settings = _settings_of(models[0])
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = usable_device()
         self._images = image_set(self._settings, self._device)
         check_same({"content": models[0].entries["data"].content}, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
@@ -223,12 +223,12 @@ class _Combinations:
         trials = tuple(ids[self._averaged[number]] for number in chosen)
         together = joined(self._weights)
         ensemble = self._metrics(ensemble_of(self._plans, _copied(together)))
-        found = (
+        candidates = (
             Candidate("single", (ids[0],), soups[0,]),
             Candidate("soup", trials, soups[chosen]),
             Candidate("ensemble", tuple(ids), ensemble),
         )
-        return found, {"soup": weights[chosen], "ensemble": together}
+        return candidates, {"soup": weights[chosen], "ensemble": together}
 
     def _soup(self, ingredients: tuple[int, ...]) -> tuple[dict[str, float], dict[str, Tensor]]:
         """(metrics, weights) of the average of some of the models that can be averaged."""
