@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> I
             continue
         most_bytes -= len(jpeg)
         url = f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
-        yield Picture(picture.file, picture.label, picture.other, picture.probability, url)
+        yield replace(picture, url=url)
 
 
 def _thumbnail(path: Path) -> bytes | None:

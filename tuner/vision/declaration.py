@@ -134,11 +134,9 @@ class ClassifierDeclaration(Declaration):
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
-        if images := _own_images(spec):
-            config = next(iter(extreme_configs(spec.search.space)))
-            settings = ClassifierSettings.model_validate(merged(spec.constants, config))
-            if hint := from_scratch_hint(images, settings):
-                yield hint
+        images = _own_images(spec)
+        if images and (hint := from_scratch_hint(images, _first_settings(spec))):
+            yield hint
 
     def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
         images = _own_images(spec)
@@ -221,8 +219,7 @@ class ClassifierDeclaration(Declaration):
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.summary import step_s
 
-        config = next(iter(extreme_configs(spec.search.space)))
-        settings = ClassifierSettings.model_validate(merged(spec.constants, config))
+        settings = _first_settings(spec)
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
         return seconds * (images.train + images.validation / 3) / settings.batch_size
@@ -370,6 +367,12 @@ def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
     if value is None and setting:
         value = ClassifierSettings.model_fields[setting].default
     return tuple(value.extremes()) if isinstance(value, Domain) else (value,)
+
+
+def _first_settings(spec: ExperimentSpec) -> ClassifierSettings:
+    """The settings of the first of the configs that span the search space."""
+    config = next(iter(extreme_configs(spec.search.space)))
+    return ClassifierSettings.model_validate(merged(spec.constants, config))
 
 
 def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:

@@ -85,6 +85,11 @@ def measure(
     return metrics, details
 
 
+def usable_device() -> torch.device:
+    """Where a trained model is evaluated: a GPU if this process sees one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 class Predictor:
     """The probabilities of a trained model of `plan`, computed as `measure` does.
 

@@ -43,14 +43,13 @@ def calibrated(
     content: of the data of the training. settings: of the training; those in an export do not say
     where the images are. Neither downloads nor decodes images.
     """
-    import torch
 
-    from tuner.vision.evaluation import Predictor
+    from tuner.vision.evaluation import Predictor, usable_device
 
     images = _images_here(settings)
     if images is None or images.info.content != content:
         return None
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = usable_device()
     predictor = Predictor(network, plan, settings, device, mean=pixels.mean, std=pixels.std)
     return fitted(*logits_of(predictor, images, images.splits["validation"][:MOST]))
 

@@ -32,7 +32,7 @@ from tuner.vision.weights import EXPORTED
 from tuner.wording import some_of
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -103,9 +103,9 @@ def _of_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
 ) -> tuple[Mapping[str, float], dict[str, Any]]:
     from tuner.vision.batches import image_set, image_set_of
-    from tuner.vision.evaluation import measure
+    from tuner.vision.evaluation import measure, usable_device
 
-    device, config = _device(), export.config
+    device, config = usable_device(), export.config
     from_folder = str(config.training.get("dataset")).startswith("folder:")
     if data_dir is not None and (
         from_folder or is_labelled(Path(data_dir).expanduser(), config.classes)
@@ -163,12 +163,6 @@ def _has_test(trainable: Any) -> bool:
     return is_learner(trainable) and callable(getattr(trainable, "test", None))
 
 
-def _device() -> torch.device:
-    import torch
-
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def _import(path: str) -> Any:
     with _translated(UsageError, f"cannot import {path}"):
         return load_trainable(path)
@@ -178,6 +172,8 @@ def _learner(
     path: str, config: Mapping[str, Any], constants: Mapping[str, Any], data_dir: str | None
 ) -> Any:
     """A new Learner of the trainable at `path`, which has a method `test`."""
+    from tuner.vision.evaluation import usable_device
+
     trainable = _import(path)
     cannot = UsageError(f"{path} has no method test(), so it cannot be evaluated")
     if not (_has_test(trainable) or (is_learner(trainable) and not isclass(trainable))):
@@ -185,7 +181,7 @@ def _learner(
     if data_dir is not None:
         constants = moved(constants, data_dir)
     with _translated(UsageError, f"{path} cannot be built"):
-        single = {"device": _device(), "rank": 0, "world_size": 1}
+        single = {"device": usable_device(), "rank": 0, "world_size": 1}
         learner: Learner = trainable(config, dict(constants), **single)
     if not callable(getattr(learner, "test", None)):  # a function's Learner exists only now
         raise cannot

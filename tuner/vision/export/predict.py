@@ -81,16 +81,15 @@ def predictions(
     export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
 ) -> Iterator[Prediction]:
     """`predict` of an open export, for `image_files`."""
-    import torch
 
-    from tuner.vision.evaluation import Predictor
+    from tuner.vision.evaluation import Predictor, usable_device
 
     plan, given = export.takes_images()
     if len(export.config.classes) != plan.num_classes:
         named, made = len(export.config.classes), plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings, model = export.settings(), export.model(trust_code=trust_code)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = usable_device()
     predictor = Predictor(
         model,
         plan,
