@@ -72,10 +72,13 @@ class ValidatedSpec(ExperimentSpec):
         whole = self.search.trials(None)
         if not self._left_out or whole is None:
             return super().trials
-        return min(whole - self._left_out, self.num_samples or whole)
+        left = whole - self._left_out
+        return min(left, self.num_samples or left)
 
     def leave_out(self, configs: int) -> None:
-        """Leave out this many configs, which an earlier experiment has tried."""
+        """Leave out this many configs, which an earlier experiment has tried; if negative, count as
+        many more, which this one has tried in an earlier space.
+        """
         self._left_out = configs
 
     @property

@@ -61,12 +61,8 @@ class LearningSearch(Searcher):
         self._model, self._seed, self._objective, self._max_t = model, seed, objective, max_t
         self._startup = settings.startup
         self._constraints = Constraints(settings.forbid)
-        self._encoding = encoding = Encoding(settings.space)
-        first = (
-            encoding.complete(point, sobol_point(encoding, seed, number))
-            for number, point in enumerate(settings.points_to_evaluate)
-        )
-        self._initial = list(filter(self._constraints.allow, first))
+        self._encoding = Encoding(settings.space)
+        self._initial = list(filter(self._constraints.allow, first_configs(settings, seed)))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED if none is left."""
@@ -161,6 +157,15 @@ class LearningSearch(Searcher):
         except FaultsError as error:
             raise SpecError(error.faults, "a config of the searcher") from None
         return trial
+
+
+def first_configs(settings: ModelSettings, seed: int) -> list[dict[str, Value]]:
+    """The `points_to_evaluate`, completed from the seed's Sobol sequence."""
+    encoding = Encoding(settings.space)
+    return [
+        encoding.complete(point, sobol_point(encoding, seed, number))
+        for number, point in enumerate(settings.points_to_evaluate)
+    ]
 
 
 def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
