@@ -155,7 +155,7 @@ def _faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iter
                 yield Fault(path, "cannot be set on a resume: trials had no such bound")
             elif type(value) is not int or value < now:
                 yield Fault(path, f"can only grow on a resume, from {now}", value)
-        elif _is_of_space(path) and getattr(spec.search, "seeds", ()):
+        elif _is_of_space(path) and getattr(spec.search, "seeds", None):
             yield Fault(path, "cannot grow on a resume where `search.seeds` repeats each config")
         elif not (path in _CHANGEABLE or path.split(".")[0] in _SECTIONS or _is_of_space(path)):
             rule = f"cannot change on a resume; {_new_search(name, {path: value})}"

@@ -64,7 +64,8 @@ class Driver:
         self.spec, self.folder, self.journal = spec, folder, journal
         self.retry_failed, self.lengths = retry_failed, lengths or Lengths(spec.epochs)
         self._has_grown = has_grown
-        self.history = History(spec.objective, metrics=[spec.objective.metric])
+        kept = [spec.objective.metric, *spec.objective.limited]
+        self.history = History(spec.objective, metrics=kept)
         self.stop = StopRequest(spec.time_budget_s)
         self.error: ExperimentError | None = None
         self.observers: list[Callable[[events.Event], object]] = []
