@@ -232,13 +232,14 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
 def curve_of(history: History, objective: Objective) -> Curve:
     """The best value so far by the epochs of all trials together, in the order of the reports.
 
-    The epochs of a failed trial count, its values do not.
+    The epochs of a failed trial and of reports beyond the limits count, their values do not.
     """
     reports: list[tuple[float, int, float | None]] = []  # time, epochs since the one before, value
     for trial in history.trials.values():
         before = 0
         for report in trial.results:
-            value = None if trial.status == FAILED else report.metrics.get(objective.metric)
+            counts = trial.status != FAILED and objective.allows(report.metrics)
+            value = report.metrics.get(objective.metric) if counts else None
             reports.append((report.time, report.epoch - before, value))
             before = report.epoch
     total = 0

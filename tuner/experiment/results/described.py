@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import LABELS
 from tuner.experiment.folder import ExperimentFolder
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -70,7 +70,11 @@ class Described:
         self.files.refresh()
         self.document = self.files.document()
         objective = self.document["spec"]["objective"]
-        self.objective = Objective(metric=objective["metric"], mode=objective["mode"])
+        limits = objective.get("limits", ())
+        with translate_error(UsageError, f"experiment.json of {self.files.name} is damaged"):
+            self.objective = Objective(
+                metric=objective["metric"], mode=objective["mode"], limits=limits
+            )
         self.name = self.files.name
 
     @property
