@@ -59,7 +59,7 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
     path = Path(path).expanduser()
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
-        raise UsageError(f"a table of trials must end in .parquet or .csv, got {str(path)!r}")
+        raise UsageError(f"a table must end in .parquet or .csv, got {str(path)!r}")
     frame = frame.copy()
     for name in frame.columns:
         if name.startswith("config/"):
