@@ -32,7 +32,7 @@ def advise(name: str, ask: str | None, storage: str | None, as_json: bool) -> in
     Each finding has what was seen, with its interval; what it means; and the command to run next.
     It reads the journal alone.
     """
-    from tuner.reporting.advice.advice import advice_json, advice_text, advise
+    from tuner.reporting.advice import advice_json, advice_text, advise
     from tuner.reporting.advice.record import SearchRecord
 
     record = SearchRecord.of(tuner.load_results(name, storage))

@@ -31,7 +31,7 @@ from tuner.reporting.comparison_text import (
     verdict,
 )
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
-from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.figures import draw_section
 from tuner.reporting.pictures import pictures_in, with_thumbnails
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat

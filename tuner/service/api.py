@@ -21,7 +21,7 @@ from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, measured_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
-from tuner.reporting.advice.advice import advice_json, advise
+from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import control_text
 from tuner.service.access import REPORT_POLICY, Json, refusal

@@ -7,7 +7,7 @@ import pytest
 from recorded import around, losses, record
 from stories import ODD, odd, search
 
-from tuner.reporting.advice.advice import advice_json, advice_text, advise
+from tuner.reporting.advice import advice_json, advice_text, advise
 from tuner.reporting.advice.finding import SEVERITIES
 from tuner.reporting.advice.record import SearchRecord
 

@@ -3,8 +3,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
 from tuner.experiment.results.results import Results
-from tuner.reporting.figures import stopping
-from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.figures import draw_section, stopping
 from tuner.reporting.report import Report
 
 

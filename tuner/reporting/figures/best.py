@@ -5,14 +5,13 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.experiment.results.classes import class_accuracies, confusion_in
-from tuner.reporting.figures._figure import BLUE, GREY, Drawing, figure
+from tuner.reporting.figures.figure import BLUE, GREY, Drawing
 from tuner.reporting.ranked_trials import NO_TRIALS, escaped, evenly
 from tuner.reporting.report import Report
 
 _MOST_POINTS = 3000
 
 
-@figure("Best so far", section="best", order=10)
 def history(report: Report) -> Drawing:
     """The best value after each trial, and each trial's own best value."""
     ranked = report.ranked
@@ -54,7 +53,6 @@ def history(report: Report) -> Drawing:
     return caption, plot
 
 
-@figure("Classes of the test split", section="best", order=20)
 def classes(report: Report) -> Drawing:
     """The share of each true class's images that is predicted as each class."""
     confusion, rows = confusion_in(report.test), class_accuracies(report.test)
