@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from tuner.cluster import access
-from tuner.cluster.joined.nodes import Node, Reply
+from tuner.cluster.nodes import Node, Reply
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import MISSING, marker_in
 from tuner.reporting.doctor import Examined, Finding, check_nodes, examine, examine_node

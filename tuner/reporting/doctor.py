@@ -21,7 +21,7 @@ import psutil
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.connect import connect
-from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
+from tuner.cluster.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.errors import UsageError
 from tuner.experiment.storage import existing_parent, marker_in, why_not_shared
 from tuner.places import default_storage, is_url

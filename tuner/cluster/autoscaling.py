@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import psutil
 
 from tuner import ray_compat
-from tuner.cluster.joined.nodes import Node, capacity
+from tuner.cluster.nodes import Node, capacity
 from tuner.spec.sections import Resources
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other

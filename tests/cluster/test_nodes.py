@@ -2,7 +2,7 @@
 
 import pytest
 
-from tuner.cluster.joined.nodes import (
+from tuner.cluster.nodes import (
     Capacity,
     Node,
     capacity,
