@@ -111,11 +111,6 @@ def test_changed_refuses_other_keys_with_the_command_of_a_new_search(document, k
     assert "; available: scheduler.max_t, training.epochs, num_samples" in faults[0]
 
 
-def test_changed_refuses_values_that_the_spec_refuses(document):
-    [fault] = faults_of(document, {"stop.targt": 3})
-    assert "did you mean 'target'?" in fault
-
-
 @pytest.mark.parametrize("value", [9, 20.5, "20", None, True])
 def test_changed_makes_trials_only_longer(document, value):
     [fault] = faults_of(document, {"scheduler.max_t": value})

@@ -177,11 +177,6 @@ def words_of(text: str) -> list[str]:
     return [word for word in re.findall(r"[A-Za-z_][A-Za-z_/:]*", text) if word != "e"]
 
 
-def test_page_names_exist_in_code() -> None:
-    for path in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / path).exists(), path
-
-
 def test_readme_lists_every_strategy() -> None:
     from tuner.experiment.resolve import load_experiment
     from tuner.spec.experiment import build_spec

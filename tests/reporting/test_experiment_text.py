@@ -19,7 +19,6 @@ from tuner.reporting.experiment_text import (
     control_lines,
     control_text,
     folder_name,
-    nothing_left,
     summary,
 )
 from tuner.reporting.tables import experiments_table
@@ -135,16 +134,6 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
     assert command == "tuner.AskTell('results/far', time_budget_s=94)"
     with eval(command, {"tuner": tuner}, {}) as search:
         assert search.suggest() is not None
-
-
-def test_nothing_left_names_options_of_resume(storage):
-    writer = Writer(make_folder(storage / "digits"))
-    writer.trial(0, [0.5])
-    writer.end()
-    text = nothing_left(Results(writer.folder))
-    assert text.startswith("digits is completed, nothing is left to do; for more trials: ")
-    for option in ("--add-samples N", "scheduler.max_t=N", "--retry-failed"):
-        assert f"tuner resume digits {option}" in text
 
 
 def test_summary_without_usable_trial_counts_failures(storage):

@@ -44,13 +44,6 @@ def test_reference_has_every_key() -> None:
         assert not [name for name in names if form.format(name) not in text]
 
 
-def test_reference_fits_80_columns_except_examples() -> None:
-    code = False
-    for line in reference().splitlines():
-        code ^= line.startswith("```")
-        assert code or len(line) <= 80, line
-
-
 def test_part_is_a_section_or_the_items_of_a_key() -> None:
     assert part("search.space").startswith("### search.space: the domains\n\nA domain is one")
     assert "scheduler" not in part("objective")

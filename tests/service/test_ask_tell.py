@@ -92,19 +92,6 @@ def test_search_runs_from_spec_to_end(server: Server) -> None:
     assert results.trials["00001"].error == ("oom", "no memory")
 
 
-def test_second_server_continues_a_closed_search(far: Server, tmp_path: Path) -> None:
-    trial = far.post("/far/suggest", {"client": "a"})
-    assert far.post("/far/close") == {}
-    assert Results(tmp_path / "far").status == "interrupted"
-    other = Server(tmp_path)
-    assert other.post("/far/suggest", {"client": "a"}) == trial
-    status, message = far.refused("/far/suggest")  # by the first one again
-    assert status == 400
-    assert "is held by another driver" in message
-    other.post("/far/close")
-    assert far.post("/far/suggest", {"client": "a"}) == trial
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [

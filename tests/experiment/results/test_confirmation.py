@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -45,23 +44,6 @@ def test_confirmation_chooses_the_best_mean(search: Results) -> None:
     }
     assert Path(best["checkpoint"]).read_bytes() == b"weights of 00004"
     assert confirmation.first_searched.trial_id == "00001"
-
-
-def test_differences_are_paired_by_seed(search: Results) -> None:
-    # Seeds differ more than leaders do: only their pairs tell the leaders apart.
-    retrained(search, [[0.70, 0.80, 0.90], [0.72, 0.82, 0.921], [0.719, 0.825, 0.916]])
-    confirmation = confirmation_of(search)
-    first, second, third = confirmation.leaders
-    assert (first.trial_id, second.trial_id, third.trial_id) == ("00002", "00000", "00001")
-    assert first.difference is None
-    assert (second.difference.is_settled, third.difference.is_settled) == (False, True)
-    assert third.difference.mean == pytest.approx(-0.02033, abs=1e-4)
-    assert not confirmation.told_apart
-    shown = json.loads(json.dumps(confirmation.as_dict(), allow_nan=False))
-    assert [leader["trial_id"] for leader in shown["leaders"]] == ["00002", "00000", "00001"]
-    assert shown["leaders"][0]["values"] == {"2": 0.72, "3": 0.82, "4": 0.921}
-    assert shown["leaders"][1]["difference"]["told_apart"] is False
-    assert (shown["chosen"], shown["seeds"], shown["name"]) == ("00002", [2, 3, 4], "digits")
 
 
 def test_leaders_with_failed_seeds_come_last(search: Results) -> None:

@@ -36,11 +36,6 @@ def test_edge_of_a_search_that_learns_takes_trials_at_the_end(centre, expected) 
     assert kinds(record(around(centre, 0.5), point=point, search=search)) == expected
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_space_of_a_sound_search_is_silent(seed) -> None:
-    assert kinds(record(around(0.5, 0.4), 100, seed=seed)) == []
-
-
 def test_wasted_domain_is_narrowed_to_the_leaders() -> None:
     made = record(
         lambda u_D, rng: losses(min((7 * (u_D[0] - 0.4)) ** 2, 1) + 0.1 * u_D[1] ** 2), 100
