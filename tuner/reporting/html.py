@@ -58,7 +58,6 @@ def report_page(report: Report, *, images: bool = True) -> str:
         spec=report.spec,
         tiles=list(tiles(report)),
         labels=label_lines(report.results.labels),
-        changes=list(_changes(report)),
         controls=[(answer, control_text(answer.control)) for answer in steered.answers],
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
@@ -98,6 +97,7 @@ def render(template: str, subject: Report | Comparison, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"figure_json": figure_json, "printable": printable, "utc": utc}
+    environment.filters["change_text"] = change_text
     environment.globals["figures_of"] = lambda section: draw_section(section, subject)
     plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
     return environment.get_template(template).render(plotly_js=plotly_js, **context)
@@ -162,13 +162,6 @@ def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
 def _mean(best: Mapping[str, Any]) -> str:
     confirmed = best.get("confirmed")
     return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
-
-
-def _changes(report: Report) -> Iterator[tuple[str, str, str]]:
-    """(time, epochs reported before, changes) of each resume that changed the spec."""
-    for change in report.results.changes:
-        epochs = "" if change["after_epochs"] is None else str(change["after_epochs"])
-        yield utc(change["time"]) or "not kept", epochs, change_text(change)
 
 
 def _confirmed(report: Report) -> tuple[list[tuple[str, ...]], list[str]]:

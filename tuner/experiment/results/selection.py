@@ -52,6 +52,17 @@ def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int
     return min(finite)[1] if finite else None
 
 
+def best_so_far(
+    values: Iterable[tuple[int, float]], objective: Objective
+) -> list[tuple[int, float]]:
+    """(position, value) of each value that is better than all before it."""
+    steps: list[tuple[int, float]] = []
+    for position, value in values:
+        if objective.is_better(value, steps[-1][1] if steps else None):
+            steps.append((position, value))
+    return steps
+
+
 def best_report(trial: TrialRecord, objective: Objective) -> Report | None:
     """The report of the trial's best epoch; None if it reported no finite value."""
     epoch = best_epoch(trial.values(objective.metric), objective)

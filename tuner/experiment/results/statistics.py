@@ -69,15 +69,11 @@ def differences_from_best(
     groups = [values for values in (best, *others) if values]
     level = 1 - (1 - LEVEL) / 2 / max(comb(len(groups), 2), 1)
     # Values of few digits, as accuracies are, often differ by the same with every one of few keys
-    least_sd = _resolution(groups) / sqrt(6)
+    ordered = [sorted(set(values.values())) for values in groups]
+    resolution = min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
+    least_sd = resolution / sqrt(6)  # of rounding to it
     pairs = [[values[key] - best[key] for key in values if key in best] for values in others]
     return [mean_of(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
-
-
-def _resolution(groups: Sequence[Mapping[int, float]]) -> float:
-    """The smallest difference within a group, or 0. Rounding to it has an sd of it / sqrt(6)."""
-    ordered = [sorted(set(values.values())) for values in groups]
-    return min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
 
 
 def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:

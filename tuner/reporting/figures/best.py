@@ -5,6 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.experiment.results.classes import class_accuracies, confusion_in
+from tuner.experiment.results.selection import best_so_far
 from tuner.reporting.figures.figure import BLUE, GREY, Drawing
 from tuner.reporting.ranked_trials import NO_TRIALS, escaped, evenly
 from tuner.reporting.report import Report
@@ -18,11 +19,9 @@ def history(report: Report) -> Drawing:
     if not ranked.trials:
         return NO_TRIALS, None
     trials = sorted(ranked.trials, key=lambda trial: trial.number)
-    drawn, steps = evenly(trials, _MOST_POINTS), list[tuple[int, float]]()
-    for trial in trials:
-        assert trial.value is not None
-        if not steps or ranked.objective.is_better(trial.value, steps[-1][1]):
-            steps.append((trial.number, trial.value))
+    drawn = evenly(trials, _MOST_POINTS)
+    values = ((trial.number, trial.value) for trial in trials if trial.value is not None)
+    steps = best_so_far(values, ranked.objective)
     steps.append((trials[-1].number, steps[-1][1]))
     plot = go.Figure(
         [
