@@ -123,11 +123,3 @@ def test_watch_reports_a_head_that_is_lost_for_long(error):
         **patience,
     )
     assert (answers, lost) == ([], [1])
-
-
-def test_watch_of_a_closed_port_reports_the_loss_once():
-    lost = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    head.watch(address, lambda: lost.append(1), threading.Event(), poll_s=0.01, refused_s=0.05)
-    assert lost == [1]

@@ -10,7 +10,6 @@ import torch
 from gated import open_gate, wait_for
 from ray import tune
 
-from tuner.experiment.results.results import Results
 from tuner.search.confirm import confirm
 from tuner.search.run import resume_experiment
 
@@ -23,11 +22,11 @@ def saves_at_its_end(config):
     Path("model.txt").write_text("weights")
 
 
-def log_of(results: Results, trial_id: str) -> str:
+def log_of(results, trial_id):
     return results.log_path(results.trial(trial_id)).read_text()
 
 
-def model_of(results: Results, trial_id: str) -> Path:
+def model_of(results, trial_id):
     return results.folder / "trials" / trial_id / "files" / "model.txt"
 
 

@@ -63,17 +63,6 @@ def test_difference_is_paired_by_seed(six):
     assert unpaired.difference(unpaired.sides[1]) is None
 
 
-def test_difference_from_best_of_three_has_a_wider_interval(six, tmp_path):
-    third = [
-        experiment(tmp_path / f"bohb{seed}", [0.3, 0.5 + 0.02 * seed], strategy="bohb", seed=seed)
-        for seed in range(3)
-    ]
-    two, three = Comparison(six), Comparison([*six, *third])
-    second = three.sides[1]
-    assert three.difference(second).mean == two.difference(two.sides[1]).mean
-    assert three.difference(second).high > two.difference(two.sides[1]).high
-
-
 def test_as_dict_is_json(six):
     shown = json.loads(json.dumps(Comparison(six).as_dict(), allow_nan=False))
     assert [side["strategy"] for side in shown["strategies"]] == ["hyperopt", "random"]
