@@ -48,9 +48,10 @@ def serve(
     """Show experiments to this machine's browsers until a signal comes.
 
     A run is a TRIAL_ID; of several experiments it is NAME/TRIAL_ID. find: finds new experiments,
-    each `every_s`. main: runs TensorBoard. Returns the exit code, 2 if the port is taken. TensorBoard prints its address on
-    stderr. It follows links, and its projector opens any file that a file of the folder names. So
-    there is no projector, and UsageError is raised for a folder with a link.
+    each `every_s`. main: runs TensorBoard. Returns the exit code, 2 if the port is taken.
+    TensorBoard prints its address on stderr. It follows links, and its projector opens any file
+    that a file of the folder names. So there is no projector, and UsageError is raised for a
+    folder with a link.
     """
     with (
         _runs_of(experiments, find, every_s) as runs,
