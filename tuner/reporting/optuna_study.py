@@ -195,9 +195,9 @@ def _distribution(domain: Domain | None, values: Sequence[Any]) -> BaseDistribut
 
 def _categories(values: Sequence[Any]) -> CategoricalDistribution:
     """The values in order; as text if Optuna would confuse some, such as True and 1."""
-    known = list({repr(value): value for value in values}.values())
-    mixed = len(set(known)) < len(known)
-    return CategoricalDistribution([repr(v) if mixed else v for v in known])
+    distinct = list({repr(value): value for value in values}.values())
+    mixed = len(set(distinct)) < len(distinct)
+    return CategoricalDistribution([repr(v) if mixed else v for v in distinct])
 
 
 def category(value: Any, distribution: BaseDistribution) -> Any:

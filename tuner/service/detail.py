@@ -110,8 +110,8 @@ class Reports:
         """The report of the experiment in `folder`, as `tuner report` writes it."""
         with self._making:
             mark = ExperimentFolder(folder).mark()
-            known, page = self._made.pop(folder, (None, ""))
-            if known != mark:
+            last_mark, page = self._made.pop(folder, (None, ""))
+            if last_mark != mark:
                 page = self._make(Results(folder))
             self._made[folder] = mark, page
             for oldest in list(self._made)[:-_MAX_REPORTS]:

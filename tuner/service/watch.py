@@ -116,9 +116,9 @@ class Kept:
             followed = self._followed.pop(folder, None) or Followed(folder)
             followed.update()
             self._followed[folder] = followed
-            over = [known for known, each in self._followed.items() if each.status != RUNNING]
-            for known in over[:-_MOST_KEPT]:
-                del self._followed[known]
+            over = [path for path, each in self._followed.items() if each.status != RUNNING]
+            for path in over[:-_MOST_KEPT]:
+                del self._followed[path]
         return followed
 
     def drop(self, folder: Path) -> None:

@@ -150,9 +150,9 @@ class Runner:
             if search.has_ended:
                 self._settle(search)
         entries = self._queue.open()
-        for known in (self._watches, self._waiting):
-            for name in known.keys() - entries.keys():
-                del known[name]
+        for by_name in (self._watches, self._waiting):
+            for name in by_name.keys() - entries.keys():
+                del by_name[name]
         free = [
             name
             for name, entry in entries.items()
