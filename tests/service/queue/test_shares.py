@@ -33,11 +33,6 @@ def divided(*demands, cpus, gpus=0, **weights):
     return divide(demands, capacity=of(cpus, gpus), weights=weights)
 
 
-def test_divide_equal_searches_equally():
-    assert divided(demand("a"), demand("b"), cpus=4) == {"a": 2, "b": 2}
-    assert divided(demand("a"), demand("b"), demand("c"), cpus=8) == {"a": 3, "b": 3, "c": 2}
-
-
 def test_divide_among_users_by_weight():
     both = demand("a"), demand("b"), demand("c", "bob")
     assert divided(*both, cpus=8) == {"a": 2, "b": 2, "c": 4}
