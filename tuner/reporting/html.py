@@ -49,6 +49,7 @@ def report_page(report: Report, *, images: bool = True) -> str:
     images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
     """
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
+    confirmation = report.confirmation
     spec, steered = report.results.document["spec"], report.results.history.steered
     return render(
         "report.html",
@@ -61,7 +62,8 @@ def report_page(report: Report, *, images: bool = True) -> str:
         controls=[(answer, control_text(answer.control)) for answer in steered.answers],
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
-        confirmed=_confirmed(report),
+        leaders=leaders_table(confirmation) if confirmation else [],
+        verdict=list(leaders_verdict(confirmation)) if confirmation else [_NOT_CONFIRMED],
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
         doubtful=[
             [each.file, each.label, each.other, f"{each.probability:.2f}"]
@@ -162,13 +164,6 @@ def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
 def _mean(best: Mapping[str, Any]) -> str:
     confirmed = best.get("confirmed")
     return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
-
-
-def _confirmed(report: Report) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The table of the leaders, if they were retrained, and sentences on them."""
-    if report.confirmation is None:
-        return [], [_NOT_CONFIRMED]
-    return leaders_table(report.confirmation), list(leaders_verdict(report.confirmation))
 
 
 def _provenance(report: Report) -> dict[str, str]:

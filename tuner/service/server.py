@@ -82,10 +82,12 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=_GRACE_S,
     )
+    name = f"[{host}]" if ":" in host else host
+    if host in ("0.0.0.0", "::"):
+        name = socket.gethostname()
+    url = f"{'https' if is_tls else 'http'}://{name}:{port}/?token={access.token}"
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
-        notify(
-            f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port
-        )
+        notify(url, port)
         _Server(config, app.state.live).run(sockets=[listening])
 
 
@@ -135,13 +137,6 @@ class _Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._live.close()
         await super().shutdown(sockets)
-
-
-def _shown(host: str) -> str:
-    """The host as part of a URL; this machine's name for all addresses."""
-    if host in ("0.0.0.0", "::"):
-        return socket.gethostname()
-    return f"[{host}]" if ":" in host else host
 
 
 def _listening(host: str, port: int) -> socket.socket:
