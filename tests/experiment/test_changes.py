@@ -140,11 +140,6 @@ def test_changed_refuses_to_let_a_grid_with_seeds_grow(document):
     assert fault.endswith("cannot grow on a resume where `search.seeds` repeats each config")
 
 
-def test_changed_refuses_values_that_the_spec_refuses(document):
-    [fault] = faults_of(document, {"stop.targt": 3})
-    assert "did you mean 'target'?" in fault
-
-
 @pytest.mark.parametrize("value", [9, 20.5, "20", None, True])
 def test_changed_makes_trials_only_longer(document, value):
     [fault] = faults_of(document, {"scheduler.max_t": value})

@@ -20,7 +20,7 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
-from tuner.cluster.joined.nodes import shortage
+from tuner.cluster.nodes import shortage
 from tuner.errors import (
     ExperimentError,
     InterruptedSearchError,

@@ -184,12 +184,6 @@ def test_dataframe_has_a_row_for_each_trial(folder):
     assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]
 
 
-def test_dataframe_of_reports_has_a_row_for_each(folder):
-    frame = Results(folder).dataframe(reports=True)
-    assert list(frame.columns) == ["trial_id", "epoch", "time", "val_accuracy"]
-    assert len(frame) == 9
-
-
 def test_spec_has_the_folders_name_and_storage(folder, tmp_path):
     moved = folder.rename(tmp_path / "elsewhere")
     results = Results(moved)

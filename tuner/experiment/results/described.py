@@ -75,7 +75,10 @@ class Described:
             self.objective = Objective(
                 metric=objective["metric"], mode=objective["mode"], limits=limits
             )
+        self.metric: str = self.objective.metric
+        self.mode: str = self.objective.mode
         self.name = self.files.name
+        self.folder = self.files.path  # on this machine
 
     @property
     def is_confirmation(self) -> bool:
@@ -92,21 +95,6 @@ class Described:
         """The spec, with the folder's name and storage. Raises SpecError for another version's."""
         moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
         return build_spec({**self.document["spec"], **moved}, str(self.folder))
-
-    @property
-    def folder(self) -> Path:
-        """The experiment's folder on this machine."""
-        return self.files.path
-
-    @property
-    def metric(self) -> str:
-        """The objective's metric."""
-        return self.objective.metric
-
-    @property
-    def mode(self) -> str:
-        """The objective's mode: "min" or "max"."""
-        return self.objective.mode
 
     @property
     def seed(self) -> int | None:

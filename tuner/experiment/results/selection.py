@@ -57,6 +57,17 @@ def values_to_show(trial: TrialRecord, objective: Objective) -> list[tuple[int, 
     return trial.values_within(objective) or trial.values(objective.metric)
 
 
+def best_so_far(
+    values: Iterable[tuple[int, float]], objective: Objective
+) -> list[tuple[int, float]]:
+    """(position, value) of each value that is better than all before it."""
+    steps: list[tuple[int, float]] = []
+    for position, value in values:
+        if objective.is_better(value, steps[-1][1] if steps else None):
+            steps.append((position, value))
+    return steps
+
+
 def best_report(trial: TrialRecord, objective: Objective) -> Report | None:
     """The report of the trial's best epoch; None if it reported no finite value.
 
