@@ -32,7 +32,7 @@ from benchmarks.learning_curves import SPACES, load_table
 from benchmarks.search_methods import method
 from tuner.experiment.history import fold
 from tuner.experiment.results.statistics import wilson
-from tuner.reporting.advice.advice import advise
+from tuner.reporting.advice import advise
 from tuner.reporting.advice.record import SearchRecord
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.experiment import build_spec

@@ -17,19 +17,29 @@ def search_of(
     metric: str = "loss",
     mode: Any = "min",
     max_t: int | None = None,
+    limits: tuple[str, ...] = (),
     **settings: Any,
 ) -> Any:
     """A search of a strategy that ships."""
     read = SEARCHERS.settings(strategy)(strategy=strategy, space=space, **settings)
-    return read.build(seed, objective=Objective(metric=metric, mode=mode), max_t=max_t)
+    return read.build(
+        seed, objective=Objective(metric=metric, mode=mode, limits=limits), max_t=max_t
+    )
 
 
 class ModelSearch(LearningSearch):
     """A search whose model proposes what a test needs."""
 
     def __init__(
-        self, model: Any, space: Any, *, seed: int = 0, mode: Any = "min", **settings: Any
+        self,
+        model: Any,
+        space: Any,
+        *,
+        seed: int = 0,
+        mode: Any = "min",
+        limits: tuple[str, ...] = (),
+        **settings: Any,
     ) -> None:
         settings = {"strategy": "test", "space": space, **settings}
-        objective = Objective(metric="loss", mode=mode)
+        objective = Objective(metric="loss", mode=mode, limits=limits)
         super().__init__(model, ModelSettings(**settings), seed, objective=objective)

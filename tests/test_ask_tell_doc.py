@@ -1,7 +1,5 @@
 """docs/ask_tell.md is true: its loop, its curl lines and its client work as they stand."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy
@@ -10,16 +8,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
 import uvicorn
 from pages import Page
 
-from tuner.experiment.events import TRIAL_STARTED, Event
+from tuner.experiment.events import TRIAL_STARTED
 from tuner.experiment.results.results import Results
 from tuner.service.access import Access, names_of
 from tuner.service.app import application
@@ -30,7 +26,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @contextmanager
-def served(storage: Path) -> Iterator[str]:
+def served(storage):
     """The URL of a server of the storage, in a thread of this process."""
     app = application(str(storage), Access(TOKEN, names_of("127.0.0.1"), 0))
     listening = socket.create_server(("127.0.0.1", 0))
@@ -45,14 +41,14 @@ def served(storage: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     PAGE.write_files(tmp_path)
     return tmp_path
 
 
-def test_page_loop_completes_search(here: Path) -> None:
+def test_page_loop_completes_search(here):
     runpy.run_path("in_a_loop.py")
     results = Results(here / "results" / "loop")
     assert results.status == "completed"
@@ -60,12 +56,12 @@ def test_page_loop_completes_search(here: Path) -> None:
     assert abs(results.get_best_trial().config["lr"] - 0.1) < 0.2
 
 
-def post(url: str, path: str, body: object) -> None:
+def post(url, path, body):
     urlopen(Request(f"{url}/{path}", json.dumps(body).encode(), BEARER)).close()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_page_curl_lines_get_shown_answers(here: Path) -> None:
+def test_page_curl_lines_get_shown_answers(here):
     with served(here / "results") as url:
         environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
         command = ["bash", "by_hand.sh"]
@@ -75,7 +71,7 @@ def test_page_curl_lines_get_shown_answers(here: Path) -> None:
     assert done.stdout == PAGE.block('{"name":"far"')
 
 
-def test_page_clients_survive_closed_search(here: Path) -> None:
+def test_page_clients_survive_closed_search(here):
     space = {"space": {"lr": "loguniform(1e-4, 1)"}}
     rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
     with served(here / "results") as url:
@@ -96,5 +92,5 @@ def test_page_clients_survive_closed_search(here: Path) -> None:
     assert all(event["client"] for event in started(results))
 
 
-def started(results: Results) -> list[Event]:
+def started(results):
     return [event for event in results.files.events() if event["event"] == TRIAL_STARTED]

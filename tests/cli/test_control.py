@@ -102,7 +102,3 @@ def test_control_with_wrong_values_is_refused(driven, words, message):
     assert isinstance(error, UsageError | SpecError)
     assert message in str(error)
     assert requested(ExperimentFolder(driven.folder)) == []
-
-
-def test_control_of_an_ended_search_is_refused(digits):
-    assert "tuner resume digits" in str(call("control", "digits", "pause").exception)

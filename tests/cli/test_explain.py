@@ -1,4 +1,4 @@
-"""The commands report, compare, confirm and refine."""
+"""The commands advise, report, compare, confirm and refine."""
 
 import json
 
@@ -9,6 +9,7 @@ from confirmed import FOUND, retrained, searched
 from stories import search
 
 import tuner
+from tuner.errors import UsageError
 from tuner.experiment.resolve import resolve
 
 
@@ -98,3 +99,23 @@ def test_refine_of_a_python_search_prints_a_call(here, monkeypatch, trainable):
         eval(command, {"tuner": tuner, "train": lambda config: None})
         assert specs[0].search.through == results.get_best_trial().config
         assert callable(specs[0].trainable.value)
+
+
+@pytest.fixture
+def long_search(here):
+    """A search of 60 trials in the storage."""
+    return search(here / "results" / "digits", 60, trainable=A_FUNCTION, training={})
+
+
+def test_advise_json_has_findings_with_commands(long_search):
+    document = json.loads(call("advise", "digits", "--json").stdout)
+    assert [*document] == ["findings"]
+    for finding in document["findings"]:
+        assert [*finding] == ["kind", "severity", "evidence", "action"]
+        assert finding["action"]["command"].startswith("tuner ")
+
+
+def test_advise_asks_for_several_hyperparameters(long_search):
+    shown = call("advise", "digits", "--ask", "width,lr").stdout
+    assert shown.index("by width") < shown.index("by lr")
+    assert isinstance(call("advise", "digits", "--ask", "nothing").exception, UsageError)

@@ -8,22 +8,6 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.reporting import tensorboard_server
-from tuner.service import server
-
-
-def test_serve_passes_options_on(here, monkeypatch):
-    calls = []
-
-    def serve(storage, *, notify, **options):
-        calls.append((storage, options))
-        notify("http://127.0.0.1:8642/?token=x", 8642)
-
-    monkeypatch.setattr(server, "serve", serve)
-    done = call("serve", "--storage", here)
-    assert done.return_value == 0
-    assert done.stdout == "http://127.0.0.1:8642/?token=x\n"
-    pair = {"cert": None, "key": None, "is_insecure": False}
-    assert calls == [(str(here), {"host": "127.0.0.1", "port": 8642, **pair})]
 
 
 def test_serve_of_a_public_host_needs_tls(here):

@@ -66,7 +66,7 @@ def test_faults_of_images_and_networks_show_before_anything_starts(command, phot
 
 def test_validate_and_run_warn_of_objective_in_wrong_direction(photo_folder):
     warning = "objective.mode=min takes the trial with the lowest val_accuracy for the best"
-    arguments = ("folder:photos", "objective.mode=min")
+    arguments = ("folder:photos", "objective.metric=val_accuracy", "objective.mode=min")
     assert warning in " ".join(call("validate", *arguments).stdout.split())
     (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")  # ends the run before Ray starts
     assert f"warning: {warning}\n" in call("run", *arguments).stderr

@@ -6,7 +6,15 @@ import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import SpecError, UsageError
-from tuner.experiment.changes import CHANGES, Lengths, changed, changes_json, changes_of, lengths_of
+from tuner.experiment.changes import (
+    CHANGES,
+    Lengths,
+    changed,
+    changes_json,
+    changes_of,
+    has_grown,
+    lengths_of,
+)
 from tuner.experiment.history import fold
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
@@ -100,7 +108,7 @@ def test_changed_accepts_keys_that_keep_the_meaning_of_reports(document, key, va
 @pytest.mark.parametrize(
     "key",
     [
-        *("search.space.lr", "objective.metric", "scheduler.grace_period", "training.width"),
+        *("search.strategy", "objective.metric", "scheduler.grace_period", "training.width"),
         *("resources.workers", "seed", "notify", "name", "scheduler.maxt", "nonsense"),
     ],
 )
@@ -111,9 +119,25 @@ def test_changed_refuses_other_keys_with_the_command_of_a_new_search(document, k
     assert "; available: scheduler.max_t, training.epochs, num_samples" in faults[0]
 
 
-def test_changed_refuses_values_that_the_spec_refuses(document):
-    [fault] = faults_of(document, {"stop.targt": 3})
-    assert "did you mean 'target'?" in fault
+def test_changed_lets_the_space_grow(document):
+    wider = made(document, search__space__lr="tune.loguniform(1e-5, 1)")
+    assert wider["spec"]["search"]["space"] == {"lr": "loguniform(1e-05, 1)"}
+    assert (has_grown(document, "x"), has_grown(wider, "x")) == (False, True)
+    assert made(wider, search__space__lr="loguniform(0.00001, 1)") == wider
+    [fault] = faults_of(wider, {"search.space.lr": "loguniform(1e-4, 1)"})
+    assert fault == (
+        "search.space.lr: must contain the earlier loguniform(1e-05, 1) and be of its kind, got "
+        "loguniform(0.0001, 1); a new search that learns from this one: "
+        "tuner run --like 'first one' 'search.space.lr=loguniform(0.0001, 1)'"
+    )
+    [fault] = faults_of(document, {"search.space.lr": "loguniform(-1, 1)"})
+    assert fault == "search.space.lr: loguniform: lower must be above 0, got -1"
+
+
+def test_changed_refuses_to_let_a_grid_with_seeds_grow(document):
+    document["spec"]["search"] |= {"strategy": "grid", "seeds": [1, 2]}
+    [fault] = faults_of(document, {"search.space.lr": "loguniform(1e-5, 1)"})
+    assert fault.endswith("cannot grow on a resume where `search.seeds` repeats each config")
 
 
 @pytest.mark.parametrize("value", [9, 20.5, "20", None, True])

@@ -239,6 +239,19 @@ def test_best_is_the_best_of_all_reports(stories):
         assert (history.best.epoch, history.best.value) in trial.values("acc")
 
 
+@given(stories=STORIES)
+def test_best_keeps_the_limits(stories):
+    limited = ACC.model_copy(update={"limits": ("acc < 3",)})
+    history = History(limited, metrics=["acc"])
+    for event in events(*stories):
+        history.apply(event)
+    usable = [t for t in history.trials.values() if t.status != "failed"]
+    values = [value for trial in usable for _, value in trial.values("acc") if value < 3]
+    assert (history.best and history.best.value) == (max(values) if values else None)
+    for trial in history.trials.values():
+        assert trial.is_beyond(limited) == (bool(trial.values("acc")) and trial.best is None)
+
+
 def test_ended_by_is_reset_by_a_resume():
     early = {"status": "completed", "reason": "time_budget", "never_started": 3}
     *before, resume = events(BEGIN, ("experiment_ended", None, early), RESUME)

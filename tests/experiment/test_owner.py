@@ -2,7 +2,7 @@ import os
 import socket
 import subprocess
 
-from tuner.experiment.owner import owner_in_words, this_owner, this_user
+from tuner.experiment.owner import owner_in_words, this_owner
 
 
 def test_owner_in_words_names_a_live_process():
@@ -18,12 +18,3 @@ def test_owner_in_words_of_a_dead_process():
     for pid in (dead.pid, 10**30):
         words = owner_in_words(this_owner() | {"pid": pid})
         assert words == owner_in_words(None) == "another driver that has just started"
-
-
-def test_this_user_unknown_is_none(monkeypatch):
-    monkeypatch.setenv("LOGNAME", "ada")
-    assert this_user() == "ada"
-    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
-    assert this_user() is None

@@ -42,11 +42,6 @@ def test_resolve_applies_assignments():
     assert source.endswith("mine.json")
 
 
-def test_resolve_with_another_strategy():
-    spec, _ = resolve("mine.json", ["search.strategy=grid", "search.points=2"])
-    assert (spec.search.strategy, spec.trials) == ("grid", 2)
-
-
 def test_resolve_uses_the_next_free_name(here):
     make_folder(here / "results" / "mine")
     assert resolve("mine.json")[0].name == "mine-2"

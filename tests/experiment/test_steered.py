@@ -1,7 +1,5 @@
 """What controls have made of a search, and of its spec, from events alone."""
 
-import pytest
-
 from tuner.experiment.events import (
     COMPLETED,
     CONTROL,
@@ -99,18 +97,3 @@ def test_present_applies_controls_once():
     assert present(extended, answers_of(later))["spec"]["num_samples"] == 3
     assert present(document, []) == document
     assert LATEST not in present(document, [])
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("id", 1),
-        ("control", "pause"),
-        ("control", {"no": "verb"}),
-        ("control", {"verb": "x", "y": float("nan")}),
-        ("by", 1),
-        ("refused", 1),
-    ],
-)
-def test_fault_of_damaged_control_names_the_field(field, value):
-    assert f"`{field}` of control" in fault_of({**control(1, "pause"), field: value})

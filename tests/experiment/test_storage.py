@@ -9,7 +9,6 @@ from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.storage import (
     MISSING,
-    check_store,
     experiment_folders,
     find_experiment,
     free_name,
@@ -72,9 +71,3 @@ def test_why_not_shared_in_an_object_store():
         assert why_not_shared(token) == MISSING
     assert Objects(url).names() == []
     assert why_not_shared(token).startswith(f"{MISSING}: ")
-
-
-def test_check_store_leaves_nothing_behind():
-    url = f"memory://{uuid4().hex}/runs"
-    check_store(url)
-    assert Objects(url).names() == []

@@ -1,13 +1,9 @@
 """A Learner of several ranks whose config says what rank 1, or rank 0, does wrong in epoch 2."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,22 +16,14 @@ class RankedLearner:
 
     metrics = ("ranks", "threads")
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        constants: Mapping[str, Any],
-        *,
-        device: torch.device,
-        rank: int,
-        world_size: int,
-    ) -> None:
+    def __init__(self, config, constants, *, device, rank, world_size):
         self.fault = config["fault"]
         self.rank = rank
         self.epoch = 0
         with Path(constants["pids"]).open("a") as file:
             file.write(f"{os.getpid()}\n")
 
-    def step(self) -> dict[str, float]:
+    def step(self):
         self.epoch += 1
         if self.rank == (self.fault != "first killed") and self.epoch == 2:
             self._misbehave()
@@ -46,7 +34,7 @@ class RankedLearner:
             report["done"] = True
         return report
 
-    def _misbehave(self) -> None:
+    def _misbehave(self):
         if self.fault in ("killed", "first killed"):
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.fault == "raises":
@@ -61,8 +49,8 @@ class RankedLearner:
         elif self.fault == "exits":
             raise SystemExit(3)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self):
         return {"epoch": self.epoch}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state):
         self.epoch = state["epoch"]

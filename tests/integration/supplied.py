@@ -12,9 +12,9 @@ import time
 from dataclasses import replace
 from functools import partial
 
+from tuner.cluster import autoscaling, datasets
 from tuner.cluster import connect as cluster
-from tuner.cluster.joined import autoscaling, datasets
-from tuner.cluster.joined.nodes import list_nodes, run_on_each
+from tuner.cluster.nodes import list_nodes, run_on_each
 from tuner.spec.sections import Resources
 from tuner.vision.datasets._dataset import data_folder
 from tuner.vision.datasets.cifar10 import ARCHIVE, OFFICIAL, load

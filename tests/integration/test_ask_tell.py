@@ -1,7 +1,5 @@
 """Trials that run elsewhere, beside Tune's own; and processes whose server is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,8 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 from urllib.request import Request, urlopen
 
 import noisy
@@ -31,13 +27,13 @@ pytestmark = pytest.mark.slow
 TOKEN = "0123456789abcdef" * 2
 
 
-def journal_of(folder: Path) -> list[dict[str, Any]]:
+def journal_of(folder):
     timed = ("time", "owner", "started", "idle_s")
     return [{k: v for k, v in event.items() if k not in timed} for event in read(folder)]
 
 
 @pytest.mark.parametrize("strategy", ["random", "bayesopt"])
-def test_the_journal_is_that_of_tunes_trials(searched: Any, tmp_path: Path, strategy: str) -> None:
+def test_the_journal_is_that_of_tunes_trials(searched, tmp_path, strategy):
     tuned = searched(
         trainable="noisy:function",
         search={"strategy": strategy, "space": {"x": "uniform(-5, 5)"}},
@@ -60,14 +56,14 @@ def test_the_journal_is_that_of_tunes_trials(searched: Any, tmp_path: Path, stra
 class Server:
     """`tuner serve`, which is killed and started again on the same port with the same token."""
 
-    def __init__(self, storage: Path) -> None:
+    def __init__(self, storage):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/api/ask-tell"
         self.storage = storage
         self.start()
 
-    def start(self) -> None:
+    def start(self):
         command = [sys.executable, "-m", "tuner", "serve", "--storage", str(self.storage)]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port)],
@@ -77,14 +73,14 @@ class Server:
         )
         self.wait_until(self.answers)
 
-    def answers(self) -> bool:
+    def answers(self):
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
         except OSError:
             return False
         return True
 
-    def wait_until(self, reached: Any) -> None:
+    def wait_until(self, reached):
         for _ in range(1200):
             if reached():
                 return
@@ -92,12 +88,12 @@ class Server:
             time.sleep(0.05)
         raise AssertionError("not reached")
 
-    def kill(self) -> None:
+    def kill(self):
         self.process.kill()
         self.process.wait()
 
 
-def test_clients_go_on_after_their_server_is_killed(tmp_path: Path) -> None:
+def test_clients_go_on_after_their_server_is_killed(tmp_path):
     page, folder = Page("docs/ask_tell.md"), tmp_path / "storage" / "far"
     page.write_files(tmp_path)
     slower = (
@@ -143,7 +139,6 @@ def test_clients_go_on_after_their_server_is_killed(tmp_path: Path) -> None:
     assert all(owners[e["trial_id"]] == e["client"] for e in started)
     assert len(set(owners.values())) == 4
     replayed = scheduler_of(results.spec)
-    assert replayed is not None
     for _ in restored(ExperimentFolder(folder).events(), History(), replayed, "loss"):
         pass
     assert replayed.stopped == {t.trial_id for t in results.history.of_status("stopped")}

@@ -1,13 +1,10 @@
 """Every command that a page of the documentation shows runs, one after the other."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import photos
 import pytest
@@ -19,7 +16,7 @@ pytestmark = pytest.mark.docs
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """A working directory whose storage, data and import path are the test's alone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
@@ -28,7 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_page(name: str, folder: Path) -> None:
+def run_page(name, folder):
     """Run the commands of a page but for downloads; none of them may fail."""
     page = Page(f"docs/{name}.md")
     page.write_files(folder)
@@ -37,14 +34,14 @@ def run_page(name: str, folder: Path) -> None:
             page.run_command(line)
 
 
-def test_data_page_commands_run(ray_here: None, here: Path) -> None:
+def test_data_page_commands_run(ray_here, here):
     photos.write(here / "photos", each=40)
     photos.write(here / "new_photos", each=4, seed=1000)
     run_page("data", here)
     runpy.run_path("label_photos.py")
 
 
-def test_models_page_commands_run(ray_here: None, here: Path) -> None:
+def test_models_page_commands_run(ray_here, here):
     run_page("models", here)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{here}"}
     command = [sys.executable, "use_it.py"]
@@ -53,14 +50,14 @@ def test_models_page_commands_run(ray_here: None, here: Path) -> None:
     sys.modules.pop("my_net", None)
 
 
-def test_moving_page_commands_run(ray_here: None, here: Path) -> None:
+def test_moving_page_commands_run(ray_here, here):
     run_page("moving", here)
     for name in ("from_ray", "from_optuna"):
         assert len(Results(here / "results" / name).trials) == 12
     runpy.run_path("optuna_script.py", run_name="__main__")
 
 
-def test_training_page_commands_run(ray_here: None, here: Path) -> None:
+def test_training_page_commands_run(ray_here, here):
     run_page("training", here)
     report = Results(here / "results" / "recipe").get_best_trial().results[-1].metrics
     assert 0 < report["val_macro_f1"] <= 1
@@ -70,7 +67,7 @@ def test_training_page_commands_run(ray_here: None, here: Path) -> None:
         assert log.read_text().startswith(started)
 
 
-def test_notify_page_commands_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_page_commands_run(here, monkeypatch):
     monkeypatch.setenv("USER", "me")
     monkeypatch.setenv("SLACK_HOOK", "x")
     run_page("notify", here)
@@ -78,5 +75,5 @@ def test_notify_page_commands_run(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert json.loads(message)["status"] == "completed"
 
 
-def test_queue_page_commands_run(here: Path) -> None:
+def test_queue_page_commands_run(here):
     run_page("queue", here)

@@ -313,31 +313,6 @@ def test_resume_of_moved_folder_skips_lost_checkpoints(
     assert 0 < results.history.duration_s < 24 * 3600
 
 
-def test_some_failures_give_exit_code_3_and_json(some_fail):
-    done, results = some_fail
-    assert done.return_value == 3
-    document = json.loads(done.stdout)
-    assert document["counts"] == {
-        "completed": 2,
-        "stopped": 0,
-        "failed": len(OF_A_LEARNER),
-        "running": 0,
-        "interrupted": 0,
-    }
-    assert document["best"]["trial_id"] == results.get_best_trial().trial_id
-    assert document["best"]["config"] == {"does": GOOD}
-    assert "\x1b" not in done.output
-
-
-def test_all_failures_give_exit_code_1(ray_here, tmp_path):
-    done = run(tmp_path, spec("train", ["raises"], when="at the start"))
-    assert done.return_value == 1
-    assert "no usable trial: 1 failed (exception)" in done.stderr
-    assert "1 exception, first trial 00000\n    ValueError: wrong shape: 3 x 32, at " in done.stdout
-    events = list(read(tmp_path / "spec"))
-    assert events[-1]["status"] == "failed"
-
-
 @pytest.mark.slow
 def test_resume_after_same_failures_retries_failed_trials(ray_here, tmp_path):
     missing = tmp_path / "labels.csv"

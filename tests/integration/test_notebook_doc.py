@@ -4,18 +4,15 @@ To show what they come to now: `jupyter execute --inplace notebook.ipynb`, of a 
 folder.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 
 
-def shown(cell: Any) -> list[str]:
+def shown(cell):
     """The words, without numbers, of what a cell has returned, raised and printed."""
     texts = [
         str(text)
@@ -27,9 +24,7 @@ def shown(cell: Any) -> list[str]:
 
 
 @pytest.mark.docs
-def test_notebook_outputs_equal_shown_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notebook_outputs_equal_shown_outputs(tmp_path, monkeypatch):
     reason = "no test of it: pip install 'tuner[dev]'"
     nbclient = pytest.importorskip("nbclient", reason=reason)
     import nbformat

@@ -115,29 +115,6 @@ def assert_whole(searches, name, samples=None):
     assert searches.queue.ended(name).status == "completed"
 
 
-def test_killed_runner_is_replaced_and_searches_run_once(tmp_path):
-    searches = Searches(tmp_path)
-    try:
-        for name in ("first", "second", "third"):
-            searches.add(name, "ann", 4)
-        runner = searches.start("run", "--at-once", "1")
-        wait_for(lambda: searches.events("first", RESULT), runner)
-        runner.kill()
-        runner.wait()
-        driver = searches.driver("first")
-        assert searches.queue.experiment("first").is_driven
-        second = searches.start("run", "--at-once", "1")
-        _, stderr = second.communicate(timeout=4 * LIMIT_S)
-        assert second.returncode == 0, stderr
-        assert "first runs already" in stderr
-        for name in ("first", "second", "third"):
-            assert_whole(searches, name, 4)
-            assert len(searches.events(name, EXPERIMENT_STARTED)) == 1
-        assert searches.driver("first") == driver
-    finally:
-        searches.close()
-
-
 @needs_s3
 @pytest.mark.nodes
 def test_queue_in_bucket_runs_from_other_machine(tmp_path, s3, monkeypatch):

@@ -4,8 +4,6 @@ The commands run one after the other as in one shell, which has what those befor
 nothing else: no `tuner` on its PATH, for one, until the README says how to have it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -26,7 +24,7 @@ LIMIT_S = 300
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A newcomer's folder after `make sweep`, with the files that the README shows, and images."""
     folder = tmp_path_factory.mktemp("newcomer")
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
@@ -38,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_photos(folder: Path) -> None:
+def write_photos(folder):
     """60 small JPEGs in a sub-folder for each of three classes, which differ in their colour."""
     from PIL import Image
 
@@ -52,7 +50,7 @@ def write_photos(folder: Path) -> None:
 class Shell:
     """A newcomer's: each command finds the variables, as PATH, that the one before has left."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         removed = {"TUNER_STORAGE", "VIRTUAL_ENV", "PYTHONHOME"}
         self.environment = {k: v for k, v in os.environ.items() if k not in removed}
@@ -62,7 +60,7 @@ class Shell:
             if not any((Path(entry) / name).exists() for name in ("tuner", "ray"))
         )
 
-    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, command):
         left = self.folder.parent / "environment"
         line = f"{command}\ncode=$?; env -0 > '{left}'; exit $code"
         done = subprocess.run(
@@ -79,11 +77,11 @@ class Shell:
 
 
 @pytest.fixture
-def shell(folder: Path) -> Shell:
+def shell(folder):
     return Shell(folder)
 
 
-def activated(shell: Shell) -> Shell:
+def activated(shell):
     """The shell after what the README says of having `tuner`."""
     assert shell.run("tuner --version").returncode == 127, "found before the README says how"
     line = next(line for line in PAGE.commands if line.startswith("source "))
@@ -91,7 +89,7 @@ def activated(shell: Shell) -> Shell:
     return shell
 
 
-def test_tuner_is_on_path_after_second_command(shell: Shell) -> None:
+def test_tuner_is_on_path_after_second_command(shell):
     assert PAGE.commands[0].startswith("make sweep ")
     assert PAGE.commands[1].startswith("source ")
     done = activated(shell).run("tuner --version")
@@ -100,7 +98,7 @@ def test_tuner_is_on_path_after_second_command(shell: Shell) -> None:
 
 
 @pytest.mark.docs
-def test_page_commands_run(shell: Shell) -> None:
+def test_page_commands_run(shell):
     folder = shell.folder
     for command in PAGE.commands:
         if command.startswith("make "):
@@ -116,7 +114,7 @@ def test_page_commands_run(shell: Shell) -> None:
     assert shown == {"README.md", "config.json", "metrics.json", "model.safetensors"}
 
 
-def assert_serves(command: str, shell: Shell) -> None:
+def assert_serves(command, shell):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -137,7 +135,7 @@ def assert_serves(command: str, shell: Shell) -> None:
         server.wait(timeout=LIMIT_S)
 
 
-def runs_of(url: str) -> str:
+def runs_of(url):
     """What TensorBoard answers once it is up and has read the runs."""
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
@@ -152,7 +150,7 @@ def runs_of(url: str) -> str:
     raise AssertionError(f"{url} shows no runs")
 
 
-def test_makefile_has_commands_of_readme() -> None:
+def test_makefile_has_commands_of_readme():
     lines = [line for line in PAGE.commands if line.startswith("make ")]
     assert [line.split()[1] for line in lines] == ["sweep", "test"]
     makefile = (ROOT / "Makefile").read_text()
@@ -161,7 +159,7 @@ def test_makefile_has_commands_of_readme() -> None:
 
 
 @pytest.mark.slow
-def test_make_sweep_ends_as_shown(tmp_path: Path) -> None:
+def test_make_sweep_ends_as_shown(tmp_path):
     folder = tmp_path / "newcomer"
     folder.mkdir()
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
@@ -171,18 +169,13 @@ def test_make_sweep_ends_as_shown(tmp_path: Path) -> None:
     assert words_of(done.stdout) == words_of(shown)
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text):
     """The words of a summary without its numbers and durations, which differ from run to run."""
     text = re.sub(r"completed in .*", "completed", text.replace(".venv/bin/tuner", "tuner"))
     return [word for word in re.findall(r"[A-Za-z_][A-Za-z_/:]*", text) if word != "e"]
 
 
-def test_page_names_exist_in_code() -> None:
-    for path in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / path).exists(), path
-
-
-def test_readme_lists_every_strategy() -> None:
+def test_readme_lists_every_strategy():
     from tuner.experiment.resolve import load_experiment
     from tuner.spec.experiment import build_spec
     from tuner.spec.strategies import SEARCHERS

@@ -6,11 +6,9 @@ from pathlib import Path
 import driven
 import psutil
 import pytest
-import torch
 from gated import open_gate, wait_for
 from ray import tune
 
-from tuner.experiment.results.results import Results
 from tuner.search.confirm import confirm
 from tuner.search.run import resume_experiment
 
@@ -23,11 +21,11 @@ def saves_at_its_end(config):
     Path("model.txt").write_text("weights")
 
 
-def log_of(results: Results, trial_id: str) -> str:
+def log_of(results, trial_id):
     return results.log_path(results.trial(trial_id)).read_text()
 
 
-def model_of(results: Results, trial_id: str) -> Path:
+def model_of(results, trial_id):
     return results.folder / "trials" / trial_id / "files" / "model.txt"
 
 
@@ -62,25 +60,6 @@ def test_stopped_function_is_cut_and_noted_in_log(searched):
         assert not model_of(results, trial_id).exists()
         note = f"ended after epoch {epochs}: what follows its last report does not run"
         assert note in log_of(results, trial_id)
-
-
-def test_mnist_example_stops_early_or_completes(searched, tmp_path):
-    lrs = [0.1, 1e-4]
-    command = [sys.executable, f"{HERE}/mnist.py", "--lr", "{lr}", "--epochs", "3"]
-    results = searched(
-        trainable={"command": command},
-        search={"strategy": "grid", "space": {"lr": f"grid_search({lrs})"}},
-        scheduler={"max_t": 3, "grace_period": 1, "reduction_factor": 2},
-        max_concurrent=1,
-    )
-    assert [trial.status for trial in results.trials.values()] == ["completed", "stopped"]
-    best = results.trial("00000")
-    assert [report.epoch for report in best.results] == [1, 2, 3]
-    assert best.results[2].metrics.keys() == {"val_loss"}
-    files = results.folder / "trials/00000/files"
-    assert torch.load(files / "mnist_cnn.pt")["fc1.weight"].shape == (10, 144)
-    assert "Train Epoch: 3" in log_of(results, "00000")
-    assert "ended after epoch 1: the script gets SIGTERM" in log_of(results, "00001")
 
 
 @pytest.mark.slow

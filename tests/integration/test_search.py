@@ -1,6 +1,5 @@
 """The driver on real Ray: the experiment's folder to the letter."""
 
-import itertools
 import json
 import platform
 import struct
@@ -8,15 +7,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from driven import call, shown
+from driven import call
 
-from tuner.errors import UsageError
 from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.resuming import Extension
-from tuner.search.run import resume_experiment, run_experiment
+from tuner.search.run import resume_experiment
 from tuner.spec.experiment import build_spec
 from tuner.trial.checkpoint_store import load_state
 
@@ -56,26 +54,6 @@ def events(results):
 
 def of(events, trial_id):
     return [event for event in events if event.get("trial_id") == trial_id]
-
-
-def test_run_prints_a_summary(done):
-    assert done.return_value == 0, done.stderr
-    assert done.stdout.startswith("digits: completed in ")
-    assert "\n6 trials: " in done.stdout
-    assert "(held-out test split)" in done.stdout
-    assert "Results      results/digits" in done.stdout
-
-
-def test_commands_read_the_experiment_by_name_and_by_path(results, tmp_path):
-    measured = shown("evaluate", "digits")
-    assert set(measured) >= {"trial_id", "test_accuracy", "test_loss"}
-    assert measured["trial_id"] == results.get_best_trial().trial_id
-    assert call("export", "digits", "--to", tmp_path / "out").return_value == 0
-    assert (tmp_path / "out" / "model.safetensors").is_file()
-    assert [entry["name"] for entry in shown("ls")] == ["digits"]
-    by_name, by_path = shown("show", "digits"), shown("show", results.folder)
-    assert by_name["counts"] == by_path["counts"]
-    assert by_name["best"] == shown("best", "digits")
 
 
 def test_folder_has_files_of_the_contract(results):
@@ -143,31 +121,8 @@ def test_newest_and_best_checkpoints_are_kept_intact(results):
             assert sha256_of(path) == records[epoch].sha256
 
 
-def test_tensorboard_reads_every_report(results):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    for trial in results.trials.values():
-        board = EventAccumulator(str(results.folder / "trials" / trial.trial_id)).Reload()
-        points = [(point.step, point.value) for point in board.Scalars("val/loss")]
-        assert points == [(epoch, single(value)) for epoch, value in trial.values("val_loss")]
-        best = [point.value for point in board.Scalars("best/val_loss")]
-        losses = (single(value) for _, value in trial.values("val_loss"))
-        assert best == list(itertools.accumulate(losses, min))
-
-
 def single(value):
     return struct.unpack("f", struct.pack("f", value))[0]
-
-
-def test_resume_of_finished_experiment_runs_nothing(results, events):
-    again = resume_experiment(results.folder)
-    assert again.trials == results.trials
-    assert list(read(results.folder)) == events
-
-
-def test_an_experiment_that_exists_is_not_overwritten(results):
-    with pytest.raises(UsageError, match=r"exists .* tuner resume digits"):
-        run_experiment(results.spec)
 
 
 @pytest.mark.slow

@@ -8,8 +8,7 @@ import real_nodes
 from far_search import PATIENCE_S, ended, reported, tuner, until, working_folder
 
 from tuner import ray_compat
-from tuner.cluster import access
-from tuner.cluster.joined import head
+from tuner.cluster import access, head
 from tuner.errors import UsageError
 from tuner.experiment.reading import read
 

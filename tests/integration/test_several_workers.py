@@ -1,7 +1,5 @@
 """Trials of two workers, or two stages, on real Ray: exact, and nothing of one outlives it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,7 @@ FAULTS = ["none", *DONE, "killed", "first killed", "raises", *WAITS, "exits", "n
 EPOCHS = 2
 
 
-def digits(searched: Search, **resources: int) -> Results:
+def digits(searched, **resources):
     return searched(
         training={"norm": "group", "dtype": "float64", "epochs": EPOCHS},
         search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([120])"}},
@@ -30,7 +28,7 @@ def digits(searched: Search, **resources: int) -> Results:
     )
 
 
-def test_two_workers_and_two_stages_equal_single_process(searched: Search) -> None:
+def test_two_workers_and_two_stages_equal_single_process(searched):
     single, tolerance = digits(searched), 1e-9
     [alone] = single.trials.values()
     assert len(alone.results) == EPOCHS
@@ -46,7 +44,7 @@ def test_two_workers_and_two_stages_equal_single_process(searched: Search) -> No
 
 
 @pytest.fixture(scope="module")
-def free_before(ray_here: None) -> float:
+def free_before(ray_here):
     """CPUs that nothing holds before this module's searches; Ray may have lost some before."""
     everything = ray.cluster_resources()["CPU"]
     deadline = time.monotonic() + 15  # for Ray to count those of the test before
@@ -58,9 +56,7 @@ def free_before(ray_here: None) -> float:
 
 
 @pytest.fixture(scope="module")
-def faulty(
-    free_before: float, searched: Search, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Results, set[int]]:
+def faulty(free_before, searched, tmp_path_factory):
     """One search whose trials go wrong on one rank, and the pids of all their ranks."""
     folder = tmp_path_factory.mktemp("faulty")
     results = searched(
@@ -77,7 +73,7 @@ def faulty(
 
 
 @pytest.mark.slow
-def test_failed_rank_fails_only_its_trial(faulty: tuple[Results, set[int]]) -> None:
+def test_failed_rank_fails_only_its_trial(faulty):
     results, _ = faulty
     outcome = {}
     for trial in results.trials.values():
@@ -110,7 +106,7 @@ def test_failed_rank_fails_only_its_trial(faulty: tuple[Results, set[int]]) -> N
 
 
 @pytest.mark.slow
-def test_ranks_train_with_separate_threads(faulty: tuple[Results, set[int]]) -> None:
+def test_ranks_train_with_separate_threads(faulty):
     results, _ = faulty
     for trial in results.trials.values():
         assert {r.metrics["ranks"] for r in trial.results} == {2.0}
@@ -118,7 +114,7 @@ def test_ranks_train_with_separate_threads(faulty: tuple[Results, set[int]]) -> 
 
 
 @pytest.mark.slow
-def test_ranks_end_with_trial(faulty: tuple[Results, set[int]], free_before: float) -> None:
+def test_ranks_end_with_trial(faulty, free_before):
     _, pids = faulty
     assert len(pids) >= 10  # a fault ends both ranks, and the next trial gets new ones
     alive = {
@@ -131,7 +127,7 @@ def test_ranks_end_with_trial(faulty: tuple[Results, set[int]], free_before: flo
         time.sleep(0.1)
 
 
-def _is_training(pid: int) -> bool:
+def _is_training(pid):
     try:
         return "_Rank" in Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:

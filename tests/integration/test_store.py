@@ -136,27 +136,6 @@ def test_resume_from_store_after_kill_needs_no_local_files(s3, elsewhere, begun)
 
 
 @pytest.mark.nodes
-def test_resume_beside_live_driver_is_refused(s3, elsewhere, begun, spec):
-    epochs = "training.epochs=600"  # of 0.3 s each: it is far from its end when it is interrupted
-    driver = begun("saving:Slow", epochs)
-    elsewhere()
-    seen = json.loads(tuner("show", "far", "--storage", s3, "--json").stdout)
-    assert seen["status"] == "running"
-    assert seen["counts"]["running"] >= 1
-    refused = tuner("resume", "far", "--storage", s3, code=2).stderr
-    assert f"{s3}/far is held by another driver: pid {driver.pid} on " in refused
-    again = ["run", spec("saving:Slow"), "--storage", s3, "--name", "far", epochs]
-    taken = tuner(*again, code=2).stderr
-    assert f"go on with it by: tuner resume {s3}/far" in taken
-
-    driver.send_signal(signal.SIGINT)
-    assert driver.wait(timeout=PATIENCE_S) == 130
-    assert load_results("far", s3).status == "interrupted"
-    ended = [e for e in events_in(f"{s3}/far") if e["event"] == "trial_ended"]
-    assert {e["status"] for e in ended} == {"interrupted"}
-
-
-@pytest.mark.nodes
 def test_suspended_driver_ends_after_takeover(s3, elsewhere, begun):
     epochs = 20  # of 0.3 s each: it is far from its end when it is held up
     driver = begun("saving:Slow", f"training.epochs={epochs}")

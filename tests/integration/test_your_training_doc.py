@@ -1,7 +1,5 @@
 """docs/your_training.md is true: its files are complete, and its commands run."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
@@ -31,7 +29,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(command: str, folder: Path) -> None:
+def run(command, folder):
     bin_folder = str(Path(sys.executable).parent)
     kept = {k: v for k, v in os.environ.items() if k != "TUNER_STORAGE"}
     done = subprocess.run(
@@ -46,7 +44,7 @@ def run(command: str, folder: Path) -> None:
 
 
 @pytest.mark.docs
-def test_page_commands_run(folder: Path) -> None:
+def test_page_commands_run(folder):
     for command in PAGE.commands:
         run(command, folder)
     script = Results(folder / "results" / "script")
@@ -59,7 +57,7 @@ def test_page_commands_run(folder: Path) -> None:
 
 @pytest.mark.docs
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_stops_early_and_keeps_checkpoints(name: str, folder: Path) -> None:
+def test_example_stops_early_and_keeps_checkpoints(name, folder):
     for package in EXAMPLES[name]:
         if find_spec(package) is None:
             pytest.skip(f"no test of it: pip install {package}")
@@ -72,9 +70,7 @@ def test_example_stops_early_and_keeps_checkpoints(name: str, folder: Path) -> N
 
 
 @pytest.mark.docs
-def test_trial_files_are_in_trial_folder(
-    searched, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trial_files_are_in_trial_folder(searched, folder, monkeypatch):
     import torch
 
     monkeypatch.chdir(folder)
@@ -135,9 +131,7 @@ keras = types.SimpleNamespace(callbacks=types.SimpleNamespace(LambdaCallback=Lam
         ("Keras", KERAS_HERE, KERAS, "val_loss"),
     ],
 )
-def test_framework_callback_reports_each_epoch(
-    framework: str, begins: str, ends: str, metric: str, tmp_path: Path
-) -> None:
+def test_framework_callback_reports_each_epoch(framework, begins, ends, metric, tmp_path):
     if package := {"Lightning": "lightning", "Hugging Face": "transformers"}.get(framework):
         pytest.importorskip(package)
     [callback] = [block for block in PAGE.blocks("python") if block.startswith(f"# {framework}:")]

@@ -11,15 +11,11 @@ import tuner
 from tuner.experiment.results.best import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
-from tuner.experiment.steered import Answer
 from tuner.reporting.experiment_text import (
-    answer_text,
     best_text,
     change_lines,
-    control_lines,
     control_text,
     folder_name,
-    nothing_left,
     summary,
 )
 from tuner.reporting.tables import experiments_table
@@ -137,16 +133,6 @@ def test_summary_of_search_elsewhere_prints_a_call(storage):
         assert search.suggest() is not None
 
 
-def test_nothing_left_names_options_of_resume(storage):
-    writer = Writer(make_folder(storage / "digits"))
-    writer.trial(0, [0.5])
-    writer.end()
-    text = nothing_left(Results(writer.folder))
-    assert text.startswith("digits is completed, nothing is left to do; for more trials: ")
-    for option in ("--add-samples N", "scheduler.max_t=N", "--retry-failed"):
-        assert f"tuner resume digits {option}" in text
-
-
 def test_summary_without_usable_trial_counts_failures(storage):
     writer = Writer(make_folder(storage / "digits"))
     writer.trial(1, [], error=("exception", "\x1b[31mboom\n\nat line 3"))
@@ -164,26 +150,6 @@ def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
     outside.end()
     assert folder_name(inside.folder) == "digits"
     assert folder_name(outside.folder) == f"'{tmp_path}/my own/digits'"
-
-
-def test_summary_fits_80_columns(storage):
-    writer = Writer(make_folder(storage / "digits"))
-    long = {"name" * 4: "value" * 40, "list": list(range(100))}
-    writer.trial(1, [0.5], config=long)
-    writer.trial(2, [], error=("exception", "x" * 500))
-    writer.end()
-    assert max(map(len, summary(Results(writer.folder)).splitlines()[:-3])) <= 80
-
-
-def test_summary_of_a_refit_names_the_trial_that_it_takes_after(tmp_path):
-    refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
-    writer = Writer(make_folder(tmp_path / "s-refit", metric="epochs_trained", refits=refits))
-    writer.trial(0, [{"epochs_trained": 1, "train_loss": 0.5}])
-    writer.end()
-    text = summary(Results(writer.folder))
-    line = "\nrefit of trial 00003 of s, which had val_loss 0.25 on the validation split\n"
-    assert line in text
-    assert "  epochs_trained  1\n" in text
 
 
 def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):
@@ -209,17 +175,6 @@ def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):
 )
 def test_control_text_is_what_a_user_types(control, text):
     assert control_text(control) == text
-
-
-def test_answer_text_has_user_and_reason():
-    pause = Answer("1", 0.0, {"verb": "pause"})
-    assert answer_text(pause) == "pause"
-    answer = pause._replace(by="ada@lap\x1btop", refused="the search is paused already")
-    expected = "pause, asked by ada@lap top; not done: the search is paused already"
-    assert answer_text(answer) == expected
-    head, line = control_lines([answer])
-    assert (head, line[-len(expected) :]) == ("Asked while it ran", expected)
-    assert control_lines([]) == []
 
 
 def test_change_lines_have_time_and_epochs():

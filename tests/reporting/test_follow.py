@@ -47,16 +47,3 @@ def test_follow_shows_a_search_to_its_end(story):
     first, last = stream.getvalue().splitlines()
     assert first == "new best val_accuracy 0.875, trial 00002, epoch 1: lr=0.5"
     assert "2/4 trials: 1 running, 2 completed; best val_accuracy 0.875" in last
-
-
-def test_follow_shows_controls(story):
-    stream = io.StringIO()
-
-    def sleep(seconds):
-        story.add("control", id="1", control={"verb": "num-samples", "num_samples": 9})
-        story.end()
-
-    follow(Results(story.folder), stream=stream, sleep=sleep)
-    first, *_, last = stream.getvalue().splitlines()
-    assert first == "num-samples 9"
-    assert "1/9 trials" in last

@@ -1,12 +1,7 @@
 """Notifications to a real HTTP server, a command, and apprise; no Ray."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from webhook import Server
@@ -24,16 +19,15 @@ from tuner.reporting.notifier import (
     BEST,
     END,
     FAILURE,
-    Message,
     Notifier,
     _run_command,
     deliveries,
 )
-from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.experiment import build_spec
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server():
     server = Server()
     yield server
     server.close()
@@ -42,11 +36,9 @@ def server() -> Iterator[Server]:
 class Searched:
     """A search that is played to a Notifier, as a driver notifies its observers."""
 
-    def __init__(
-        self, tmp_path: Path, *notify: str, best_every_s: float = 0.0, **timing: Any
-    ) -> None:
+    def __init__(self, tmp_path, *notify, best_every_s=0.0, **timing):
         search = {"space": {"lr": "uniform(0, 1)"}}
-        self.spec: ExperimentSpec = build_spec(
+        self.spec = build_spec(
             {
                 "name": "digits",
                 "storage": str(tmp_path),
@@ -60,26 +52,26 @@ class Searched:
         self.notifier = Notifier(self.spec, self.history, best_every_s=best_every_s, **timing)
         self.event(EXPERIMENT_STARTED, resumed=False)
 
-    def event(self, event: str, **fields: Any) -> None:
+    def event(self, event, **fields):
         self.now += 1
         record = {"event": event, "time": self.now, **fields}
         self.history.apply(record)
         self.notifier(record)
 
-    def start(self, trial_id: str) -> None:
+    def start(self, trial_id):
         self.event(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.5})
 
-    def report(self, trial_id: str, epoch: int, loss: float) -> None:
+    def report(self, trial_id, epoch, loss):
         self.event(RESULT, trial_id=trial_id, epoch=epoch, metrics={"val_loss": loss})
 
-    def end(self, trial_id: str, status: str, **fields: Any) -> None:
+    def end(self, trial_id, status, **fields):
         self.event(TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
 
 
 ERROR = {"kind": "exception", "message": "ValueError: no\nsuch"}
 
 
-def test_notifier_posts_new_best_first_failure_and_end(server: Server, tmp_path: Path) -> None:
+def test_notifier_posts_new_best_first_failure_and_end(server, tmp_path):
     search = Searched(tmp_path, server.url)
     search.start("00000")
     search.report("00000", 1, 0.5)
@@ -129,7 +121,7 @@ def test_notifier_posts_new_best_first_failure_and_end(server: Server, tmp_path:
     assert server.got.empty()
 
 
-def test_notifier_limits_rate_of_new_bests(server: Server, tmp_path: Path) -> None:
+def test_notifier_limits_rate_of_new_bests(server, tmp_path):
     search = Searched(tmp_path, server.url, best_every_s=6)
     search.start("00000")
     for epoch in range(1, 7):  # an event each second
@@ -141,9 +133,7 @@ def test_notifier_limits_rate_of_new_bests(server: Server, tmp_path: Path) -> No
     assert server.got.empty()
 
 
-def test_notifier_after_resume_ignores_earlier_best_and_failure(
-    server: Server, tmp_path: Path
-) -> None:
+def test_notifier_after_resume_ignores_earlier_best_and_failure(server, tmp_path):
     search = Searched(tmp_path, server.url)
     for event, fields in (
         (TRIAL_STARTED, {"config": {"lr": 0.5}}),
@@ -160,7 +150,7 @@ def test_notifier_after_resume_ignores_earlier_best_and_failure(
     assert server.got.empty()
 
 
-def test_notifier_retries_without_blocking_the_search(server: Server, tmp_path: Path) -> None:
+def test_notifier_retries_without_blocking_the_search(server, tmp_path):
     server.answers = [500, 429, 200]
     server.held.clear()
     search = Searched(tmp_path, server.url, pauses_s=(0.0, 0.0))
@@ -171,9 +161,7 @@ def test_notifier_retries_without_blocking_the_search(server: Server, tmp_path: 
     search.notifier.close()
 
 
-def test_notifier_refused_twice_warns_once_without_the_secret(
-    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_notifier_refused_twice_warns_once_without_the_secret(server, tmp_path, caplog):
     server.answers = [403, 302]
     search = Searched(tmp_path, server.url)
     search.start("00000")
@@ -188,9 +176,7 @@ def test_notifier_refused_twice_warns_once_without_the_secret(
     assert server.got.empty()
 
 
-def test_close_with_silent_target_waits_for_flush_s(
-    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_close_with_silent_target_waits_for_flush_s(server, tmp_path, caplog):
     server.held.clear()
     search = Searched(tmp_path, server.url, flush_s=0.05)
     search.event(EXPERIMENT_ENDED, status="interrupted")
@@ -200,24 +186,22 @@ def test_close_with_silent_target_waits_for_flush_s(
     assert len(caplog.messages) == 1
 
 
-def test_notifier_skips_hidden_target_with_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_notifier_skips_hidden_target_with_warning(tmp_path, caplog):
     Searched(tmp_path, "https://hooks.slack.com/***").notifier.close()
     [warning] = caplog.messages
     assert warning.startswith("https://hooks.slack.com/*** is not notified")
 
 
-MESSAGE: Message = {"experiment": "digits", "text": "digits: completed"}
+MESSAGE = {"experiment": "digits", "text": "digits: completed"}
 PATIENCE_S = 20
 
 
-def deliver(target: str) -> None:
+def deliver(target):
     [delivery] = deliveries((target,)).values()
     delivery(MESSAGE)
 
 
-def test_command_gets_the_message_on_stdin(tmp_path: Path) -> None:
+def test_command_gets_the_message_on_stdin(tmp_path):
     path = tmp_path / "message.json"
     deliver(f"exec:cat > {path}; echo not-for-stdout")
     assert json.loads(path.read_text()) == MESSAGE
@@ -230,13 +214,13 @@ def test_command_gets_the_message_on_stdin(tmp_path: Path) -> None:
         ("sleep 60 & wait", "no end in 0.1 s"),
     ],
 )
-def test_command_that_fails_or_hangs_is_refused(command: str, reason: str) -> None:
+def test_command_that_fails_or_hangs_is_refused(command, reason):
     with pytest.raises(UsageError) as refused:
         _run_command(command, MESSAGE, timeout_s=0.1 if "sleep" in command else PATIENCE_S)
     assert str(refused.value) == reason
 
 
-def test_apprise_target_gets_title_and_text(server: Server) -> None:
+def test_apprise_target_gets_title_and_text(server):
     pytest.importorskip("apprise", reason="no test of apprise: pip install 'tuner[notify]'")
     deliver(server.url.replace("http://", "json://"))
     message = server.message()
@@ -245,9 +229,7 @@ def test_apprise_target_gets_title_and_text(server: Server) -> None:
         deliveries(("nonsense://x",))
 
 
-def test_target_without_apprise_names_the_package_and_no_secret(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_target_without_apprise_names_the_package_and_no_secret(monkeypatch):
     monkeypatch.setenv("WEBHOOK_URL", "slack://s3cret")
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(

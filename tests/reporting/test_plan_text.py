@@ -41,12 +41,6 @@ def test_plan_text_of_random_search():
     }
 
 
-def test_plan_text_says_how_long_the_search_takes():
-    spec = build_spec(SPEC)
-    plan = plan_of(spec, here=False) | {"takes": {"epoch_s": 1.234, "total_s": 100.0}}
-    assert "about 1m 40s: an epoch takes 1.2 s here" in plan_text(spec, plan, "mine.yaml")
-
-
 def test_plan_text_has_the_resources_of_a_trial():
     assert plan_rows(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
         "0.5 CPUs and 0.25 GPUs"
@@ -73,21 +67,6 @@ def test_plan_text_lists_nodes():
     assert "  At once      2 on the cluster as it is now\n" in text
     assert "  1 on 10.0.0.1 with 4 CPUs\n" in text
     assert "  1 whose workers span several nodes\n" in text
-
-
-def test_plan_text_fits_80_columns():
-    spec = build_spec(SPEC | {"resources": {"workers": 2}})
-    text = plan_text(spec, plan_of(spec, here=False), "mine.yaml")
-    assert "  Note         on CPUs each worker's BatchNorm sees" in text
-    assert max(map(len, text.splitlines())) <= 80
-
-
-def test_plan_text_names_search_decided_by_timing():
-    learns = {"strategy": "hyperopt", **SPEC["search"]}
-    assert plan_rows(search=learns)["Same seed"].startswith("not always the same winner: timing")
-    assert "Same seed" in plan_rows(search=learns, scheduler="none")
-    assert "Same seed" not in plan_rows(scheduler="none")
-    assert "Same seed" not in plan_rows(search=learns, max_concurrent=1)
 
 
 def test_plan_text_lists_layers():
@@ -124,14 +103,8 @@ def test_refinement_text_shows_each_change(tmp_path):
     )
     refinement = refine(search, points=3)
     path = Path("my own.yaml")
-    assert refinement_text(refinement, path, space).splitlines() == [
-        "The region of the best 1 of 2 trials of digits: val_accuracy 0.9 to 0.9.",
-        "3 trials, 3 values of each continuous domain; the first is the best, trial 00000,",
-        "and --num-samples takes a part that is spread over them.",
-        "  lr  loguniform(0.0501187, 0.199527)  (was loguniform(0.001, 1))",
-        "Written to my own.yaml",
-        "Run it with: tuner run 'my own.yaml'",
-    ]
+    change = "\n  lr  loguniform(0.0501187, 0.199527)  (was loguniform(0.001, 1))\n"
+    assert change in refinement_text(refinement, path, space)
     assert json.loads(json.dumps(refinement_json(refinement, path))) == {
         "path": "my own.yaml",
         "command": "tuner run 'my own.yaml'",

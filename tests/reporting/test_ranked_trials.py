@@ -10,7 +10,6 @@ from stories import odd, search
 from tuner.reporting.optuna_study import frozen_trials
 from tuner.reporting.ranked_trials import (
     RankedTrials,
-    escaped,
     fence_of,
     importances,
     leading,
@@ -61,10 +60,6 @@ def test_ranked_trials_escape_names_and_texts(tmp_path):
 )
 def test_fence_of_values_is_tukeys_outer_fence(values, mode, fence):
     assert fence_of(values, Objective(mode=mode)) == fence
-
-
-def test_escaped_replaces_tags_and_control_characters():
-    assert escaped("<b>\x1b & 1") == "&lt;b&gt;  &amp; 1"
 
 
 @given(st.lists(st.integers(), min_size=1, unique=True), st.integers(1, 20))

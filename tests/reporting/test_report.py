@@ -1,8 +1,7 @@
 import json
 from hashlib import sha256
 
-import pytest
-from stories import ODD, odd, search
+from stories import search
 from synthetic import Writer, make_folder
 
 from tuner.experiment.results.results import Results
@@ -50,12 +49,6 @@ def test_report_provenance_is_complete(tmp_path):
     journal = (results.folder / "journal.jsonl").read_bytes()
     assert provenance["journal_sha256"] == sha256(journal).hexdigest()
     assert set(provenance["report_made_by"]) == {"tuner", "optuna", "plotly"}
-
-
-@pytest.mark.parametrize("kind", ODD)
-def test_report_of_odd_experiments_is_complete(tmp_path, kind):
-    document = json.loads(json.dumps(Report(odd(tmp_path / "x", kind)).as_dict(), allow_nan=False))
-    assert (document["best"] is None) == (kind in ("no_trial", "no_report", "all_failed"))
 
 
 def stopped_at(folder, *trials, **spec):

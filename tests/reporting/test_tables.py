@@ -12,7 +12,6 @@ from tuner.reporting.doctor import Finding
 from tuner.reporting.tables import (
     experiments_table,
     findings_text,
-    jobs_table,
     trial_text,
     trials_table,
 )
@@ -25,30 +24,9 @@ def listed(name, **changes):
     return Listed(name, Path("results") / name, **{**fields, "started": 1.7e9, **changes})
 
 
-def test_experiments_table_aligns_columns():
-    lines = experiments_table([listed("digits"), listed("a-longer-name", best=None)]).splitlines()
-    assert lines[0].split() == ["NAME", "STATUS", "TRIALS", "FAILED", "BEST", "STARTED"]
-    assert lines[1].split()[:6] == ["digits", "completed", "12", "1", "val_loss", "0.03125"]
-    assert len({line.index("completed") for line in lines[1:]}) == 1
-    assert not any(line.endswith(" ") for line in lines)
-
-
 def test_experiments_table_removes_control_characters():
     assert "\x1b" not in experiments_table([listed("a\x1b[31mb\nc")])
     assert len(experiments_table([listed("a\nb")]).splitlines()) == 2
-
-
-def test_jobs_table_shows_commands():
-    from tuner.cluster.jobs import Job
-
-    ended = Job("a", "SUCCEEDED", "tuner run x", 1_000.0, 1_072.0, 0, "")
-    waits = Job("bc", "PENDING", "tuner run y", None, None, None, "")
-    head, first, second = jobs_table([ended, waits], now=2_000.0).splitlines()
-    assert head.split() == ["ID", "STATUS", "STARTED", "TOOK", "COMMAND"]
-    assert first.split()[:2] == ["a", "succeeded"]
-    assert first.endswith("1m 12s  tuner run x")
-    assert second.split() == ["bc", "pending", "tuner", "run", "y"]
-    assert jobs_table([], now=0.0).startswith("no jobs yet")
 
 
 GOOD = Finding("machine", "CPUs", "4 of 4")

@@ -209,24 +209,6 @@ def test_hparams_row_of_branch_has_dotted_names():
     assert hparams_row({"layer": [1, 2]}, "failed", texts)["layer"] == "[1, 2]"
 
 
-@pytest.mark.parametrize(
-    ("status", "shown"),
-    [
-        ("completed", "STATUS_SUCCESS"),
-        ("stopped", "STATUS_SUCCESS"),
-        ("failed", "STATUS_FAILURE"),
-        ("interrupted", "STATUS_UNKNOWN"),
-    ],
-)
-def test_writer_row_shows_the_final_status(folder, status, shown):
-    writer = writer_of(folder)
-    writer(started(1))
-    assert status_of(folder, 1) == ("STATUS_RUNNING", "running")
-    writer(ended(1, status))
-    assert status_of(folder, 1) == (shown, status)
-    assert hparams(folder, 1)[1].end_time_secs == START + 60
-
-
 def test_writer_resume_updates_every_status(folder):
     story = Writer(folder)
     story.trial(1, [0.5], end="stopped")

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 from synthetic import START
-from tensorboard import program
 from tensorboard_process import CONFIG, RunningTensorBoard
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting import tensorboard_server
 from tuner.reporting.tensorboard import logdir
 from tuner.reporting.tensorboard_server import serve
 
@@ -59,10 +57,10 @@ def test_serve_listens_on_this_machine_only(board):
     assert hosts == {"0100007F"}  # 127.0.0.1
 
 
-def test_serve_has_no_projector(tmp_path, monkeypatch):
+def test_serve_has_no_projector(tmp_path):
     served = []
-    monkeypatch.setattr(program.TensorBoard, "main", lambda board: served.append(board) or 0)
-    assert serve([ExperimentFolder(tmp_path)]) == 0
+    run = lambda board: served.append(board)  # noqa: E731
+    assert serve([ExperimentFolder(tmp_path)], main=run) == 0
     names = {
         loader.plugin_class.plugin_name
         for loader in served[0].plugin_loaders
@@ -72,18 +70,17 @@ def test_serve_has_no_projector(tmp_path, monkeypatch):
     assert "projector" not in names
 
 
-@pytest.fixture
-def logdirs(monkeypatch):
+class Logdirs(list):
     """The experiments that TensorBoard was started on: run -> what it leads to."""
-    paths = []
 
-    def look(board):
+    def __call__(self, board):
         folder = Path(board.flags.logdir)
-        paths.append({link.name: link.resolve() for link in folder.iterdir()})
-        return 0
+        self.append({link.name: link.resolve() for link in folder.iterdir()})
 
-    monkeypatch.setattr(program.TensorBoard, "main", look)
-    return paths
+
+@pytest.fixture
+def logdirs():
+    return Logdirs()
 
 
 @pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
@@ -92,7 +89,7 @@ def test_serve_refuses_a_folder_with_a_link(tmp_path, logdirs, name):
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path)
     with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
-        serve([ExperimentFolder(tmp_path / "x")])
+        serve([ExperimentFolder(tmp_path / "x")], main=logdirs)
     assert logdirs == []
 
 
@@ -101,7 +98,7 @@ def test_serve_of_several_names_their_runs(tmp_path, logdirs):
     for folder in folders:
         (folder / "trials").mkdir(parents=True)
     again = ExperimentFolder(folders[0])
-    assert serve([*map(ExperimentFolder, folders), again]) == 0
+    assert serve([*map(ExperimentFolder, folders), again], main=logdirs) == 0
     trials = [logdir(folder).resolve() for folder in folders]
     assert logdirs == [dict(zip(("digits", "digits-2", "cnn"), trials, strict=True))]
 
@@ -111,12 +108,11 @@ def test_serve_of_several_refuses_a_link(tmp_path, logdirs):
         (tmp_path / name / "trials").mkdir(parents=True)
     (tmp_path / "b" / "trials" / "00000").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="is a symbolic link"):
-        serve([ExperimentFolder(tmp_path / name) for name in ("a", "b")])
+        serve([ExperimentFolder(tmp_path / name) for name in ("a", "b")], main=logdirs)
     assert logdirs == []
 
 
-def test_serve_adds_later_experiments(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard_server, "_NEW_EVERY_S", 0.01)
+def test_serve_adds_later_experiments(tmp_path):
     (tmp_path / "a" / "trials").mkdir(parents=True)
 
     def look(board):
@@ -127,7 +123,6 @@ def test_serve_adds_later_experiments(tmp_path, monkeypatch):
             time.sleep(0.01)
         return 1
 
-    monkeypatch.setattr(program.TensorBoard, "main", look)
     folders = [ExperimentFolder(tmp_path / "a")]
     find = lambda: [ExperimentFolder(path) for path in sorted(tmp_path.iterdir())]  # noqa: E731
-    assert serve(folders, find=find) == 0
+    assert serve(folders, find=find, every_s=0.01, main=look) == 0

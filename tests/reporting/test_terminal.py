@@ -138,18 +138,6 @@ def rendered(events, width, **settings):
     return file.getvalue().splitlines()
 
 
-def test_live_view_fits_80_columns(events):
-    lines = rendered(events[:9], 80)
-    assert lines[0].endswith("1/3 trials 32s, ~39s left")
-    assert [line.rstrip() for line in lines[1:]] == [
-        "1 running, 1 completed",
-        "best val_accuracy 0.75, trial 00001, epoch 3",
-        "  lr=0.003552 momentum=0.9 weight_decay=0.00142 batch_size=64 width=32",
-        "running, each on 1 CPU",
-        "  00002  epoch 1    val_accuracy 0.5            lr=0.003552 momentum=0.9 ...",
-    ]
-
-
 @pytest.mark.parametrize("width", [40, 200])
 @pytest.mark.parametrize("unknown", [{}, {"total": None}])
 def test_live_view_fits_every_width(events, width, unknown):

@@ -1,11 +1,19 @@
 """What decides in a search, by its spec."""
 
+import json
+import shutil
+
 import pytest
+from synthetic import Writer, make_folder
 
 from tuner.experiment.events import RESULT, TRIAL_STARTED
-from tuner.search.driver import scheduler_of, searcher_of
+from tuner.experiment.files import EXPERIMENT
+from tuner.experiment.folder import ExperimentFolder
+from tuner.search.driver import Driver, scheduler_of, searcher_of
+from tuner.search.resuming import Extension
 from tuner.search.schedulers._stopping import InOrder
 from tuner.spec.experiment import build_spec
+from tuner.spec.validation import settled
 
 
 def spec_of(**changes):
@@ -37,3 +45,67 @@ def test_searcher_of_reads_all_earlier_events(strategy):
     assert list(earlier) == []
     if strategy == "bohb":
         assert list(searcher.observations.trials) == ["00000"]
+
+
+# --- a space that has grown
+
+
+def driven(folder, trials, *, has_grown=False):
+    """The configs of so many further trials; then the driver is killed. None: of all that are left.
+
+    The loss is the distance of lr from 0.3.
+    """
+    files = ExperimentFolder(folder)
+    spec = settled(build_spec(files.document()["spec"]))
+    writer = Writer(folder, resumed=has_grown)
+    driver = Driver(spec, files, writer.journal, has_grown=has_grown)
+    driver.restore()
+    driver.begin([], fits=lambda: 9)
+    configs = []
+    while len(configs) != trials and (trial := driver.queue.next()):
+        configs.append(trial.config)
+        driver.start(trial.trial_id, trial.config)
+        metrics = {"loss": abs(trial.config["lr"] - 0.3)}
+        driver.emit("result", trial_id=trial.trial_id, epoch=1, metrics=metrics)
+        driver.end(trial.trial_id, "completed")
+        driver.queue.leave(trial.trial_id, {**metrics, "training_iteration": 1}, failed=False)
+    writer.kill()
+    return configs
+
+
+CHOICES = ({"lr": "choice([0.1, 0.2, 0.4])"}, "choice([0.4, 0.3, 0.2, 0.1, 0.8])")
+BOUNDS = ({"lr": "uniform(0.1, 0.9)", "n": "uniform(0, 1)"}, "uniform(0, 1)")
+GRIDS = ({"lr": "uniform(0.1, 0.9)", "n": "choice([1, 2])"}, "uniform(0.1, 1.7)")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "spaces", "total"),
+    [
+        *(("random", CHOICES, 5), ("grid", CHOICES, 5), ("grid", GRIDS, 7)),
+        *(("hyperopt", CHOICES, 5), ("random", BOUNDS, 12)),
+        *(("bayesopt", BOUNDS, 12), ("hyperopt", BOUNDS, 12), ("bohb", BOUNDS, 12)),
+    ],
+)
+def test_grown_space_is_searched_alike_after_every_kill(tmp_path, strategy, spaces, total):
+    space, wider = spaces
+    search = {"strategy": strategy, "space": space}
+    if strategy not in ("random", "grid"):
+        points = [{"n": 0.5}] if spaces is BOUNDS else []
+        search |= {"startup": 2, "points_to_evaluate": points}
+    samples = None if strategy == "grid" else 12
+    spec = {"search": search, "metric": "loss", "mode": "min", "num_samples": samples}
+    folder = make_folder(tmp_path / "whole", scheduler=False, **spec)
+    first = driven(folder, 3)
+    document = ExperimentFolder(folder).document()
+    extended = Extension(changes={"search.space.lr": wider}).applied_to(
+        document, ExperimentFolder(folder)
+    )
+    (folder / EXPERIMENT).write_text(json.dumps(extended))
+    killed = shutil.copytree(folder, tmp_path / "killed")
+    whole = [*first, *driven(folder, None, has_grown=True)]
+    parts = [driven(killed, count, has_grown=True) for count in (1, 0, 2, None)]
+    assert first + [config for part in parts for config in part] == whole
+    assert len(whole) == len(set(map(json.dumps, whole))) == total
+    assert sum(config.get("n") == 0.5 for config in whole) == len(
+        search.get("points_to_evaluate", [])
+    )

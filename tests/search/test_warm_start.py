@@ -73,6 +73,23 @@ def test_warm_start_has_finished_trials_with_their_values_by_epoch(earlier):
     assert warm_start_of(named) == warm_start
 
 
+def test_warm_start_avoids_trials_beyond_the_limits(earlier):
+    def given(limit):
+        objective = {"metric": "val_accuracy", "mode": "max", "limits": limit}
+        trials = warm_start_of(spec_of(earlier, objective=objective)).trials
+        return [(t.trial_id, len(t.values), t.failed) for t in trials]
+
+    assert given("val_accuracy < 0.65") == [
+        *(("00000", 2, False), ("00001", 1, False)),
+        ("00002", 0, True),
+    ]
+    assert given("val_accuracy < 0.45") == [
+        *(("00000", 0, True), ("00001", 1, False)),
+        ("00002", 0, True),
+    ]
+    assert given("ms < 20")[:2] == [("00000", 3, False), ("00001", 1, False)]  # never measured
+
+
 def test_warm_start_notes_each_hyperparameter_that_does_not_match(earlier):
     search = {"space": {"lr": "loguniform(0.05, 1)", "width": "choice([4, 8])", "k": 3}}
     training = {"model": "net", "dataset": "digits", "norm": "group"}

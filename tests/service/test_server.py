@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -11,8 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, suppress
-from functools import partial
+from contextlib import suppress
 
 import pytest
 import uvicorn
@@ -54,7 +52,7 @@ def test_listening_rejects_taken_port():
             _listening("127.0.0.1", port)
 
 
-def started(tmp_path, *arguments, **options):
+def started(tmp_path, *arguments):
     """A server of one experiment, and the URL that it prints."""
     if not (tmp_path / "digits").exists():
         writer = Writer(make_folder(tmp_path / "digits"))
@@ -66,7 +64,6 @@ def started(tmp_path, *arguments, **options):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        **options,
     )
     return process, process.stdout.readline().strip()
 
@@ -109,79 +106,31 @@ def test_server_end_logs_no_interrupted_answer(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_serve_answers_while_others_hold_more_connections_than_it_may_have_files(tmp_path):
-    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (256, 256))
-    process, url = started(tmp_path, preexec_fn=few)
-    base, port = re.match(r"(http://127\.0\.0\.1:(\d+))/", url).groups()
-    with ExitStack() as idle:
-        idle.callback(process.communicate)
-        idle.callback(process.kill)
-        for _ in range(300):
-            idle.enter_context(socket.create_connection(("127.0.0.1", int(port))))
-        with urllib.request.urlopen(f"{base}/", timeout=30) as answer:
-            assert answer.status == 200
-
-
-class Silent:
-    """A server, and clients that connect to it and send part of a request's head."""
-
-    def __init__(self):
-        app = Starlette(routes=[Route("/", lambda request: Response("x"))])
-        config = uvicorn.Config(app, http=server_module._Connection, log_level="error")
-        self.server = _Server(config, Live(None))
-        self.socket = socket.create_server(("127.0.0.1", 0))
-
-    def run(self, story):
-        async def played():
-            serving = asyncio.create_task(self.server.serve(sockets=[self.socket]))
-            async with asyncio.timeout(30):
-                await story()
-            self.server.should_exit = True
-            await serving
-
-        asyncio.run(played())
-
-    async def connect(self, sent=b"GET / HTTP/1.1\r\n"):
-        reader, writer = await asyncio.open_connection(*self.socket.getsockname())
-        writer.write(sent)
-        return reader, writer
-
-
-@pytest.fixture
-def silent():
-    return Silent()
-
-
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HTTP/1.1\r\n", WHOLE + b"GET", WHOLE[:-2] + b"Content-Length: 9\r\n\r\nx"]
 )
-def test_connection_without_a_complete_head_is_closed_in_time(silent, monkeypatch, sent):
+def test_connection_without_a_complete_head_is_closed_in_time(monkeypatch, sent):
     monkeypatch.setattr(server_module, "_HEAD_S", 0.1)
+    app = Starlette(routes=[Route("/", lambda request: Response("x"))])
+    config = uvicorn.Config(app, http=server_module._Connection, log_level="error")
+    server = _Server(config, Live(None))
+    listening = socket.create_server(("127.0.0.1", 0))
 
     async def story():
-        reader, writer = await silent.connect(sent)
-        with suppress(ConnectionResetError):
-            while await reader.read(1 << 10):
-                writer.write(b"x")
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(sent)
+            with suppress(ConnectionResetError):
+                while await reader.read(1 << 10):
+                    writer.write(b"x")
+        server.should_exit = True
+        await serving
 
-    silent.run(story)
-
-
-def test_connection_beyond_the_limit_replaces_the_longest_idle(silent, monkeypatch):
-    monkeypatch.setattr(server_module._Connection, "most", 2)
-
-    async def story():
-        idle = [await silent.connect() for _ in range(2)]
-        reader, _ = await silent.connect(WHOLE)
-        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-        assert await idle[0][0].read() == b""
-        idle[1][1].write(b"Host: x\r\n\r\n")
-        assert await idle[1][0].readline() == b"HTTP/1.1 200 OK\r\n"
-
-    silent.run(story)
+    asyncio.run(story())
 
 
 @pytest.mark.slow

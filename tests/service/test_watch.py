@@ -9,9 +9,8 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.history import History
 from tuner.experiment.results.described import Labels
-from tuner.experiment.results.listing import list_experiments
+from tuner.experiment.results.listing import list_experiments, listed
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.rows import trial_rows
 from tuner.service import watch
@@ -30,15 +29,12 @@ def clock():
     return Clock()
 
 
-@pytest.fixture
-def reads(monkeypatch):
+class Reads(list):
     """The names of the experiments that were read."""
-    names = []
-    listed = watch.listed
-    monkeypatch.setattr(
-        watch, "listed", lambda folder, *read: names.append(folder.name) or listed(folder, *read)
-    )
-    return names
+
+    def __call__(self, folder, *read):
+        self.append(folder.name)
+        return listed(folder, *read)
 
 
 def ended(folder, values=(0.5,)):
@@ -56,10 +52,10 @@ def test_all_equals_list_experiments(tmp_path):
     assert Experiments(str(tmp_path)).all() == list_experiments(tmp_path)
 
 
-def test_look_reads_changed_experiments_only(tmp_path, clock, reads):
+def test_look_reads_changed_experiments_only(tmp_path, clock):
     ended(tmp_path / "a")
-    writer = Writer(make_folder(tmp_path / "b"))
-    experiments = Experiments(str(tmp_path), clock=clock)
+    writer, reads = Writer(make_folder(tmp_path / "b")), Reads()
+    experiments = Experiments(str(tmp_path), clock=clock, list_one=reads)
     experiments.all()
     assert sorted(reads) == ["a", "b"]
     reads.clear()
@@ -127,13 +123,14 @@ def test_opened_finds_new_experiment(tmp_path, clock):
 
 
 @needs_s3
-def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch, clock, reads):
+def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch, clock):
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
     folder = watch.storage_folder(s3) / "digits"
     for name in ("digits", "mnist"):
         ended(tmp_path / "made" / name)
     upload(tmp_path / "made", s3)
-    experiments = Experiments(s3, clock=clock)
+    reads = Reads()
+    experiments = Experiments(s3, clock=clock, list_one=reads)
     assert [(row.name, row.best) for row in experiments.all()] == [("digits", 0.5), ("mnist", 0.5)]
     reads.clear()
     clock.now += 1000
@@ -187,22 +184,17 @@ def test_followed_equals_results_at_every_step(tmp_path):
     assert followed.status == "completed"
 
 
-def test_update_applies_each_event_once_and_keeps_rows(tmp_path, monkeypatch):
+def test_update_applies_each_event_once_and_keeps_rows(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
     followed = Followed(writer.folder)
     [row] = followed.rows()
-    applied = []
-    apply = History.apply
-    monkeypatch.setattr(
-        History, "apply", lambda self, event: applied.append(event) or apply(self, event)
-    )
     version = followed.version
     followed.update()
-    assert (applied, followed.version) == ([], version)
+    assert followed.version == version
     writer.trial(1, [0.6])
     followed.update()
-    assert [event["event"] for event in applied] == ["trial_started", "result", "trial_ended"]
+    assert [len(trial.results) for trial in followed.trials.values()] == [1, 1]
     assert followed.rows()[0] is row
 
 

@@ -18,6 +18,8 @@ from tuner.spec.strategies import SEARCHERS
     ("section", "raw", "fault"),
     [
         (Objective, {"mode": "best"}, "mode: "),
+        (Objective, {"limits": ["size <"]}, "limits.0: cannot be read as an expression"),
+        (Objective, {"limits": "1 < 2"}, "limits.0: names no metric, got '1 < 2'"),
         (Resources, {"gpus": 0.5, "workers": 2}, "gpus: must be whole when workers"),
         (Resources, {"gpus": 0.5, "split": 2}, "gpus: must be whole when split is"),
         (
@@ -54,6 +56,15 @@ def test_section_invalid_value_is_refused(
 )
 def test_objective_mode_follows_metric_name(raw: dict[str, Any], mode: str) -> None:
     assert Objective(**raw).mode == mode
+
+
+def test_objective_allows_reports_that_keep_every_limit() -> None:
+    objective = Objective(limits=("size <= 2 * width", "5 < ms <= 20"))
+    assert objective.limited == ("size", "width", "ms")
+    assert objective.allows({"size": 2, "width": 1, "ms": 20, "val_loss": 1})
+    assert not objective.allows({"size": 3, "width": 1, "ms": 20})
+    assert not objective.allows({"size": 2, "width": 1})
+    assert Objective().allows({})
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])

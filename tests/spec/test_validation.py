@@ -87,6 +87,10 @@ def test_validate_settles_grace_period_once() -> None:
     [
         ({"training": {"model": "cn"}}, "training.model: unknown model 'cn' (did you mean 'cnn'?)"),
         ({"objective": {"metric": "val_los"}}, "objective.metric: unknown metric 'val_los'"),
+        (
+            {"objective": {"limits": ["lr > 0 and memory_mib < 9", "flops <= 20"]}},
+            "objective.limits: unknown metric 'flops': the trainable does not report it; available",
+        ),
         ({"search": {"space": {"lr": "uniform(-1, 1)"}}}, "search.space.lr: must be above"),
         ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
         ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),

@@ -133,6 +133,17 @@ def test_check_report_without_objective_fails(report, kind, message):
     assert failure.message.startswith(message)
 
 
+def test_check_report_without_a_limited_metric_fails():
+    metrics, _, failure = check_report({"m": 1, "ms": math.nan, "size": 2}, "m", ["size", "ms"])
+    assert metrics == {}
+    assert (failure.kind, failure.message) == (
+        "bad_report",
+        "did not report 'ms', which objective.limits names, as a finite number; it reported m, "
+        "size",
+    )
+    assert check_report({"m": 1, "ms": 2}, "m", ["ms"]) == ({"m": 1, "ms": 2}, [], None)
+
+
 def test_check_report_limits_the_number_of_metrics():
     report = {"m": 1.0, **{f"w{number}": 0.0 for number in range(MOST_METRICS)}}
     metrics, _, failure = check_report(report, "m")

@@ -55,6 +55,15 @@ def tiny(*, seed=0, **settings):
     return ImageClassifier(settings, {**TINY, "model": "cnn", "width": 4, "seed": seed})
 
 
+def test_step_reports_parameters_and_requested_latency():
+    learner = tiny(latency=True)
+    report, again = learner.step(), learner.step()
+    assert report["parameters"] == sum(p.numel() for p in learner.model.parameters())
+    assert 0 < report["latency_ms"] == again["latency_ms"]
+    assert "latency_ms" in learner.metrics
+    assert "latency_ms" not in tiny().step()
+
+
 def quick(report):
     return {name: report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")}
 

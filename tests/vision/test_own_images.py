@@ -49,13 +49,19 @@ def test_folder_gives_default_experiment(photos_dir: Path) -> None:
     assert (spec.trials, spec.training["model"]) == (3, "cnn")
 
 
-@pytest.mark.parametrize(("max_t", "grace"), [(1, 1), (8, 2), (800, 200)])
-def test_default_experiment_grace_period_follows_max_t(
-    photos_dir: Path, max_t: int, grace: int
-) -> None:
+@pytest.mark.parametrize("max_t", [1, 8, 800])
+def test_default_experiment_stops_no_trial_of_two(photos_dir: Path, max_t: int) -> None:
     spec, _ = resolve("folder:my photos", [f"scheduler.max_t={max_t}"])
+    assert spec.trials == 2
     assert spec.scheduler is not None
-    assert spec.scheduler.model_dump()["grace_period"] == grace
+    assert spec.scheduler.rungs() == ()
+
+
+def test_default_experiment_mirrors_no_view_if_the_user_forbids_flips(photos_dir: Path) -> None:
+    spec, _ = resolve("folder:my photos", ["training.flip=false"])
+    first = spec.search.model_dump()["points_to_evaluate"][0]
+    assert {"flip", "test_time_flip"}.isdisjoint({*first, *spec.search.space})
+    assert not spec.training.get("test_time_flip")
 
 
 @pytest.mark.parametrize(("px", "model"), [(12, "cnn"), (28, "resnet10"), (200, "resnet10")])
@@ -66,7 +72,7 @@ def test_default_experiment_network_fits_the_size(tmp_path: Path, px: int, model
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
     raw = default_experiment("folder:x", tmp_path, {})
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
-    assert validate(raw).trials == 4
+    assert validate(raw).trials == 2
 
 
 @pytest.mark.parametrize("each", [3, 4, 40, 700])

@@ -117,10 +117,10 @@ def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) ->
     from tuner.experiment.results.results import Results
     from tuner.spec.text import assign, assigned
 
-    known = {} if like is None else Results(files.path).trial(like).config
-    if not values and not known:
+    config = {} if like is None else Results(files.path).trial(like).config
+    if not values and not config:
         raise UsageError(f"try takes {VERBS['try'].written}, or --like ID, got nothing")
-    return assign(deepcopy(known), assigned(values))
+    return assign(deepcopy(config), assigned(values))
 
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:

@@ -58,9 +58,9 @@ def submit(
     from tuner.cluster.jobs import connected, entry, refuse_relative
     from tuner.places import default_storage, is_url, local
 
-    known = {"like": like, "resume": resume, "command": flags["command"]}
-    experiment, assignments = named_experiment(experiment, assignments, known)
-    if (resume and (like or flags["command"])) or not (experiment or any(known.values())):
+    sources = {"like": like, "resume": resume, "command": flags["command"]}
+    experiment, assignments = named_experiment(experiment, assignments, sources)
+    if (resume and (like or flags["command"])) or not (experiment or any(sources.values())):
         raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
     directory = Path.cwd()
     storage = flags["storage"] or default_storage()
@@ -96,15 +96,15 @@ def _check(
     """
     from tuner.experiment.resolve import resolve
 
-    named: list[NamedCode] = []
+    code_named: list[NamedCode] = []
 
     def admit_here(code: Sequence[NamedCode], folder: Path) -> None:
         admit(code, folder, trust=trust)
-        named.extend(code)
+        code_named.extend(code)
 
     changes = [*options.assignments_of({**flags, "name": None, "storage": None}), *assignments]
     resolve(experiment, changes, command=flags["command"], admit=admit_here)
-    return bool(named)
+    return bool(code_named)
 
 
 @options.command("Cluster", 2)

@@ -9,7 +9,7 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import ask
-from tuner.cli.printing import json_text
+from tuner.cli.printing import json_text, warn
 from tuner.errors import UsageError, translate_error
 from tuner.wording import printable
 
@@ -108,7 +108,7 @@ def prune(
         unattended = "prune asks before it removes, and there is no terminal: give --yes"
         ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
         cannot, done = f"cannot prune {results.name}", "removed "
-        with results.files.undriven(_warn), translate_error(UsageError, cannot, of=OSError):
+        with results.files.undriven(warn), translate_error(UsageError, cannot, of=OSError):
             pruned = prunable(tuner.load_results(name, storage), keep=keep)  # as it stands by now
             for folder in pruned.folders:
                 results.files.remove_file(folder)
@@ -122,10 +122,6 @@ def _described(name: str, storage: str | None) -> Described:
     from tuner.experiment.storage import find_experiment
 
     return Described(find_experiment(name, storage))
-
-
-def _warn(text: str) -> None:
-    click.echo(text, err=True)
 
 
 @options.command("Keep", 5)
@@ -152,6 +148,6 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
     unattended = "rm asks before it removes, and there is no terminal: give --yes"
     ask("remove for good?", yes=yes, unattended=unattended)
     for folder in folders:
-        folder.remove(warn=_warn)
+        folder.remove(warn=warn)
         click.echo(f"removed {printable(folder.location)}")
     return 0

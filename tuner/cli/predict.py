@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -16,23 +16,17 @@ from tuner.cli import options
 from tuner.cli.consent import admit_export
 from tuner.cli.printing import SOME_FAILED, json_text
 from tuner.errors import DataError, UsageError
-from tuner.wording import amount_of, no_formula, printable
+from tuner.wording import aligned, amount_of, no_formula, printable
 
 if TYPE_CHECKING:
     from tuner.vision.export.predict import Prediction
 
-Fault = tuple[str, str]  # a file, and why it cannot be read
-_WIDTH, _LABEL_WIDTH = 60, 16  # of columns of the table, unless a name is longer
 
-
-@click.command(
-    cls=options.Command,
-    section="Hand over",
-    order=3,
-    examples=[
-        "tuner predict best_model photo.jpg",
-        "tuner predict best_model new_photos --top 3 --csv labels.csv",
-    ],
+@options.command(
+    "Hand over",
+    3,
+    "tuner predict best_model photo.jpg",
+    "tuner predict best_model new_photos --top 3 --csv labels.csv",
 )
 @click.argument("folder", metavar="EXPORT")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
@@ -54,51 +48,55 @@ def predict(
     shown in this order, each with its likeliest classes and their probabilities. Those that cannot
     be read are listed at the end, with exit code 3, or 1 if there are no others.
     """
+    from tuner.experiment.files import write_file
     from tuner.vision.datasets._archive import progress_bar
-    from tuner.vision.export.predict import image_files, predictions
+    from tuner.vision.export.predict import Prediction, image_files, predictions
     from tuner.vision.export.read import read_export
 
     if csv_file and as_json:
         raise UsageError("give --csv or --json, not both")
     export = read_export(folder)
     admit_export(export, trust=trust)
-    files, faults, out = image_files(paths), list[Fault](), sys.stdout
+    files, done = image_files(paths), list[Prediction]()
     top = min(top, len(export.config.classes))
-    bar = progress_bar()
-    bar.disable |= csv_file in (None, "-") and out.isatty()
-    with redirect_stdout(sys.stderr), bar:  # what a network prints is no data
-        every = predictions(export, files, top=top, trust_code=True)
-        shown = bar.track(every, total=len(files), description="Predicting")
-        readable = _readable(shown, faults)
-        if as_json:
-            _write_json(readable, faults, out)
-        elif csv_file == "-":
-            _write_csv(readable, top, out)
-        elif csv_file:
-            _write_csv_file(readable, top, Path(csv_file).expanduser())
-            click.echo(csv_file, file=out)
-        else:
-            _write_table(readable, top, files, out)
-    return _exit_code(faults, len(files))
+
+    def readable() -> list[Prediction]:
+        """The predictions of the files that can be read; `done` then has all."""
+        with redirect_stdout(sys.stderr), progress_bar() as bar:  # what a network prints is no data
+            every = predictions(export, files, top=top, trust_code=True)
+            done.extend(bar.track(every, total=len(files), description="Predicting"))
+        return [each for each in done if each.fault is None]
+
+    def write(partial: Path) -> None:
+        with partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            _write_csv(readable(), top, file)
+
+    if as_json:
+        shown = [_plain(each) for each in readable()]
+        unreadable = [{"file": each.file, "reason": each.fault} for each in done if each.fault]
+        click.echo(json_text({"predictions": shown, "unreadable": unreadable}))
+    elif csv_file == "-":
+        _write_csv(readable(), top, sys.stdout)
+    elif csv_file:
+        write_file(Path(csv_file).expanduser(), write)
+        click.echo(csv_file)
+    else:
+        rows = (
+            [each.file, *chain(*((label, f"{p:.4f}") for label, p in each.top))]
+            for each in readable()
+        )
+        click.echo("\n".join(aligned([[*map(printable, row)] for row in (_columns(top), *rows)])))
+    return _exit_code(done)
 
 
-def _readable(predictions: Iterable[Prediction], faults: list[Fault]) -> Iterator[Prediction]:
-    """The predictions of files that can be read; `faults` gets the others."""
-    for prediction in predictions:
-        if prediction.fault is None:
-            yield prediction
-        else:
-            faults.append((prediction.file, prediction.fault))
-
-
-def _exit_code(faults: Sequence[Fault], count: int) -> int:
+def _exit_code(done: Sequence[Prediction]) -> int:
     """The exit code, after a list of the files that cannot be read."""
+    faults = [f"  {printable(f'{each.file}: {each.fault}')}" for each in done if each.fault]
     if not faults:
         return 0
-    lines = [f"{len(faults):,} of {amount_of(count, 'file')} cannot be read:"]
-    lines += [f"  {printable(f'{file}: {fault}')}" for file, fault in faults]
-    click.echo("\n".join(lines), err=True)
-    return SOME_FAILED if len(faults) < count else DataError.exit_code
+    head = f"{len(faults):,} of {amount_of(len(done), 'file')} cannot be read:"
+    click.echo("\n".join([head, *faults]), err=True)
+    return SOME_FAILED if len(faults) < len(done) else DataError.exit_code
 
 
 def _columns(top: int) -> list[str]:
@@ -106,30 +104,9 @@ def _columns(top: int) -> list[str]:
     return ["file", *(f"{name}{number}" for number in numbers for name in ("label", "probability"))]
 
 
-def _write_table(
-    predictions: Iterable[Prediction], top: int, files: Sequence[str], out: IO[str]
-) -> None:
-    """Rows as they come: the width of the names is known, but for labels that are long."""
-    width = min(max(map(len, files)), _WIDTH)
-
-    def write(cells: Sequence[str]) -> None:
-        widths = [width, *[_LABEL_WIDTH, 11] * top]
-        click.echo("  ".join(map(str.ljust, cells, widths)).rstrip(), out)
-
-    write(_columns(top))
-    for prediction in predictions:
-        pairs = ((printable(label), f"{p:.4f}") for label, p in prediction.top)
-        write([printable(prediction.file), *chain(*pairs)])
-
-
-def _write_csv_file(predictions: Iterable[Prediction], top: int, path: Path) -> None:
-    from tuner.experiment.files import write_file
-
-    def write(partial: Path) -> None:
-        with partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-            _write_csv(predictions, top, file)
-
-    write_file(path, write)
+def _plain(prediction: Prediction) -> dict[str, Any]:
+    top = [{"label": label, "probability": p} for label, p in prediction.top]
+    return {"file": prediction.file, **top[0], "top": top}
 
 
 def _write_csv(predictions: Iterable[Prediction], top: int, file: IO[str]) -> None:
@@ -138,14 +115,3 @@ def _write_csv(predictions: Iterable[Prediction], top: int, file: IO[str]) -> No
     for prediction in predictions:
         pairs = ((no_formula(label), f"{p:.9g}") for label, p in prediction.top)
         writer.writerow([no_formula(prediction.file), *chain(*pairs)])
-
-
-def _write_json(predictions: Iterable[Prediction], faults: Sequence[Fault], out: IO[str]) -> None:
-    """One document, each image as it comes. `faults` is complete after the last one."""
-    click.echo('{"predictions": [', out, nl=False)
-    for number, each in enumerate(predictions):
-        top = [{"label": label, "probability": p} for label, p in each.top]
-        entry = json_text({"file": each.file, **top[0], "top": top}, indent=None)
-        click.echo(f"{',' if number else ''}\n{entry}", out, nl=False)
-    unreadable = [{"file": file, "reason": reason} for file, reason in faults]
-    click.echo(f'\n], "unreadable": {json_text(unreadable)}}}', out)

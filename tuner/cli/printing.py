@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.errors import NoUsableTrialError
+from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.experiment.results.confirmation import Confirmation
@@ -20,6 +21,11 @@ def json_text(document: object, *, indent: int | None = 2) -> str:
     """The one document that --json promises on stdout, or a part of it."""
     # JSON leaves one control character as it is
     return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr."""
+    click.echo(printable(text), err=True)
 
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:

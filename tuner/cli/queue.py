@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
-from tuner.cli.printing import SOME_FAILED, json_text
+from tuner.cli.printing import SOME_FAILED, json_text, warn
 from tuner.errors import UsageError
 from tuner.experiment.owner import this_user
 from tuner.places import LOCAL
@@ -99,7 +99,7 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
     """
     waiting = _queue(storage)
     for name in names:
-        waiting.remove(name, warn=_warn)
+        waiting.remove(name, warn=warn)
         click.echo(f"removed {printable(name)} from the queue")
     return 0
 
@@ -134,7 +134,7 @@ def run(at_once: int, share: tuple[str, ...], stay: bool, address: str, storage:
 
     terms = Terms(at_once, dict(map(_weight, share)), address)
     runner = Runner(
-        _queue(storage), terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), notify=_warn
+        _queue(storage), terms, capacity=lambda gpus: capacity_of(address, gpus=gpus), notify=warn
     )
     with nullcontext() if address == LOCAL else cluster.connect(address):
         runner.run(stay=stay)
@@ -146,10 +146,6 @@ def _queue(storage: str | None) -> Queue:
     from tuner.service.queue.entries import Queue
 
     return Queue(storage or default_storage())
-
-
-def _warn(text: str) -> None:
-    click.echo(printable(text), err=True)
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -98,6 +98,7 @@ def _warn(warnings: Iterable[str]) -> None:
     "tuner resume digits --retry-failed --time-budget 1h",
     "tuner resume digits --add-samples 20",
     "tuner resume digits scheduler.max_t=20",
+    "tuner resume digits --add-samples 9 search.space.lr='loguniform(1e-5, 9)'",
 )
 @click.argument("name")
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE ...]")
@@ -131,7 +132,8 @@ def resume(
 
     Trials that have ended are kept; the others go on from their newest checkpoints. KEY=VALUE
     changes a setting from now on: scheduler.max_t (completed trials train longer), num_samples,
-    time_budget_s, max_concurrent, stop, timeouts, log, resources.cpus or resources.gpus. What
+    time_budget_s, max_concurrent, stop, timeouts, log, resources.cpus, resources.gpus, or a domain
+    that gets wider (search.space.lr). What
     would give the recorded trials another meaning is refused.
     """
     from tuner.cluster import connect as cluster

@@ -9,12 +9,7 @@ from tuner.cli.printing import json_text
 from tuner.wording import aligned
 
 
-@click.group(
-    cls=options.Group,
-    section="Search",
-    order=6,
-    examples=["tuner weights ls", "tuner weights fetch mobilenet_v3_small"],
-)
+@options.group("Search", 6, "tuner weights ls", "tuner weights fetch mobilenet_v3_small")
 def weights() -> None:
     """Show and download pretrained weights.
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner import process, ray_compat
-from tuner.cluster import access
-from tuner.cluster.joined import autoscaling, datasets, head, preflight
-from tuner.cluster.joined.nodes import (
+from tuner.cluster import access, autoscaling, datasets, head, preflight
+from tuner.cluster.local_ray import local_ray
+from tuner.cluster.nodes import (
     Node,
     capacity,
     list_nodes,
@@ -27,7 +27,6 @@ from tuner.cluster.joined.nodes import (
     run_on_each,
     too_large,
 )
-from tuner.cluster.local_ray import local_ray
 from tuner.errors import UsageError, translate_error
 from tuner.places import LOCAL, local
 from tuner.spec.declaration import declaration_of

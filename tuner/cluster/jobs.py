@@ -106,12 +106,12 @@ class Jobs:
 
     def get(self, job_id: str) -> Job:
         """The job of that id; raises UsageError for an unknown one."""
-        known = {job.job_id: job for job in self.all()}
-        if job_id not in known:
-            hint = did_you_mean(job_id, known)
-            others = f"available: {', '.join(known)}" if known else "it has none"
+        jobs = {job.job_id: job for job in self.all()}
+        if job_id not in jobs:
+            hint = did_you_mean(job_id, jobs)
+            others = f"available: {', '.join(jobs)}" if jobs else "it has none"
             raise UsageError(f"no job {job_id!r} at {self._address}{hint}; {others}")
-        return known[job_id]
+        return jobs[job_id]
 
     def stop(self, job_id: str) -> Job:
         """End the job as SIGTERM does; return when it has ended."""

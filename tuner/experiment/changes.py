@@ -9,7 +9,8 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, NotRequired
 
 from pydantic import ConfigDict, TypeAdapter
@@ -20,6 +21,9 @@ from tuner.experiment.events import COMPLETED, Time
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plain_values import get_at
+from tuner.spec.settings import FaultsError
+from tuner.spec.space.parsing import parse_space
+from tuner.spec.space.spaces import space_text
 from tuner.spec.text import with_values
 from tuner.wording import program
 
@@ -32,11 +36,12 @@ Change = TypedDict(
 )
 
 _LENGTHS = ("scheduler.max_t", "training.epochs")
+_SPACE = "search.space"
 _SECTIONS = ("stop", "timeouts", "log")
 _CHANGEABLE = (
     *_LENGTHS,
     *("num_samples", "max_concurrent", "time_budget_s", *_SECTIONS),
-    *("resources.cpus", "resources.gpus", "training.data_dir"),
+    *("resources.cpus", "resources.gpus", "training.data_dir", f"{_SPACE}.NAME"),
 )
 
 
@@ -103,6 +108,11 @@ def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
     return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))
 
 
+def has_grown(document: Mapping[str, Any], name: str) -> bool:
+    """Whether a resume has widened the search space. Raises UsageError for damaged changes."""
+    return any(map(_is_of_space, (path for c in changes_of(document, name) for path in c["is"])))
+
+
 def changed(
     document: Mapping[str, Any], changes: Mapping[str, Any], *, name: str
 ) -> dict[str, Any]:
@@ -111,9 +121,12 @@ def changed(
     Equal values are no changes. Raises SpecError with every change that a resume cannot make.
     """
     raw, source = document["spec"], f"the resume of {name}"
-    new = {path: value for path, value in changes.items() if get_at(raw, path) != value}
+    new = {path: _as_recorded(path, value) for path, value in changes.items()}
+    new = {path: value for path, value in new.items() if get_at(raw, path) != value}
     if not new:
         return dict(document)
+    from tuner.spec.space.growth import not_contained  # numpy
+
     before = build_spec(raw, name)
     if faults := list(_faults(before, new, name)):
         raise SpecError(faults, source)
@@ -122,6 +135,9 @@ def changed(
         scheduler = before.scheduler.lengthened(new["scheduler.max_t"])
         spec["scheduler"] = scheduler.model_dump(mode="json")
     after = build_spec(spec, source)
+    if lost := list(not_contained(before.search.space, after.search.space)):
+        hint = _new_search(name, {path: value for path, value in new.items() if _is_of_space(path)})
+        raise SpecError((replace(f.under(_SPACE), rule=f"{f.rule}; {hint}") for f in lost), source)
     longer = [path for path in _LENGTHS if path in new]
     if longer and after.epochs == before.epochs:
         rule = f"makes no trial longer: {' and '.join(_LENGTHS)} both bound it"
@@ -139,7 +155,26 @@ def _faults(spec: ExperimentSpec, changes: Mapping[str, Any], name: str) -> Iter
                 yield Fault(path, "cannot be set on a resume: trials had no such bound")
             elif type(value) is not int or value < now:
                 yield Fault(path, f"can only grow on a resume, from {now}", value)
-        elif path not in _CHANGEABLE and path.split(".")[0] not in _SECTIONS:
-            like = f"{program()} run --like {shlex.quote(name)} {shlex.quote(f'{path}={value}')}"
-            rule = f"cannot change on a resume; a new search that learns from this one: {like}"
+        elif _is_of_space(path) and getattr(spec.search, "seeds", None):
+            yield Fault(path, "cannot grow on a resume where `search.seeds` repeats each config")
+        elif not (path in _CHANGEABLE or path.split(".")[0] in _SECTIONS or _is_of_space(path)):
+            rule = f"cannot change on a resume; {_new_search(name, {path: value})}"
             yield Fault(path, rule, None, _CHANGEABLE)
+
+
+def _as_recorded(path: str, value: Any) -> Any:
+    """A domain's text as experiment.json has it; other values, and invalid ones, as they are."""
+    if _is_of_space(path):
+        with suppress(FaultsError):  # the spec refuses it with its path
+            return space_text(parse_space({"value": value}))["value"]
+    return value
+
+
+def _is_of_space(path: str) -> bool:
+    return path.startswith(f"{_SPACE}.")
+
+
+def _new_search(name: str, changes: Mapping[str, Any]) -> str:
+    assignments = (shlex.quote(f"{path}={value}") for path, value in changes.items())
+    like = f"{program()} run --like {shlex.quote(name)} {' '.join(assignments)}"
+    return f"a new search that learns from this one: {like}"

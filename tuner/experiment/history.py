@@ -50,8 +50,8 @@ class Pace:
 class History:
     """An experiment's status, trials and times, up to the last applied event.
 
-    objective: keeps `best` up to date; failed trials are left out. metrics: the only ones to keep,
-    to save memory.
+    objective: keeps `best` up to date; failed trials are left out, and reports beyond its limits.
+    metrics: the only ones to keep, to save memory.
 
     A trial without an end is "running" until a later `experiment_started`, then "interrupted". The
     last of several ends counts. runs: of each driver. ended_by, never_started: as in
@@ -226,7 +226,7 @@ class History:
         if self._objective is None:
             return
         trial.best = None
-        for epoch, value in trial.values(self._objective.metric):
+        for epoch, value in trial.values_within(self._objective):
             trial.best = self._better(trial.best, Best(value, trial.trial_id, epoch))
         self._find_best_of_all()
 
@@ -242,6 +242,8 @@ class History:
         trial.done = event.get("done") is True
         self.pace.epochs += 1
         if self._objective is None or self._objective.metric not in metrics:
+            return
+        if not self._objective.allows(metrics):
             return
         value = metrics[self._objective.metric]
         if self._is_better(value, trial.best):

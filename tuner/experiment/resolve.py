@@ -109,11 +109,6 @@ def load_experiment(
     if text.partition(":")[0] in default_declaration().schemes:
         training = {p.removeprefix("training."): v for p, v in set_to if p.startswith("training.")}
         raw = default_declaration().default_experiment(text, directory, training)
-        longest = dict(set_to).get("scheduler.max_t")
-        if isinstance(longest, int) and (scheduler := raw.get("scheduler")):
-            # A shorter trial has its first rung in the same part of it
-            grace = scheduler["grace_period"] * max(longest, 1) // scheduler["max_t"]
-            scheduler["grace_period"] = max(grace, 1)
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
     if ":" in text:
         module, _, function = text.partition(":")

@@ -70,17 +70,17 @@ def _is_experiment(folder: Path) -> bool:
     return os.path.isfile(folder / EXPERIMENT)
 
 
+def existing_parent(storage: str | Path) -> Path:
+    """The storage's folder, or the nearest existing one above it."""
+    folder = Path(storage).expanduser().resolve()
+    return next(each for each in (folder, *folder.parents) if each.exists())
+
+
 @contextmanager
 def marker_in(storage: str | Path) -> Iterator[str]:
     """A new folder in or above the storage, with the driver's file. Raises UsageError."""
     name = f".tuner-shared-{uuid4().hex}"
-    if is_url(storage):
-        base = Objects(str(storage)).url
-    else:
-        folder = Path(storage).expanduser().resolve()
-        while not folder.exists():
-            folder = folder.parent
-        base = str(folder)
+    base = Objects(str(storage)).url if is_url(storage) else str(existing_parent(storage))
     marker = f"{base}/{name}"
     with translate_error(UsageError, f"cannot write to {base}", of=OSError):
         objects_in(marker).write(_BY_DRIVER, name.encode())
@@ -106,12 +106,3 @@ def why_not_shared(marker: str) -> str:
     except OSError as error:
         return f"{NOT_WRITABLE}: {error.strerror}"
     return ""
-
-
-def check_store(url: str) -> None:
-    """Write, read and remove an object. Raises UsageError for a missing package, OSError."""
-    objects, name, data = Objects(url), f".tuner-doctor-{uuid4().hex}", os.urandom(4096)
-    objects.write(name, data)
-    if objects.read(name) != data:
-        raise OSError(0, "what is read is not what was just written")
-    objects.remove(name)

@@ -9,6 +9,7 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from tuner.experiment.events import RUNNING
+from tuner.spec.sections import Objective
 
 OF_CONFIGS = ("nan", "oom")  # kinds of failure that part of a sound space may lead to
 
@@ -106,6 +107,18 @@ class TrialRecord:
     def values(self, metric: str) -> list[tuple[int, float]]:
         """(epoch, value) of every report that has `metric`, oldest first."""
         return [(r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics]
+
+    def values_within(self, objective: Objective) -> list[tuple[int, float]]:
+        """(epoch, value) of every report of the objective that keeps its limits, oldest first."""
+        return [
+            (report.epoch, report.metrics[objective.metric])
+            for report in self.results
+            if objective.metric in report.metrics and objective.allows(report.metrics)
+        ]
+
+    def is_beyond(self, objective: Objective) -> bool:
+        """Whether it has reported the objective, and no report keeps the limits."""
+        return bool(self.values(objective.metric)) and not self.values_within(objective)
 
     def report_at(self, epoch: int) -> Report | None:
         """The report of `epoch`, if there is one."""

@@ -9,7 +9,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -22,9 +21,9 @@ import psutil
 from tuner import ray_compat
 from tuner.cluster import access
 from tuner.cluster.connect import connect
-from tuner.cluster.joined.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
+from tuner.cluster.nodes import Node, Reply, RunOnEach, list_nodes, run_on_each
 from tuner.errors import UsageError
-from tuner.experiment.storage import check_store, marker_in, storage_folder, why_not_shared
+from tuner.experiment.storage import existing_parent, marker_in, why_not_shared
 from tuner.places import default_storage, is_url
 from tuner.spec import quotas
 from tuner.trial import memory
@@ -60,12 +59,14 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
     storage: the folder or URL of experiments; by default $TUNER_STORAGE, else ./results.
     """
     storage = storage or default_storage()
+    requires_token = os.environ.get(access.AUTH_MODE, "token") == "token"
+    unset = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
     return [
         Finding("versions", "Python", platform.python_version()),
         *(Finding("versions", name, version(name)) for name in ("tuner", "torch", "ray")),
         *check_machine(),
         check_storage(storage),
-        _check_token(),
+        _check_token("security", "local Ray", requires_token, unset),
         *(check_cluster(address, storage) if address else ()),
     ]
 
@@ -112,26 +113,18 @@ def _check_gpus() -> Iterator[Finding]:
 
 def check_storage(storage: str) -> Finding:
     """Whether experiments can be written to this URL or folder, which need not exist yet."""
-    if is_url(storage):
-        try:
-            check_store(storage)
-        except UsageError as error:
-            return Finding("storage", "writable", str(error), "broken", "install what it names")
-        except OSError as error:
-            advice = "give another storage, or what it needs: a bucket, a key, an endpoint"
-            return Finding("storage", "writable", f"{storage}: {error.strerror}", "broken", advice)
-        return Finding("storage", "writable", storage)
-    folder = existing = storage_folder(storage).resolve()
-    while not existing.exists():
-        existing = existing.parent
     try:
-        with tempfile.NamedTemporaryFile(dir=existing, prefix=".tuner-doctor-") as file:
-            os.fsync(file.fileno())
-    except OSError as error:
-        advice = "give another folder with --storage or $TUNER_STORAGE, or make this one writable"
-        return Finding("storage", "writable", f"{folder}: {error.strerror}", "broken", advice)
+        with marker_in(storage) as marker:
+            problem = why_not_shared(marker)
+    except UsageError as error:
+        problem = str(error)
+    if problem:
+        advice = "give another with --storage or $TUNER_STORAGE, or what it needs: a package, a key"
+        return Finding("storage", "writable", f"{storage}: {problem}", "broken", advice)
+    if is_url(storage):
+        return Finding("storage", "writable", storage)
     advice = "remove old experiments, or give another --storage"
-    return _check_space("storage", "writable", existing, advice)
+    return _check_space("storage", "writable", existing_parent(storage), advice)
 
 
 def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
@@ -140,12 +133,10 @@ def _check_space(topic: str, name: str, folder: Path, advice: str) -> Finding:
     return Finding(topic, name, f"{size(free)} are free in {folder}", *broken)
 
 
-def _check_token() -> Finding:
-    """Whether a local Ray requires a token."""
-    if os.environ.get(access.AUTH_MODE, "token") == "token":
-        return Finding("security", "local Ray", "with a token")
-    advice = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
-    return Finding("security", "local Ray", "without a token", "warning", advice)
+def _check_token(topic: str, name: str, requires_token: bool, advice: str) -> Finding:
+    if requires_token:
+        return Finding(topic, name, "with a token")
+    return Finding(topic, name, "without a token", "warning", advice)
 
 
 def check_cluster(address: str, storage: str) -> Iterator[Finding]:
@@ -165,11 +156,8 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
         found, _, advice = str(error).partition(": ")
         yield Finding("cluster", "joined", found, "broken", advice)
         return
-    if _admits_without_token(head):
-        advice = f"anyone who reaches it can run code: start it with {access.AUTH_MODE}=token"
-        yield Finding("cluster", "authentication", "without a token", "warning", advice)
-    else:
-        yield Finding("cluster", "authentication", "with a token")
+    open_to_all = f"anyone who reaches it can run code: start it with {access.AUTH_MODE}=token"
+    yield _check_token("cluster", "authentication", not _admits_without_token(head), open_to_all)
 
 
 def _admits_without_token(head: str) -> bool:

@@ -159,6 +159,8 @@ def _head(results: Results) -> list[str]:
     if more := results.history.never_started:
         trials = f"{begun} of {begun + more} trials"
         counts.append(f"{more} never started")
+    if beyond := results.beyond:
+        counts.append(f"{beyond} beyond the limits {' and '.join(results.objective.limits)}")
     return [
         f"{printable(results.name)}: {status}",
         f"{trials}: {', '.join(counts)}" if counts else trials,

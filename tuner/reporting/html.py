@@ -31,7 +31,7 @@ from tuner.reporting.comparison_text import (
     verdict,
 )
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
-from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.figures import draw_section
 from tuner.reporting.pictures import pictures_in, with_thumbnails
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
@@ -49,6 +49,7 @@ def report_page(report: Report, *, images: bool = True) -> str:
     images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
     """
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
+    confirmation = report.confirmation
     spec, steered = report.results.document["spec"], report.results.history.steered
     return render(
         "report.html",
@@ -58,11 +59,11 @@ def report_page(report: Report, *, images: bool = True) -> str:
         spec=report.spec,
         tiles=list(tiles(report)),
         labels=label_lines(report.results.labels),
-        changes=list(_changes(report)),
         controls=[(answer, control_text(answer.control)) for answer in steered.answers],
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
-        confirmed=_confirmed(report),
+        leaders=leaders_table(confirmation) if confirmation else [],
+        verdict=list(leaders_verdict(confirmation)) if confirmation else [_NOT_CONFIRMED],
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
         doubtful=[
             [each.file, each.label, each.other, f"{each.probability:.2f}"]
@@ -98,6 +99,7 @@ def render(template: str, subject: Report | Comparison, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"figure_json": figure_json, "printable": printable, "utc": utc}
+    environment.filters["change_text"] = change_text
     environment.globals["figures_of"] = lambda section: draw_section(section, subject)
     plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
     return environment.get_template(template).render(plotly_js=plotly_js, **context)
@@ -162,20 +164,6 @@ def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
 def _mean(best: Mapping[str, Any]) -> str:
     confirmed = best.get("confirmed")
     return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
-
-
-def _changes(report: Report) -> Iterator[tuple[str, str, str]]:
-    """(time, epochs reported before, changes) of each resume that changed the spec."""
-    for change in report.results.changes:
-        epochs = "" if change["after_epochs"] is None else str(change["after_epochs"])
-        yield utc(change["time"]) or "not kept", epochs, change_text(change)
-
-
-def _confirmed(report: Report) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The table of the leaders, if they were retrained, and sentences on them."""
-    if report.confirmation is None:
-        return [], [_NOT_CONFIRMED]
-    return leaders_table(report.confirmation), list(leaders_verdict(report.confirmation))
 
 
 def _provenance(report: Report) -> dict[str, str]:

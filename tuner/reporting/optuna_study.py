@@ -63,11 +63,15 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def new_study(objective: Objective, name: str | None = None) -> optuna.Study:
-    """An empty Study in memory, to minimise or to maximise."""
-    return optuna.create_study(
+def study_with(
+    trials: Sequence[FrozenTrial], objective: Objective, name: str | None = None
+) -> optuna.Study:
+    """A Study in memory of these trials, renumbered from 0, to minimise or to maximise."""
+    study = optuna.create_study(
         study_name=name, direction="minimize" if objective.sign > 0 else "maximize"
     )
+    study.add_trials(trials)
+    return study
 
 
 def study_of(results: Results) -> optuna.Study:
@@ -78,9 +82,8 @@ def study_of(results: Results) -> optuna.Study:
     status, seed, origin and kind of failure are user attributes.
     """
     with quiet_optuna():
-        study = new_study(results.objective, results.name)
+        study = study_with([*frozen_trials(results)], results.objective, results.name)
         study.set_user_attr("metric", results.metric)
-        study.add_trials([*frozen_trials(results)])
     return study
 
 
@@ -192,9 +195,9 @@ def _distribution(domain: Domain | None, values: Sequence[Any]) -> BaseDistribut
 
 def _categories(values: Sequence[Any]) -> CategoricalDistribution:
     """The values in order; as text if Optuna would confuse some, such as True and 1."""
-    known = list({repr(value): value for value in values}.values())
-    mixed = len(set(known)) < len(known)
-    return CategoricalDistribution([repr(v) if mixed else v for v in known])
+    distinct = list({repr(value): value for value in values}.values())
+    mixed = len(set(distinct)) < len(distinct)
+    return CategoricalDistribution([repr(v) if mixed else v for v in distinct])
 
 
 def category(value: Any, distribution: BaseDistribution) -> Any:

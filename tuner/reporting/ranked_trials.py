@@ -22,7 +22,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.experiment.results.results import Results
-from tuner.reporting.optuna_study import new_study, quiet_optuna
+from tuner.reporting.optuna_study import quiet_optuna, study_with
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of, number, printable
 
@@ -69,7 +69,7 @@ class RankedTrials:
     def study(self, most: int | None = None) -> optuna.Study:
         """A Study of the trials, or of at most `most` of them as `leading` chooses."""
         trials = self.trials if most is None else leading(self.trials, most)
-        return _study(sorted(trials, key=lambda trial: trial.number), self.objective)
+        return study_with(sorted(trials, key=lambda trial: trial.number), self.objective)
 
     def left_out(self, shown: int) -> list[str]:
         """Sentences on the trials that a figure omits or moves to the fence."""
@@ -121,13 +121,6 @@ def fence_of(values: Sequence[float], objective: Objective) -> float | None:
     low, _, high = quantiles(costs, n=4, method="inclusive")
     fence = high + _FAR_OUT * (high - low)
     return objective.sign * fence if max(costs) > fence else None
-
-
-def _study(trials: Sequence[FrozenTrial], objective: Objective) -> optuna.Study:
-    """A Study in memory of these trials, renumbered from 0."""
-    study = new_study(objective)
-    study.add_trials(trials)
-    return study
 
 
 def _completed(trial: FrozenTrial, value: float) -> FrozenTrial:
@@ -224,7 +217,7 @@ def _shares(
 ) -> dict[str, float]:
     best = min(1.0, max(0.1, _LEADING / len(trials)))
     return get_param_importances(
-        _study(trials, objective),
+        study_with(trials, objective),
         evaluator=PedAnovaImportanceEvaluator(target_quantile=best),
         params=[name for name in names if any(name in trial.params for trial in trials)],
     )

@@ -77,8 +77,8 @@ def part(key: str) -> str:
         return "\n\n".join(matches)
     names = {*sections, *(name for name, _ in items)}
     names |= {name.rpartition(".")[2] for name in names}
-    known = ", ".join(sections)
-    raise UsageError(f"no key {key!r}{did_you_mean(key, names)}; sections: {known}")
+    available = ", ".join(sections)
+    raise UsageError(f"no key {key!r}{did_you_mean(key, names)}; sections: {available}")
 
 
 def _settings(prefix: str, model: type[Settings]) -> str:

@@ -18,7 +18,7 @@ from tuner.experiment.results.best import best_json, measured_test
 from tuner.experiment.results.confirmation import confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.advice.advice import advice_json, advise
+from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.optuna_study import frozen_trials

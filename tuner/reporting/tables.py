@@ -99,7 +99,7 @@ def trials_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     lines = [
         (
             row["trial_id"],
-            row["error"] or row["status"],
+            row["error"] or row["status"] + ", beyond limits" * bool(row.get("beyond_limits")),
             _text(row.get(metric)) if row["epoch"] is not None else "",
             _text(row["epoch"]),
             str(row["epochs"]),

@@ -42,21 +42,27 @@ def serve(
     *,
     port: int = 6006,
     find: Callable[[], Iterable[ExperimentFolder]] | None = None,
+    every_s: float = _NEW_EVERY_S,
+    main: Callable[[program.TensorBoard], int | None] = program.TensorBoard.main,
 ) -> int:
     """Show experiments to this machine's browsers until a signal comes.
 
     A run is a TRIAL_ID; of several experiments it is NAME/TRIAL_ID. find: finds new experiments,
-    now and then. Returns the exit code, 2 if the port is taken. TensorBoard prints its address on
-    stderr. It follows links, and its projector opens any file that a file of the folder names. So
-    there is no projector, and UsageError is raised for a folder with a link.
+    each `every_s`. main: runs TensorBoard. Returns the exit code, 2 if the port is taken.
+    TensorBoard prints its address on stderr. It follows links, and its projector opens any file
+    that a file of the folder names. So there is no projector, and UsageError is raised for a
+    folder with a link.
     """
-    with _runs_of(experiments, find) as runs, suppress(KeyboardInterrupt):  # Ctrl-C ends it
+    with (
+        _runs_of(experiments, find, every_s) as runs,
+        suppress(KeyboardInterrupt),
+    ):  # Ctrl-C ends it
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
         title = joined(names) if names else "tuner"
         plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
         tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(runs)])
         tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
-        return 2 if tensorboard.main() else 0
+        return 2 if main(tensorboard) else 0
     return 0
 
 
@@ -64,6 +70,7 @@ def serve(
 def _runs_of(
     experiments: Sequence[ExperimentFolder],
     find: Callable[[], Iterable[ExperimentFolder]] | None,
+    every_s: float,
 ) -> Iterator[Path]:
     """The folder of the runs, kept up to date."""
     if find is None and len(experiments) == 1:
@@ -75,7 +82,7 @@ def _runs_of(
         links = _Links(Path(folder), synced)
         for experiment in experiments:
             links.add(experiment)
-        with process.running(lambda over: links.follow(find, over)):
+        with process.running(lambda over: links.follow(find, every_s, over)):
             yield links.folder
 
 
@@ -101,9 +108,11 @@ class _Links:
         link = self.folder / path.name
         (next(same) if link.is_symlink() else link).symlink_to(logdir(path))
 
-    def follow(self, find: Callable[[], Iterable[ExperimentFolder]] | None, over: Event) -> None:
+    def follow(
+        self, find: Callable[[], Iterable[ExperimentFolder]] | None, every_s: float, over: Event
+    ) -> None:
         """Add what `find` returns until the end; log what cannot be shown."""
-        while find is not None and not over.wait(_NEW_EVERY_S):
+        while find is not None and not over.wait(every_s):
             try:
                 for experiment in find():
                     self.add(experiment)

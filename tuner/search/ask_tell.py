@@ -159,7 +159,8 @@ class AskTell:
         """
         if type(epoch) is not int or not 1 <= epoch < 10**15:
             raise UsageError(str(Fault("epoch", "must be a whole number from 1 on", epoch)))
-        recorded, _, failure = check_report(metrics, self.spec.objective.metric)
+        objective = self.spec.objective
+        recorded, _, failure = check_report(metrics, objective.metric, objective.limited)
         if failure and failure.kind == "bad_report":
             raise UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
         with self._lock:

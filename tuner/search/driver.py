@@ -43,7 +43,7 @@ class Driver:
 
     Each event goes to the journal, `history`, then the `observers`. error: why the journal or
     storage failed; the client then ends the search. on_change: called when a control has changed
-    `spec`.
+    `spec`. has_grown: whether a resume has widened the search space.
     """
 
     scheduler: InOrder
@@ -59,10 +59,13 @@ class Driver:
         *,
         retry_failed: bool = False,
         lengths: Lengths | None = None,
+        has_grown: bool = False,
     ) -> None:
         self.spec, self.folder, self.journal = spec, folder, journal
         self.retry_failed, self.lengths = retry_failed, lengths or Lengths(spec.epochs)
-        self.history = History(spec.objective, metrics=[spec.objective.metric])
+        self._has_grown = has_grown
+        kept = [spec.objective.metric, *spec.objective.limited]
+        self.history = History(spec.objective, metrics=kept)
         self.stop = StopRequest(spec.time_budget_s)
         self.error: ExperimentError | None = None
         self.observers: list[Callable[[events.Event], object]] = []
@@ -70,8 +73,8 @@ class Driver:
         self.spent_s = 0.0  # of the time budget, by earlier drivers
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
-        if self._warm_start:
-            spec.leave_out(self._warm_start.left_out(spec.search))
+        self._left_out = self._warm_start.left_out(spec.search) if self._warm_start else 0
+        spec.leave_out(self._left_out)
 
     def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
         """Replay earlier events (None: the journal's) into history, scheduler and searcher."""
@@ -82,6 +85,8 @@ class Driver:
         earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
         self.retry_failed |= has_failed(self.history)
+        if self._has_grown and spec.search.skips and spec.search.trials(None) is not None:
+            self._leave_out_begun()
 
     def journal_start(self, *, resumed: bool) -> None:
         """Journal that this process drives the experiment."""
@@ -178,6 +183,17 @@ class Driver:
         """Journal that the trials of this status are interrupted."""
         for trial in sorted(self.history.of_status(status), key=lambda t: t.trial_id):
             self.end(trial.trial_id, events.INTERRUPTED)
+
+    def _leave_out_begun(self) -> None:
+        """Go through a finite space without the configs that have begun: since it has grown, its
+        order is another one.
+        """
+        begun = [trial for trial in self.history.trials.values() if trial.origin != REQUESTED]
+        for trial in begun:
+            self.searcher.pass_over(trial.trial_id)
+        self.searcher.skip(trial.config for trial in begun)
+        outside = sum(not self.spec.search.gives(trial.config) for trial in begun)
+        self.spec.leave_out(self._left_out - outside)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
         """Journal the end of a trial whose driver was killed before it could."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.experiment import events
@@ -20,8 +20,9 @@ from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.by_value import bare_name, is_by_value, python_argument
 from tuner.spec.code import refuse_elsewhere
-from tuner.spec.experiment import trainable_text
+from tuner.spec.experiment import build_spec, trainable_text
 from tuner.spec.sections import Objective
+from tuner.spec.strategies import ModelSettings
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
@@ -60,9 +61,21 @@ class Extension:
         if self.time_budget_s:
             changes["time_budget_s"] = self.time_budget_s
         extended = changed(document, changes, name=files.name)
+        search, before = extended["spec"]["search"], document["spec"]["search"]
+        if search["space"] != before["space"] and before.get("points_to_evaluate"):
+            completed = {**search, "points_to_evaluate": _first_configs(document, files.name)}
+            extended["spec"] = {**extended["spec"], "search": completed}
         if self.notify:
             extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
         return extended
+
+
+def _first_configs(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The recorded `points_to_evaluate`, completed: in another space they would come again."""
+    from tuner.search.searchers._learning import first_configs
+
+    spec = build_spec(document["spec"], name)
+    return first_configs(cast(ModelSettings, spec.search), spec.seed)
 
 
 def finished(folder: Path, more: Extension) -> Results | None:

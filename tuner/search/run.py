@@ -14,7 +14,7 @@ from typing import Any
 
 from tuner.cluster import connect as cluster
 from tuner.errors import UsageError
-from tuner.experiment.changes import lengths_of
+from tuner.experiment.changes import has_grown, lengths_of
 from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
@@ -96,8 +96,15 @@ def resume_experiment(
         cluster.admit(spec)
     is_changed = extended != document or (trainable is not None and spec.trainable != recorded)
     written = {**extended, "spec": spec.model_dump(mode="json")} if is_changed else None
-    how = {"retry_failed": more.retry_failed, "lengths": lengths_of(extended, spec)}
-    return _search(spec, files, resumed=True, written=written, **how)
+    return _search(
+        spec,
+        files,
+        resumed=True,
+        written=written,
+        retry_failed=more.retry_failed,
+        lengths=lengths_of(extended, spec),
+        has_grown=has_grown(extended, files.name),
+    )
 
 
 def _pin_data(spec: ValidatedSpec) -> None:

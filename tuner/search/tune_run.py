@@ -20,7 +20,7 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
-from tuner.cluster.joined.nodes import shortage
+from tuner.cluster.nodes import shortage
 from tuner.errors import (
     ExperimentError,
     InterruptedSearchError,
@@ -227,6 +227,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         trainable=spec.trainable,
         constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
         metric=spec.objective.metric,
+        limited=frozenset(spec.objective.limited),
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
         gpus=spec.resources.gpus,

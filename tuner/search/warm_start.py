@@ -150,9 +150,11 @@ class _Match:
 
     def translated(self, trial: TrialRecord) -> WarmTrial | None:
         """The trial in the new space; None if it does not match."""
-        reports = trial.values(self._spec.objective.metric)
+        objective = self._spec.objective
+        known = all(r.metrics.keys() >= set(objective.limited) for r in trial.results)
+        reports = trial.values_within(objective) if known else trial.values(objective.metric)
         values = tuple(r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1]))
-        failed = trial.status == FAILED
+        failed = trial.status == FAILED or (known and trial.is_beyond(objective))
         if not values and not failed:
             self._without_value += 1
             return None
@@ -167,7 +169,7 @@ class _Match:
         except FaultsError as error:
             self._outside.update({fault.key for fault in error.faults})
             return None
-        tried = not failed and self._trains_alike(trial.config, config)
+        tried = trial.status != FAILED and self._trains_alike(trial.config, config)
         return WarmTrial(trial.trial_id, config, values, failed, tried)
 
     def _trains_alike(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:

@@ -21,7 +21,7 @@ from tuner.experiment.results import listing
 from tuner.experiment.results.baseline import with_interval
 from tuner.experiment.results.best import best_json, measured_test, show_json
 from tuner.experiment.results.rows import arranged, trial_json
-from tuner.reporting.advice.advice import advice_json, advise
+from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import control_text
 from tuner.service.access import REPORT_POLICY, Json, refusal
@@ -55,7 +55,7 @@ RequestedControl = Annotated[control.AnyControl, Body(discriminator="verb")]
 
 @router.get("")
 def experiments(
-    known: All,
+    all_experiments: All,
     where: Where = None,
     tag: str | None = None,
     strategy: str | None = None,
@@ -64,7 +64,7 @@ def experiments(
 ) -> Response:
     """Every experiment of the storage, oldest first: `tuner ls --json`."""
     matches = listing.find(
-        known.all(), where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
+        all_experiments.all(), where=where, tag=tag, strategy=strategy, sort=sort, reverse=reverse
     )
     return Json([experiment.as_dict() for experiment in matches])
 
@@ -146,22 +146,22 @@ def spec(results: Opened) -> Response:
 
 
 @router.get("/{name}/report", response_class=HTMLResponse)
-def report(request: Request, known: All, name: str) -> Response:
+def report(request: Request, all_experiments: All, name: str) -> Response:
     """The report, as `tuner report` writes it; its scripts run in an origin of their own."""
     reports: Reports = request.app.state.reports
-    page = reports.page(known.folder(name))
+    page = reports.page(all_experiments.folder(name))
     return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 @router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
-    known = {
+    by_id = {
         request.id: request.model_dump(mode="json") for request in control.requested(results.files)
     }
     with results.lock:
-        known |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
-    requests = [known[request_id] for request_id in sorted(known)]
+        by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
+    requests = [by_id[request_id] for request_id in sorted(by_id)]
     return Json([{**each, "text": control_text(each["control"])} for each in requests])
 
 

@@ -136,12 +136,12 @@ class Live:
             if not self._listeners:
                 self._has_listeners.clear()
 
-    def _shown(self, name: str, known: int) -> tuple[int, dict[str, Any]]:
-        """An experiment's version, and unless it is `known`, how it stands."""
+    def _shown(self, name: str, seen: int) -> tuple[int, dict[str, Any]]:
+        """An experiment's version, and unless it is `seen`, how it stands."""
         try:
             results = self.experiments.opened(name)
             with results.lock:
-                same = results.version == known
+                same = results.version == seen
                 return results.version, {} if same else api.shown(results)
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}

@@ -67,8 +67,8 @@ class Searches:
             if spec.name not in self._open:
                 self._open[spec.name] = AskTell(spec).__enter__()
                 return spec.name, True
-        known = self.of(spec.name).spec
-        if known.model_copy(update={"storage": spec.storage}) != spec:
+        existing = self.of(spec.name).spec
+        if existing.model_copy(update={"storage": spec.storage}) != spec:
             raise NameTakenError(f"experiment {spec.name!r} exists, and has another spec")
         return spec.name, False
 

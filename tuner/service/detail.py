@@ -15,7 +15,7 @@ from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.files import open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import check
+from tuner.experiment.results.selection import best_so_far, check
 from tuner.experiment.trials import TrialRecord
 from tuner.service.watch import Followed
 from tuner.wording import printable_lines
@@ -40,29 +40,21 @@ def curves_json(
     if metric is not None:
         check("metric", metric, [results.metric, *metrics])
     metric = metric or results.metric
-    dots = [(int(t.trial_id), t.best.value, t.status) for t in results.trials.values() if t.best]
+    trials = results.trials.values()
+    usable = [(int(t.trial_id), t.best.value) for t in trials if t.best and t.status != FAILED]
+    dots = [(int(t.trial_id), t.best.value, t.status) for t in trials if t.best]
     return {
         "metric": results.metric,
         "mode": results.mode,
         "metrics": metrics,
         "dots": dots[:: max(1, -(-len(dots) // _MAX_DOTS))],
-        "best_so_far": _best_so_far(results),
+        "best_so_far": best_so_far(usable, results.objective),
         "of": metric,
         "curves": [
             {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)}
             for t in _chosen(results, each)
         ],
     }
-
-
-def _best_so_far(results: Followed) -> list[tuple[int, float]]:
-    steps: list[tuple[int, float]] = []
-    for trial in results.trials.values():
-        if trial.best is None or trial.status == FAILED:
-            continue
-        if not steps or results.objective.is_better(trial.best.value, steps[-1][1]):
-            steps.append((int(trial.trial_id), trial.best.value))
-    return steps
 
 
 def _chosen(results: Followed, each: int) -> Sequence[TrialRecord]:
@@ -118,8 +110,8 @@ class Reports:
         """The report of the experiment in `folder`, as `tuner report` writes it."""
         with self._making:
             mark = ExperimentFolder(folder).mark()
-            known, page = self._made.pop(folder, (None, ""))
-            if known != mark:
+            last_mark, page = self._made.pop(folder, (None, ""))
+            if last_mark != mark:
                 page = self._make(Results(folder))
             self._made[folder] = mark, page
             for oldest in list(self._made)[:-_MAX_REPORTS]:

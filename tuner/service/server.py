@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import signal
 import socket
 import ssl
@@ -22,8 +21,7 @@ from tuner.service.app import Live, application
 
 _GRACE_S = 2  # for answers that are being sent when the server ends
 _HEAD_S = 10  # for a request's head, from the connection or from the answer before
-_MOST, _ACCEPTED = 512, 32  # connections at a time, and those that are accepted together
-_FILES = 1 << 16
+_MOST_CONNECTIONS = 512  # at a time; others get 503
 
 
 def check_host(host: str, *, is_tls: bool, is_insecure: bool) -> None:
@@ -70,12 +68,11 @@ def serve(
     token = token_of()
     listening = _listening(host, port)
     port = listening.getsockname()[1]
-    _Connection.most = _room_for_connections()
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
         app := application(storage, access),
         http=_Connection,
-        backlog=_ACCEPTED,
+        limit_concurrency=_MOST_CONNECTIONS,
         ssl_certfile=cert,
         ssl_keyfile=key,
         log_level="warning",
@@ -85,61 +82,35 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=_GRACE_S,
     )
+    name = f"[{host}]" if ":" in host else host
+    if host in ("0.0.0.0", "::"):
+        name = socket.gethostname()
+    url = f"{'https' if is_tls else 'http'}://{name}:{port}/?token={access.token}"
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
-        notify(
-            f"{'https' if is_tls else 'http'}://{_shown(host)}:{port}/?token={access.token}", port
-        )
+        notify(url, port)
         _Server(config, app.state.live).run(sockets=[listening])
 
 
-def _room_for_connections() -> int:
-    """The limit of connections: a quarter of the limit of open files, at most _MOST.
-
-    Raises this process's limit of open files as far as allowed: an incomplete TLS handshake holds a
-    file for a minute, and is no connection yet.
-    """
-    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = max(files, min(most, _FILES))
-    with suppress(OSError, ValueError):  # a system that allows fewer
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    return max(_ACCEPTED, min(_MOST, files // 4))
-
-
 class _Connection(H11Protocol):
-    """A connection that is closed where a request's head does not come in time.
+    """A connection that is closed unless a request's head comes in time."""
 
-    One beyond the `most` there may be takes the place of the one that has waited longest for a
-    head: it needs no token to connect. What a request's answer takes has no limit.
-    """
-
-    most = _MOST
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_head()
-        if len(self.connections) > self.most:
-            waiting = [c for c in self.connections if isinstance(c, _Connection) and c._is_waiting]
-            longest = min(waiting, key=lambda connection: connection._waits_since)
-            self.connections.discard(longest)
-            longest.transport.abort()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._await_head()
 
-    @property
-    def _is_waiting(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
     def _await_head(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._waits_since = self.loop.time()
-        self._deadline = self.loop.call_later(_HEAD_S, self._give_up)
+        self._deadline = self.loop.call_later(_HEAD_S, self._close_without_head)
 
-    def _give_up(self) -> None:
-        if self._is_waiting:
+    def _close_without_head(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
 
 
@@ -166,13 +137,6 @@ class _Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._live.close()
         await super().shutdown(sockets)
-
-
-def _shown(host: str) -> str:
-    """The host as part of a URL; this machine's name for all addresses."""
-    if host in ("0.0.0.0", "::"):
-        return socket.gethostname()
-    return f"[{host}]" if ":" in host else host
 
 
 def _listening(host: str, port: int) -> socket.socket:

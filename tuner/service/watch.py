@@ -116,9 +116,9 @@ class Kept:
             followed = self._followed.pop(folder, None) or Followed(folder)
             followed.update()
             self._followed[folder] = followed
-            over = [known for known, each in self._followed.items() if each.status != RUNNING]
-            for known in over[:-_MOST_KEPT]:
-                del self._followed[known]
+            over = [path for path, each in self._followed.items() if each.status != RUNNING]
+            for path in over[:-_MOST_KEPT]:
+                del self._followed[path]
         return followed
 
     def drop(self, folder: Path) -> None:
@@ -165,8 +165,9 @@ class Experiments:
         clock: Callable[[], float] = time.monotonic,
         batch: int = _BATCH,
         pace: Pace | None = None,
+        list_one: Callable[..., Listed] = listed,
     ) -> None:
-        self._batch = batch
+        self._batch, self._list_one = batch, list_one
         self.version = 0  # increases with each change, and with the first look
         self._storage, self._clock = storage, clock
         root = storage_folder(storage)
@@ -278,7 +279,7 @@ class Experiments:
     def _read(self, folder: Path, now: float) -> _Entry:
         mark = self._mark(folder)
         grows = folder in self._kept or ExperimentFolder(folder).is_driven
-        row = listed(folder, self._kept.get) if grows else listed(folder)
+        row = self._list_one(folder, *((self._kept.get,) if grows else ()))
         return _Entry(row, row.as_dict(), mark, self._due(row, now))
 
     def _mark(self, folder: Path) -> object:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Self
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tuner.errors import Fault
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names
+from tuner.spec.space.constraints import Condition, expressions
 
 Mode = Literal["min", "max"]
 _LOWER = re.compile(
@@ -35,6 +37,11 @@ def usual_mode(metric: str) -> Mode | None:
     return "max" if _HIGHER.search(name) else None
 
 
+@lru_cache
+def _condition(text: str) -> Condition:
+    return Condition(text)
+
+
 class Objective(Settings):
     """The metric that decides which trial is better.
 
@@ -49,6 +56,26 @@ class Objective(Settings):
         'as the metric\'s name implies ("max" for val_accuracy), else "min"',
     )
 
+    limits: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
+        (),
+        description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
+        "is not true does not count, so a trial without any other is never the best. Every report "
+        "must have these metrics",
+    )
+
+    @model_validator(mode="after")
+    def _readable_limits(self) -> Self:
+        faults: list[Fault] = []
+        for number, text in enumerate(self.limits):
+            try:
+                if not _condition(text).names:
+                    faults.append(Fault(str(number), "names no metric", text))
+            except FaultsError as error:
+                faults += (fault.under(str(number)) for fault in error.faults)
+        if faults:
+            raise FaultsError(*(fault.under("limits") for fault in faults))
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _mode_by_name(cls, raw: Any) -> Any:
@@ -57,6 +84,15 @@ class Objective(Settings):
         metric = raw.get("metric")
         implied = usual_mode(metric) if isinstance(metric, str) else None
         return {**raw, "mode": implied} if implied else raw
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The metrics that the limits name, each once."""
+        return tuple(dict.fromkeys(n for text in self.limits for n in _condition(text).names))
+
+    def allows(self, metrics: Mapping[str, Any]) -> bool:
+        """Whether a report keeps every limit; one that lacks a metric does not."""
+        return all(_condition(text).holds(metrics) for text in self.limits)
 
     @property
     def better(self) -> str:
@@ -202,6 +238,7 @@ class Confirms(Settings):
     )
 
 
+MEMORY_METRICS = ("memory_mib", "peak_memory_mib")  # of a Learner, beside what it reports
 EPOCHS_TRAINED = "epochs_trained"  # the objective of a refit, whose last epoch is its model
 
 

@@ -22,7 +22,7 @@ from tuner.spec.registry import Registry
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.constraints import Constraints, expressions
 from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
@@ -32,11 +32,6 @@ SpaceField = Annotated[
     BeforeValidator(parse_space),
     PlainSerializer(space_text, return_type=dict[str, Any]),
 ]
-
-
-def _expressions(raw: object) -> object:
-    """A list of expressions, from a list or a single text."""
-    return (raw,) if isinstance(raw, str) else raw
 
 
 class SearchSettings(Settings):
@@ -53,7 +48,7 @@ class SearchSettings(Settings):
     space: SpaceField = Field(
         description="the name of each hyperparameter with its domain, or a constant"
     )
-    forbid: Annotated[tuple[str, ...], BeforeValidator(_expressions)] = Field(
+    forbid: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
         (),
         description='expressions over hyperparameters, such as "lr > 0.1 and batch_size < 32"; a '
         "config for which one is true is not tried",

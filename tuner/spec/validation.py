@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from tuner.spec.loading import (
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
-from tuner.spec.sections import Objective, Resources
+from tuner.spec.sections import MEMORY_METRICS, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.spaces import levels, space_text
 from tuner.wording import install
@@ -72,10 +73,13 @@ class ValidatedSpec(ExperimentSpec):
         whole = self.search.trials(None)
         if not self._left_out or whole is None:
             return super().trials
-        return min(whole - self._left_out, self.num_samples or whole)
+        left = whole - self._left_out
+        return min(left, self.num_samples or left)
 
     def leave_out(self, configs: int) -> None:
-        """Leave out this many configs, which an earlier experiment has tried."""
+        """Leave out this many configs, which an earlier experiment has tried; if negative, count as
+        many more, which this one has tried in an earlier space.
+        """
         self._left_out = configs
 
     @property
@@ -298,3 +302,8 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
     if objective.metric not in metrics:
         fault = unknown("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
+    reported = (*metrics, *MEMORY_METRICS)
+    for name in objective.limited:
+        if name not in reported:
+            fault = unknown("objective.limits", "metric", name, reported)
+            yield replace(fault, rule=f"{fault.rule}: the trainable does not report it")

@@ -9,7 +9,7 @@ import math
 import re
 import signal
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENOMEM
@@ -189,13 +189,15 @@ def _text(error: BaseException) -> str:
         return f"(its text cannot be shown: {type(inner).__name__})"
 
 
-def check_report(report: object, metric: str) -> tuple[dict[str, float], list[str], Failure | None]:
+def check_report(
+    report: object, metric: str, limited: Collection[str] = ()
+) -> tuple[dict[str, float], list[str], Failure | None]:
     """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
-    The objective's `metric` must be a finite number. Other values that are not finite numbers are
-    left out. Values of nested mappings are named "OUTER/INNER", as in Tune. Scalars of numpy and
-    torch are numbers. The number of metrics and the length of their names are limited, so that
-    each report fits into a line of the journal.
+    The objective's `metric` must be a finite number, and so must the `limited` ones. Other values
+    that are not finite numbers are left out. Values of nested mappings are named "OUTER/INNER", as
+    in Tune. Scalars of numpy and torch are numbers. The number of metrics and the length of their
+    names are limited, so that each report fits into a line of the journal.
     """
     if not isinstance(report, Mapping):
         kind = type(report).__name__
@@ -215,6 +217,9 @@ def check_report(report: object, metric: str) -> tuple[dict[str, float], list[st
     if not math.isfinite(value):
         return {}, [], Failure("nan", f"{metric!r} is {value}")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
+    if missing := sorted(set(limited) - metrics.keys()):
+        lacking = f"did not report {missing[0]!r}, which objective.limits names, as a finite number"
+        return {}, [], Failure("bad_report", cut(f"{lacking}; it reported {', '.join(metrics)}"))
     return metrics, [name for name in numbers if name not in metrics and name != DONE], None
 
 

@@ -189,7 +189,8 @@ class Trial(Trainable):
         is_last: whether the trial ends with it by itself. save(epoch, value, is_last): called with
         the objective's value, and with whether the trial ends with it for either reason.
         """
-        metrics, left_out, self._failure = check_report(report, self._context.metric)
+        limited = self._context.limited - memory.keys()
+        metrics, left_out, self._failure = check_report(report, self._context.metric, limited)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:

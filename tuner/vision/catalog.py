@@ -48,7 +48,9 @@ METRICS = (
     "micro_batch_size",
     "images_per_s",
     "epoch_s",
+    "parameters",
 )
+LATENCY = "latency_ms"
 REFIT_METRICS = (*(name for name in METRICS if not name.startswith("val_")), EPOCHS_TRAINED)
 DECODED = "decoded"  # the scheme of what has been decoded already
 

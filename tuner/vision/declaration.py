@@ -24,6 +24,7 @@ from tuner.spec.space.spaces import extreme_configs, merged
 from tuner.vision.catalog import (
     DATASETS,
     DECODED,
+    LATENCY,
     METRICS,
     MODELS,
     REFIT_METRICS,
@@ -99,12 +100,12 @@ class ClassifierDeclaration(Declaration):
     """The declaration of `tuner.vision.image_classifier.ImageClassifier`."""
 
     settings = ClassifierSettings
-    metrics = (*METRICS, *OPTIONAL, EPOCHS_TRAINED)
+    metrics = (*METRICS, LATENCY, *OPTIONAL, EPOCHS_TRAINED)
     refit: ClassVar = {"train_on": "train+validation"}
     schemes = SOURCES.keys()
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
-        """The spec with the objective's metric among those that the classifier reports.
+        """The spec with the objective's metrics among those that the classifier reports.
 
         `start_from` becomes absolute: a resume and an export may be in another directory.
         """
@@ -114,6 +115,8 @@ class ClassifierDeclaration(Declaration):
         wanted = OPTIONAL.get(spec.objective.metric)
         if wanted and isinstance(named, list) and wanted not in named:
             training["metrics"] = [*named, wanted]
+        if LATENCY in (spec.objective.metric, *spec.objective.limited):
+            training["latency"] = True
         if isinstance(source := training.get("start_from"), str):
             training["start_from"] = os.path.abspath(Path(source).expanduser())
         if training == spec.training:

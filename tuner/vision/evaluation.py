@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +31,7 @@ from tuner.vision.precision import Precision, cast_weights, precision_for, weigh
 from tuner.vision.replica import Replica, Setup, evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 
+_TIMED = 60  # runs of one image
 RENEWAL_BATCH = 125  # images of the batches whose mean statistics BatchNorm gets
 
 if TYPE_CHECKING:
@@ -142,6 +145,23 @@ class Predictor:
             views = [self._model(view) for view in self._loss.views(self._normalise(part_NP))]
             parts.append(self._loss.averaged(views).to(self._loss.dtype))
         return torch.cat(parts)
+
+
+def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.device) -> float:
+    """The milliseconds from the pixels of one image to its logits on `device`: the median of some
+    runs, of a model of `plan` with initial weights.
+    """
+    with seeded(settings.seed, device):
+        model = plan.initial().eval()
+    grey = [0.5] * plan.in_channels
+    predictor = Predictor(model, plan, settings, device, mean=grey, std=grey)
+    row_1P = torch.zeros(1, plan.in_channels * plan.image_size**2, dtype=torch.uint8)
+    times = []
+    for _ in range(_TIMED):
+        started = time.perf_counter()
+        predictor.logits(row_1P)
+        times.append(time.perf_counter() - started)
+    return 1000 * median(times[len(times) // 3 :])  # the first ones are slower
 
 
 def _prepare(

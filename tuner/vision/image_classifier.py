@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,11 @@ from tuner.vision.augment import Augmentation
 from tuner.vision.averages import Lookahead, WeightAverage
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import METRICS, REFIT_METRICS, await_copy, image_names
+from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, await_copy, image_names
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
-from tuner.vision.evaluation import evaluate
+from tuner.vision.evaluation import evaluate, latency_ms
 from tuner.vision.features import (
     FeatureBatcher,
     Features,
@@ -117,6 +118,7 @@ class ImageClassifier:
         self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
         model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
+        self._parameters = self._count_parameters(model)
         self._model = model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
@@ -124,6 +126,8 @@ class ImageClassifier:
         self._loss = training_loss(settings, self._data, self._device)
         optional = (f"val_{name}" for name in settings.metrics)
         self.metrics = (*METRICS, *optional) if self._validates else REFIT_METRICS
+        if settings.latency:
+            self.metrics += (LATENCY,)
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
         self._part: Replica | Stage
         if split > 1:
@@ -199,8 +203,9 @@ class ImageClassifier:
 
         train_loss is the mean over the epoch of the minimised loss (with label smoothing), lr that
         of the last batch, micro_batch_size the images that a rank computes at once, images_per_s
-        the training throughput over all ranks, epoch_s the seconds of training and validation.
-        Epochs beyond `epochs` keep the last lr. The setting `metrics` adds others. Where the
+        the training throughput over all ranks, epoch_s the seconds of training and validation, and
+        parameters how many all layers have. Epochs beyond `epochs` keep the last lr. The settings
+        `metrics` and `latency` add others. Where the
         validation images train, epochs_trained replaces the metrics of the validation.
         """
         started = time.perf_counter()
@@ -221,7 +226,25 @@ class ImageClassifier:
             "micro_batch_size": self._part.micro_batch_size,
             "images_per_s": self._images / trained_s,
             "epoch_s": epoch_s,
+            "parameters": self._parameters,
+            **self._latency,
         }
+
+    @cached_property
+    def _latency(self) -> dict[str, float]:
+        """`latency_ms`, measured once by the first rank, if requested."""
+        if not self._settings.latency:
+            return {}
+        is_first = self._ranks.rank == 0
+        measured = latency_ms(self._settings, self._plan, self._device) if is_first else 0.0
+        return {LATENCY: self._ranks.reduced([measured], dist.ReduceOp.MAX)[0]}
+
+    def _count_parameters(self, model: nn.Module) -> int:
+        """The parameters of all layers, also where a head alone trains."""
+        if self._settings.train_layers == "head":
+            with seeded(self._settings.seed):
+                model = self._plan.initial()
+        return sum(parameter.numel() for parameter in model.parameters())
 
     def _validated(self) -> dict[str, float]:
         """The metrics of the validation split, or epochs_trained if that split trains."""

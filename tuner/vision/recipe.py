@@ -197,6 +197,11 @@ class RecipeSettings(Settings):
         description="metrics to report as well, as val_NAME and test_NAME: "
         f"{', '.join(OPTIONAL_METRICS)}",
     )
+    latency: bool = Field(
+        False,
+        description="whether to report latency_ms, the milliseconds from the pixels of one image "
+        "to its logits on the trial's device; set where a limit or the objective names it",
+    )
 
 
 def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:

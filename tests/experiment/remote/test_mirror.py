@@ -2,14 +2,16 @@
 
 from uuid import uuid4
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from synthetic import Writer, make_folder
 
+from tuner import process
 from tuner.errors import NameTakenError, UsageError
 from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import acquire
-from tuner.experiment.remote.mirror import Mirror
 from tuner.experiment.remote.objects import Objects
 from tuner.experiment.remote.segments import Uploader
 from tuner.experiment.results.described import Labels
@@ -116,15 +118,11 @@ def test_create_refuses_a_name_taken_in_the_store(experiment, url):
         ExperimentFolder(experiment).create({})
 
 
-def test_create_at_once_lets_one_succeed(url, elsewhere, monkeypatch):
-    folder = local(url) / "new"
-    monkeypatch.setattr(Mirror, "is_taken", lambda self: False)
-    ExperimentFolder(folder).create({"by": 1}, empty=["journal.jsonl"])
-    assert (folder / "journal.jsonl").exists()
-    elsewhere()
-    with pytest.raises(NameTakenError):
-        ExperimentFolder(local(url) / "new").create({"by": 2})
-    assert list(local(url).iterdir()) == []
+def test_reserve_at_once_lets_one_succeed(url):
+    folder = ExperimentFolder(local(url) / "new")
+    folder.create({"by": 1}, empty=["journal.jsonl"])
+    assert (folder.path / "journal.jsonl").exists()
+    assert not folder.mirror.reserve(b'{"by": 2}')  # by one that has not seen it yet
     assert b'"by": 1' in Objects(f"{url}/new").read("experiment.json")
 
 
@@ -142,54 +140,53 @@ def test_event_files_synced_fetches_changed_files(experiment):
         assert (experiment / "trials/00000/events.a").read_bytes() == b"22"
 
 
-def test_fetch_ignores_objects_outside_the_copy(experiment, monkeypatch):
-    monkeypatch.setattr(
-        Objects, "names", lambda self, prefix="": [f"{prefix}/../../out", f"{prefix}/in"]
-    )
-    fetched = []
+class Hostile(MemoryFileSystem):
+    """Refuses some, and lists what lies outside of a folder."""
 
-    def download(self, name, path):
-        fetched.append(name)
-        path.parent.mkdir(parents=True)
-        path.touch()
+    protocol = "hostile"
 
-    monkeypatch.setattr(Objects, "download", download)
-    ExperimentFolder(experiment).fetch("trials/00000/checkpoints/9")
-    assert fetched == ["trials/00000/checkpoints/9/in"]
+    def find(self, path, **options):
+        files = super().find(path, **options)
+        return files | {f"{path}/../../out": {"size": 1}} if options.get("detail") else files
 
+    def info(self, path, **options):
+        if "nowhere" in path:
+            raise OSError(0, "no route")
+        return super().info(path, **options)
 
-def test_unreachable_store_is_a_usage_error(experiment, monkeypatch):
-    def fail(self, name):
-        raise OSError(0, "no route")
-
-    monkeypatch.setattr(Objects, "has", fail)
-    with pytest.raises(UsageError, match=r"cannot reach memory://.*: no route"):
-        assert ExperimentFolder(experiment).is_taken
-    monkeypatch.setattr(Objects, "upload", lambda self, path, name: fail(self, name))
-    monkeypatch.setattr("tuner.experiment.remote.mirror.patiently", lambda ask: ask())
-    experiment.mkdir(parents=True, exist_ok=True)
-    with pytest.raises(OSError, match="no route"):
-        ExperimentFolder(experiment).write("x.json", {})
-
-
-def test_fetch_of_a_folder_is_atomic(experiment, monkeypatch):
-    path = experiment / "trials" / "00000" / "checkpoints" / "7"
-    for name in ("a", "b"):
-        Objects(url_of(path)).write(name, b"1")
-    download = Objects.download
-
-    def break_off(self, name, path):
-        if name.endswith("/b"):
+    def get_file(self, path, local_path, **options):
+        if path.endswith("/denied"):
             raise PermissionError(0, "expired")
-        download(self, name, path)
+        super().get_file(path, local_path, **options)
 
-    with monkeypatch.context() as broken:
-        broken.setattr(Objects, "download", break_off)
-        with pytest.raises(PermissionError):
-            ExperimentFolder(experiment).fetch("trials/00000/checkpoints/7")
+    def put_file(self, local_path, path, **options):
+        raise PermissionError(0, "no route")
+
+
+fsspec.register_implementation(Hostile.protocol, Hostile, clobber=True)
+
+
+def test_unreachable_store_is_a_usage_error():
+    folder = ExperimentFolder(local("hostile://nowhere/runs") / "digits")
+    with pytest.raises(UsageError, match=r"cannot reach hostile://.*: no route"):
+        assert folder.is_taken
+    folder.path.mkdir(parents=True)
+    with pytest.raises(OSError, match="no route"):
+        folder.write("x.json", {})
+
+
+def test_fetch_of_a_folder_is_atomic_and_stays_inside():
+    url = f"hostile://{uuid4().hex}/runs"
+    path = local(url) / "digits" / "7"
+    for name in ("a", "denied"):
+        Objects(f"{url}/digits/7").write(name, b"1")
+    folder = ExperimentFolder(local(url) / "digits")
+    with pytest.raises(PermissionError):
+        folder.fetch("7")
     assert list(path.parent.iterdir()) == []
-    ExperimentFolder(experiment).fetch("trials/00000/checkpoints/7")
-    assert sorted(p.name for p in path.iterdir()) == ["a", "b"]
+    Objects(f"{url}/digits/7").remove("denied")
+    folder.fetch("7")
+    assert [file.name for file in path.iterdir()] == ["a"]
 
 
 @pytest.fixture
@@ -205,13 +202,14 @@ def test_remove_leaves_nothing_in_the_store(stored, url):
     assert list(experiment_folders(url)) == []
 
 
-def test_remove_and_rename_of_a_driven_experiment_are_refused(stored, url, monkeypatch):
+def test_remove_and_rename_of_a_driven_experiment_are_refused(stored, url):
     held = acquire(Objects(f"{url}/digits"), lambda: 0, warn=print)
-    beats = iter(range(1, 100))
-    monkeypatch.setattr("tuner.experiment.remote.lease._last_beat", lambda *_: str(next(beats)))
-    monkeypatch.setattr("tuner.experiment.remote.lease.Holder.is_gone", False)
-    monkeypatch.setattr("tuner.experiment.remote.lease.BEAT_S", 0.01)
-    with pytest.raises(UsageError, match="is held by"):
+
+    def beat(over):
+        while not over.wait(0.05):
+            held.renew()
+
+    with process.running(beat), pytest.raises(UsageError, match="is held by"):
         stored.remove(warn=print)
     with pytest.raises(UsageError, match="is in an object store"):
         stored.rename("x")

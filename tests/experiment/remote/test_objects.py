@@ -1,24 +1,16 @@
 """What each kind of store must do: objects whole or not at all, one winner, errors that tell."""
 
 import threading
+import time
 from uuid import uuid4
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from stores import needs_s3
 
 from tuner.errors import UsageError
-from tuner.experiment.remote import objects as module
 from tuner.experiment.remote.objects import Objects, objects_in, patiently
-
-
-def url_of_kind(request, kind):
-    return request.getfixturevalue("s3") if kind == "s3" else f"memory://{uuid4().hex}"
-
-
-@pytest.fixture(params=["memory", pytest.param("s3", marks=needs_s3)])
-def url(request):
-    return url_of_kind(request, request.param)
 
 
 @pytest.fixture(params=["memory", "folder", pytest.param("s3", marks=needs_s3)])
@@ -26,13 +18,35 @@ def store(request, tmp_path):
     """Each kind of store, empty."""
     if request.param == "folder":
         return objects_in(tmp_path / "store")
-    return objects_in(url_of_kind(request, request.param))
+    is_s3 = request.param == "s3"
+    return objects_in(request.getfixturevalue("s3") if is_s3 else f"memory://{uuid4().hex}")
 
 
-def system_of(url):
-    """What fsspec opens for `url`: the same object each time."""
-    system, _ = fsspec.core.url_to_fs(url, use_listings_cache=False)
-    return system
+class Careless(MemoryFileSystem):
+    """Writes over what must be new."""
+
+    protocol = "careless"
+
+    def pipe_file(self, path, value, mode="overwrite", **options):
+        super().pipe_file(path, value)
+
+
+class Broken(MemoryFileSystem):
+    """Fails with errors of its own."""
+
+    protocol = "broken"
+
+    def cat_file(self, path, **options):
+        raise LookupError("two\nlines")
+
+    def info(self, path, **options):
+        raise ConnectionError("no route")
+
+    ls = find = info
+
+
+for system in (Careless, Broken):
+    fsspec.register_implementation(system.protocol, system, clobber=True)
 
 
 def test_read_returns_what_was_written(store):
@@ -50,13 +64,9 @@ def test_create_refuses_an_existing_object(store):
     assert store.read("lock/1") == b"1"
 
 
-def test_check_create_refuses_an_overwriting_store(url, monkeypatch):
-    store, system = Objects(f"{url}/careless"), system_of(url)
-    careless = system.pipe_file
-    monkeypatch.setattr(
-        system, "pipe_file", lambda path, data, mode="overwrite": careless(path, data)
-    )
-    with pytest.raises(UsageError, match=r"careless: this store writes over .*If-None-Match"):
+def test_check_create_refuses_an_overwriting_store():
+    store = Objects(f"careless://{uuid4().hex}")
+    with pytest.raises(UsageError, match=r"this store writes over .*If-None-Match"):
         store.check_create()
     assert not store.names()
 
@@ -108,29 +118,14 @@ def test_remove_accepts_object_or_folder(store):
     assert store.names() == ["ab"]
 
 
-def test_store_errors_become_os_errors(url, monkeypatch):
-    store = Objects(url)
-
-    class Odd(Exception):
-        pass
-
-    def fail(*arguments, **settings):
-        raise Odd("two\nlines")
-
-    monkeypatch.setattr(system_of(url), "cat_file", fail)
+def test_store_errors_become_os_errors():
     with pytest.raises(OSError, match="two lines") as error:
-        store.read("x")
+        Objects("broken://x").read("x")
     assert error.value.strerror == "two lines"
 
 
-def test_failing_store_is_not_empty(url, monkeypatch):
-    store = Objects(url)
-
-    def fail(*arguments, **settings):
-        raise ConnectionError("no route")
-
-    for ask in ("info", "ls", "find"):
-        monkeypatch.setattr(system_of(url), ask, fail)
+def test_failing_store_is_not_empty():
+    store = Objects("broken://x")
     for ask in (lambda: store.has("x"), store.names, store.folders):
         with pytest.raises(OSError, match="no route"):
             ask()
@@ -153,12 +148,9 @@ def test_patiently_retries_with_growing_pauses():
     assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_patiently_raises_the_last_error(monkeypatch):
-    now = iter(range(0, 1000, 20))
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(now))
-    ask = Failing(*[OSError(0, str(n)) for n in range(9)])
-    with pytest.raises(OSError, match="2"):
-        patiently(ask, patience_s=60, sleep=lambda s: None)
+def test_patiently_raises_the_last_error():
+    with pytest.raises(OSError, match="1"):
+        patiently(Failing(OSError(0, "0"), OSError(0, "1")), patience_s=0.9, sleep=time.sleep)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(0, "x"), PermissionError(0, "x")])

@@ -54,41 +54,49 @@ def test_upload_after_a_lost_answer_repeats(store, journal):
     assert fetch(store).data == b"one\n"
 
 
-def test_upload_merges_segments_in_levels(store, journal, monkeypatch):
-    monkeypatch.setattr(segments, "MOST", 4)
-    create, sent = Objects.create, []
+class Counting(Objects):
+    """Counts the bytes that are created."""
 
-    def count(self, name, data):
-        sent.append(len(data))
-        return create(self, name, data)
+    sent = 0
 
-    monkeypatch.setattr(Objects, "create", count)
-    up = Uploader(store, journal, 1)
+    def create(self, name, data):
+        self.sent += len(data)
+        return super().create(name, data)
+
+
+def test_upload_merges_segments_in_levels(journal):
+    store = Counting(f"memory://{uuid4().hex}/digits")
+    up = Uploader(store, journal, 1, most=4)
     for number in range(4**3):
         append(journal, b"%05d\n" % number)
         up.upload()
         assert fetch(store).data == journal.read_bytes()
     assert len(segments.listed(store)) <= 1 + 3 * 3
-    assert sum(sent) <= 3 * len(journal.read_bytes())
+    assert store.sent <= 3 * len(journal.read_bytes())
 
 
-def test_fetch_during_a_merge_reads_again(store, journal, monkeypatch):
+class Meeting(Objects):
+    """Calls `meet` before a segment is read for the first time."""
+
+    meet = None
+
+    def read(self, name):
+        if name.startswith("journal/") and self.meet:
+            meet, self.meet = self.meet, None
+            meet()
+        return super().read(name)
+
+
+def test_fetch_during_a_merge_reads_again(journal):
+    store = Meeting(f"memory://{uuid4().hex}/digits")
     up = Uploader(store, journal, 1)
     for number in range(segments.MOST):
         append(journal, b"%d\n" % number)
         up.upload()
     append(journal, b"last\n")
-    read, met = Objects.read, []
-
-    def meet(self, name):
-        if name.startswith("journal/") and not met:
-            met.append(name)
-            up.upload()
-        return read(self, name)
-
-    monkeypatch.setattr(Objects, "read", meet)
+    store.meet = up.upload
     assert fetch(store).data == journal.read_bytes()
-    assert met
+    assert store.meet is None
 
 
 def test_fetch_returns_only_missing_bytes(store, journal):

@@ -1,9 +1,6 @@
 """What is shown as the best and handed over: the confirmed leader, else the best searched."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 from confirmed import FOUND, lengthened, retrained, searched
@@ -16,15 +13,14 @@ from tuner.experiment.results.best import (
     recorded_test,
     show_json,
 )
-from tuner.experiment.results.results import Results
 
 
 @pytest.fixture
-def search(tmp_path: Path) -> Results:
+def search(tmp_path):
     return searched(tmp_path / "digits", FOUND)
 
 
-def test_best_json_lists_confirmed_leaders_first(search: Results) -> None:
+def test_best_json_lists_confirmed_leaders_first(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
     assert shown == [
@@ -37,7 +33,7 @@ def test_best_json_lists_confirmed_leaders_first(search: Results) -> None:
     assert best_json(search, mode="min")[0]["shown"] == "searched"
 
 
-def test_best_model_is_the_confirmed_leader_by_default(search: Results) -> None:
+def test_best_model_is_the_confirmed_leader_by_default(search):
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     pick = best_model(search)
     assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
@@ -47,9 +43,7 @@ def test_best_model_is_the_confirmed_leader_by_default(search: Results) -> None:
     assert (model.trial_id, model.origin["trial_id"]) == ("00003", "00003")
 
 
-def test_best_model_after_longer_trials_is_searched(
-    search: Results,
-) -> None:
+def test_best_model_after_longer_trials_is_searched(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     assert best_model(search).origin["shown"] == "confirmed"
     longer = lengthened(search)
@@ -58,7 +52,7 @@ def test_best_model_after_longer_trials_is_searched(
     assert "confirmed" not in show_json(longer)
 
 
-def test_show_json_has_confirmed_and_searched_best(search: Results) -> None:
+def test_show_json_has_confirmed_and_searched_best(search):
     assert show_json(search) == search.show()
     results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     shown = show_json(search)

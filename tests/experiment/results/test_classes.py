@@ -1,9 +1,5 @@
 """The accuracy of each class in a record of the test split."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from tuner.experiment.results.classes import class_accuracies, class_lines, confusion_in
@@ -16,7 +12,7 @@ CATS = {
 }
 
 
-def test_class_accuracies_are_the_least_accurate_first() -> None:
+def test_class_accuracies_are_the_least_accurate_first():
     rows = class_accuracies(CATS)
     assert [(row.name, row.images, row.accuracy) for row in rows] == [
         ("dog", 10, 0.5),
@@ -29,7 +25,7 @@ def test_class_accuracies_are_the_least_accurate_first() -> None:
     assert low < 0.5 < high
 
 
-def test_class_lines_name_the_class_that_is_confused_most() -> None:
+def test_class_lines_name_the_class_that_is_confused_most():
     first, *_, last = class_lines(CATS)
     assert " ".join(first.split()) == "dog 0.50 (0.24 to 0.76) of 10 4 taken for cat"
     assert "taken" not in last
@@ -47,6 +43,6 @@ def test_class_lines_name_the_class_that_is_confused_most() -> None:
         {"classes": ["a"], "matrix": [1]},
     ],
 )
-def test_confusion_in_an_invalid_record_is_none(confusion: Any) -> None:
+def test_confusion_in_an_invalid_record_is_none(confusion):
     assert confusion_in({"confusion": confusion}) is None
     assert class_accuracies({"confusion": confusion}) == []

@@ -6,7 +6,6 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.results.comparison import Comparison, Curve, curve_of
-from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.spec.sections import Objective
 
@@ -61,17 +60,6 @@ def test_difference_is_paired_by_seed(six):
     assert less.is_settled
     unpaired = Comparison([six[0], six[3]])  # random of seed 0, hyperopt of seed 1
     assert unpaired.difference(unpaired.sides[1]) is None
-
-
-def test_difference_from_best_of_three_has_a_wider_interval(six, tmp_path):
-    third = [
-        experiment(tmp_path / f"bohb{seed}", [0.3, 0.5 + 0.02 * seed], strategy="bohb", seed=seed)
-        for seed in range(3)
-    ]
-    two, three = Comparison(six), Comparison([*six, *third])
-    second = three.sides[1]
-    assert three.difference(second).mean == two.difference(two.sides[1]).mean
-    assert three.difference(second).high > two.difference(two.sides[1]).high
 
 
 def test_as_dict_is_json(six):
@@ -149,18 +137,6 @@ def test_sides_average_specs_equal_but_for_the_seed(tmp_path):
     assert best.best.mean == pytest.approx(0.85)
     assert (other.label, other.best.n, other.best.mean) == ("random (b)", 1, 0.5)
     assert [s["label"] for s in comparison.as_dict()["strategies"]] == [best.label, other.label]
-
-
-def test_notes_name_warm_start_and_labels(tmp_path):
-    cold = experiment(tmp_path / "cold", [0.5], strategy="hyperopt")
-    warm = experiment(tmp_path / "warm", [0.6], strategy="hyperopt", warm_start="cold")
-    Labels(("good",), "bigger images").write(cold.files)
-    comparison = Comparison([Results(cold.folder), warm])
-    assert [side.label for side in comparison.sides] == ["hyperopt (warm)", "hyperopt (cold)"]
-    notes = " ".join(comparison.notes)
-    assert "warm began with the trials of cold: it had more to learn from" in notes
-    assert "cold is tagged good" in notes
-    assert "cold: bigger images" in notes
 
 
 def test_curve_of_counts_the_epochs_of_all_trials_in_the_order_of_reports(tmp_path):

@@ -1,7 +1,5 @@
 """What an experiment's folder says of what it runs, without its journal."""
 
-import json
-
 import pytest
 from synthetic import Writer, make_folder
 
@@ -55,11 +53,3 @@ def test_labels_refuse_invalid_tags_and_notes():
 def test_labels_of_a_damaged_file_are_empty(files, text):
     (files.path / LABELS).write_text(text)
     assert labels_of(files) == Labels()
-
-
-def test_labels_do_not_follow_links(files, tmp_path):
-    (tmp_path / "other").write_text(json.dumps({"tags": ["x"], "note": ""}))
-    (files.path / LABELS).symlink_to(tmp_path / "other")
-    assert labels_of(files) == Labels()
-    with pytest.raises(UsageError, match="symbolic link"):
-        Labels(("a",)).write(files)

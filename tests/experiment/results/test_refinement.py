@@ -1,9 +1,6 @@
 """Refining: the region of the leaders, within the bounds, as a file that runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confirmed import retrained, searched
@@ -23,7 +20,7 @@ from tuner.spec.space.spaces import config_at, domains_of, space_text
 from tuner.testing.spaces import spaces
 
 
-def text(space: dict[str, Any], configs: list[dict[str, Any]]) -> dict[str, Any]:
+def text(space, configs):
     return space_text(narrowed(parse_space(space), configs))
 
 
@@ -40,7 +37,7 @@ def text(space: dict[str, Any], configs: list[dict[str, Any]]) -> dict[str, Any]
         ("grid_search(['a', 'b'])", ["b"], "grid_search(['b'])"),
     ],
 )
-def test_narrowed_domain_spans_the_values(domain: str, values: list[Any], region: str) -> None:
+def test_narrowed_domain_spans_the_values(domain, values, region):
     space = text({"x": domain, "k": 3}, [{"x": value, "k": 3} for value in values])
     found_domain = parse_space(space)["x"]
     expected = parse_space({"x": region})["x"]
@@ -55,7 +52,7 @@ def test_narrowed_domain_spans_the_values(domain: str, values: list[Any], region
     assert space["k"] == 3
 
 
-def test_narrowed_branch_uses_its_configs() -> None:
+def test_narrowed_branch_uses_its_configs():
     momentum, adam = "{'kind': 'sgd', 'm': uniform(%s)}", "{'kind': 'adam', 'e': choice(%s)}"
     space = {"opt": f"choice([{momentum % '0, 1'}, {adam % [1, 2]}, 3])"}
     sgd = [{"opt": {"kind": "sgd", "m": m}} for m in (0.4, 0.6)]
@@ -65,9 +62,7 @@ def test_narrowed_branch_uses_its_configs() -> None:
 
 
 @given(spaces, st.integers(1, 4), st.randoms(use_true_random=False))
-def test_narrowed_space_holds_leaders_within_bounds(
-    space: dict[str, Any], count: int, random: Any
-) -> None:
+def test_narrowed_space_holds_leaders_within_bounds(space, count, random):
     assume(any(True for _ in domains_of(space)))
     configs = [config_at(space, lambda _: random.random()) for _ in range(count)]
     region = narrowed(space, configs)
@@ -79,7 +74,7 @@ def test_narrowed_space_holds_leaders_within_bounds(
         Encoding(space).encode(grid[index])
 
 
-def test_write_refined_file_resolves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_refined_file_resolves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     search = searched(
@@ -124,7 +119,7 @@ def test_write_refined_file_resolves(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert Path(refine(search, points=2).spec.storage) == tmp_path / "results"
 
 
-def test_refine_refuses_unsuitable_searches(tmp_path: Path) -> None:
+def test_refine_refuses_unsuitable_searches(tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.9})
     with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
         refine(retrained(search, [[0.9, 0.8]]), points=3)
@@ -136,7 +131,7 @@ def test_refine_refuses_unsuitable_searches(tmp_path: Path) -> None:
         refine(Results(writer.folder), points=3)
 
 
-def test_refine_drops_constraints_on_removed_options(tmp_path: Path) -> None:
+def test_refine_drops_constraints_on_removed_options(tmp_path):
     writer = Writer(
         make_folder(
             tmp_path / "x",

@@ -2,7 +2,11 @@ import pytest
 from synthetic import START, Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.results.comparison import curve_of
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.rows import trial_rows
+from tuner.reporting.experiment_text import summary
+from tuner.reporting.tables import trials_table
 
 
 @pytest.fixture
@@ -39,6 +43,38 @@ def test_get_best_trial_ignores_failed_trials(folder, scope, best):
 def test_get_best_trial_invalid_argument_lists_choices(folder, arguments, message):
     with pytest.raises(UsageError, match=message):
         Results(folder).get_best_trial(**arguments)
+
+
+def test_no_trial_beyond_the_limits_is_the_best(tmp_path):
+    limits = ["ms <= 20"]
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": limits}
+    writer = Writer(make_folder(tmp_path / "digits", objective=objective))
+    for number, (accuracy, ms) in enumerate([(0.99, 30), (0.5, 20), (0.7, 10)]):
+        earlier = {"val_accuracy": accuracy - 0.1, "ms": ms, "val_loss": 1 - accuracy}
+        writer.trial(number, [earlier, {**earlier, "val_accuracy": accuracy}])
+    writer.trial(3, [{"val_accuracy": 0.6, "ms": 15}, {"val_accuracy": 0.9, "ms": 25}])
+    for epoch in (1, 2):
+        writer.checkpoint("00003", epoch)
+    results = Results(writer.folder)
+    assert [trial.trial_id for trial in results.top()] == ["00002", "00003", "00001"]
+    assert results.history.best.trial_id == results.show()["best"]["trial_id"] == "00002"
+    assert results.get_best_trial("val_loss", "min").trial_id == "00002"
+    assert results.best_epoch(results.trial("3")) == 1
+    assert results.best_checkpoint(results.trial("3")).epoch == 1
+    assert results.best_json(results.trial("0"))["epoch"] == 2  # shown where it is named
+    assert curve_of(results.history, results.objective).best == (0.4, 0.5, 0.6, 0.7)
+    rows = [row.get("beyond_limits", False) for row in trial_rows(results)]
+    assert rows == [True, False, False, False]
+    assert ", 1 beyond the limits ms <= 20" in summary(results)
+    assert "completed, beyond limits" in trials_table(trial_rows(results), "val_accuracy")
+
+
+def test_get_best_trial_beyond_the_limits_is_refused(tmp_path):
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20", "ms > 5"]}
+    writer = Writer(make_folder(tmp_path / "digits", objective=objective))
+    writer.trial(0, [{"val_accuracy": 0.5, "ms": 1}])
+    with pytest.raises(NoUsableTrialError, match=r"1 beyond the limits ms <= 20 and ms > 5$"):
+        Results(writer.folder).get_best_trial()
 
 
 def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
@@ -146,12 +182,6 @@ def test_dataframe_has_a_row_for_each_trial(folder):
     assert frame["seed"].tolist() == [1] * 5
     assert frame.loc[0, "started"].timestamp() == START + 2
     assert frame["best_epoch"].isna().tolist() == [False] * 4 + [True]
-
-
-def test_dataframe_of_reports_has_a_row_for_each(folder):
-    frame = Results(folder).dataframe(reports=True)
-    assert list(frame.columns) == ["trial_id", "epoch", "time", "val_accuracy"]
-    assert len(frame) == 9
 
 
 def test_spec_has_the_folders_name_and_storage(folder, tmp_path):

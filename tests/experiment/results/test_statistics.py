@@ -1,8 +1,5 @@
 """Means, intervals and paired differences, beside scipy's own, and that they keep their word."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
@@ -22,7 +19,7 @@ pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12)
 
 
 @given(st.lists(numbers, min_size=2, max_size=12).filter(lambda v: len(set(v)) > 1))
-def test_mean_of_equals_scipys(values: list[float]) -> None:
+def test_mean_of_equals_scipys(values):
     result = mean_of(values)
     error = stats.sem(values)
     low, high = stats.t.interval(0.95, len(values) - 1, loc=result.mean, scale=error)
@@ -32,9 +29,7 @@ def test_mean_of_equals_scipys(values: list[float]) -> None:
 
 
 @given(pairs.filter(lambda p: len({a - b for a, b in p}) > 1))
-def test_differences_from_best_of_two_equal_scipys(
-    values: list[tuple[float, float]],
-) -> None:
+def test_differences_from_best_of_two_equal_scipys(values):
     first, second = ({k: pair[i] for k, pair in enumerate(values)} for i in (0, 1))
     (result,) = differences_from_best([first], second)
     assume(result.sd > 1e-3)  # tied differences get the values' resolution
@@ -48,14 +43,14 @@ def test_differences_from_best_of_two_equal_scipys(
         assert result.is_settled == (test.pvalue < 0.05)
 
 
-def apart(values: Sequence[Sequence[float]]) -> list[bool]:
+def apart(values):
     """Which of the others is told apart from the best of the groups of values."""
     best, *others = (dict(enumerate(group)) for group in sorted(values, key=fmean))
     result = differences_from_best(others, best)
     return [each is not None and each.is_settled for each in result]
 
 
-def share_apart(drawn: np.ndarray) -> float:
+def share_apart(drawn):
     """Of the comparisons `drawn`, groups of values each, how many tell any group apart."""
     return sum(any(apart(values)) for values in drawn.tolist()) / len(drawn)
 
@@ -63,8 +58,8 @@ def share_apart(drawn: np.ndarray) -> float:
 @pytest.mark.parametrize(("groups", "keys"), [(3, 2), (3, 3), (5, 2), (10, 2), (10, 5)])
 @pytest.mark.parametrize("variance_ratio", [1, 16, 100])
 def test_differences_from_best_of_equal_groups_are_apart_at_most_at_the_level(
-    groups: int, keys: int, variance_ratio: float
-) -> None:
+    groups, keys, variance_ratio
+):
     # With a spread pooled over the groups it is up to 15 of 100, see benchmarks/told_apart.py
     drawn = np.random.default_rng(0).normal(size=(400, groups, keys))
     drawn[:, -1] *= variance_ratio**0.5
@@ -72,19 +67,17 @@ def test_differences_from_best_of_equal_groups_are_apart_at_most_at_the_level(
 
 
 @pytest.mark.parametrize(("groups", "keys"), [(2, 2), (5, 2), (5, 3)])
-def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(
-    groups: int, keys: int
-) -> None:
+def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(groups, keys):
     # Without regard to ties 10, 41 and 9 of 100
     drawn = np.random.default_rng(0).binomial(360, 0.995, size=(400, groups, keys)) / 360
     assert share_apart(drawn) <= 0.05
 
 
-def test_differences_from_best_of_constant_groups_are_apart() -> None:
+def test_differences_from_best_of_constant_groups_are_apart():
     assert apart([[0.1, 0.1], [0.2, 0.2]]) == [True]
 
 
-def test_differences_from_best_use_the_shared_keys() -> None:
+def test_differences_from_best_use_the_shared_keys():
     best = {1: 0.10, 2: 0.12, 3: 0.11}
     short, single, none = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
     assert (short.n, single.n, none) == (2, 1, None)
@@ -95,12 +88,12 @@ def test_differences_from_best_use_the_shared_keys() -> None:
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_equals_scipys(counts: tuple[int, int]) -> None:
+def test_wilson_equals_scipys(counts):
     right, n = counts
     expected = stats.binomtest(right, n).proportion_ci(0.95, method="wilson")
     assert wilson(right / n, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_wilson_of_the_best_of_several_has_sidaks_level() -> None:
+def test_wilson_of_the_best_of_several_has_sidaks_level():
     expected = stats.binomtest(30, 50).proportion_ci(0.95 ** (1 / 24), method="wilson")
     assert wilson(0.6, 50, among=24) == pytest.approx((expected.low, expected.high))

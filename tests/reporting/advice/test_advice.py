@@ -7,12 +7,12 @@ import pytest
 from recorded import around, losses, record
 from stories import ODD, odd, search
 
-from tuner.reporting.advice.advice import advice_json, advice_text, advise
+from tuner.reporting.advice import advice_json, advice_text, advise
 from tuner.reporting.advice.finding import SEVERITIES
 from tuner.reporting.advice.record import SearchRecord
 
 
-def test_advice_has_answers_first_and_then_the_most_urgent() -> None:
+def test_advice_has_answers_first_and_then_the_most_urgent():
     made = record(lambda u_D, rng: losses(float("nan") if u_D[1] > 0.6 else u_D[0]), 100)
     findings = advise(made, ask=["momentum"])
     assert findings[0].kind == "isolation"
@@ -21,12 +21,12 @@ def test_advice_has_answers_first_and_then_the_most_urgent() -> None:
     assert {"diverged", "edge"} <= {finding.kind for finding in findings}
 
 
-def test_advice_on_a_sound_search_says_so() -> None:
+def test_advice_on_a_sound_search_says_so():
     assert advice_text(advise(record(around(0.5, 0.5), 100))).startswith("Nothing to advise")
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_advice_on_an_odd_search_is_plain_json(kind, tmp_path) -> None:
+def test_advice_on_an_odd_search_is_plain_json(kind, tmp_path):
     made = SearchRecord.of(odd(tmp_path / "x", kind))
     findings = advise(made)
     document = json.loads(json.dumps(advice_json(findings), allow_nan=False))
@@ -36,7 +36,7 @@ def test_advice_on_an_odd_search_is_plain_json(kind, tmp_path) -> None:
     assert advice_text(findings).isprintable() is False or not findings
 
 
-def test_advice_repeats_itself(tmp_path) -> None:
+def test_advice_repeats_itself(tmp_path):
     results = search(tmp_path / "x", 60)
     once, again = (advice_json(advise(SearchRecord.of(results))) for _ in range(2))
     assert once == again

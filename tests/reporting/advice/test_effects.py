@@ -9,7 +9,7 @@ from tuner.reporting.advice.effects import effects_of, normal_scores, ranks
 COUNT = 60  # searches
 
 
-def test_effects_separate_what_matters_from_what_does_not() -> None:
+def test_effects_separate_what_matters_from_what_does_not():
     effects = effects_of(record(lambda u_D, rng: losses(float(u_D[0]) + 0.01 * rng.random())))
     lr, momentum = effects.singles
     assert (lr.names, momentum.names) == (("lr",), ("momentum",))
@@ -17,19 +17,19 @@ def test_effects_separate_what_matters_from_what_does_not() -> None:
     assert effects.total > 0.9
 
 
-def test_effects_find_a_pair_that_matters_only_together() -> None:
+def test_effects_find_a_pair_that_matters_only_together():
     centred = record(lambda u_D, rng: losses(1 + float((u_D[0] - 0.5) * (u_D[1] - 0.5))))
     effects = effects_of(centred)
     assert effects.pairs[0].p < 1e-6
     assert max(single.p for single in effects.singles) > 0.01
 
 
-def test_effects_of_few_trials_say_how_many_are_needed() -> None:
+def test_effects_of_few_trials_say_how_many_are_needed():
     effects = effects_of(record(around(0.5, 0.5), 10))
     assert (effects.n, effects.needed, effects.singles) == (10, 1 + 4 + 12, ())
 
 
-def test_effects_upper_bound_holds_as_often_as_it_says() -> None:
+def test_effects_upper_bound_holds_as_often_as_it_says():
     """Of noise alone the true share is 0, and p is uniform."""
     singles = [
         single
@@ -43,6 +43,6 @@ def test_effects_upper_bound_holds_as_often_as_it_says() -> None:
     assert small == pytest.approx(0.1, abs=4 * (0.09 / len(singles)) ** 0.5)
 
 
-def test_ranks_of_equals_are_their_mean() -> None:
+def test_ranks_of_equals_are_their_mean():
     assert ranks(np.array([5.0, 1.0, 5.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
     assert normal_scores(np.array([1.0, 2.0, np.inf])).tolist()[1] == pytest.approx(0)

@@ -15,18 +15,18 @@ from tuner.spec.space.parsing import parse_space
 SEARCH = {"strategy": "random", "space": {**SPACE, "kind": "choice(['a', 'b'])"}}
 
 
-def test_isolation_examples_hold() -> None:
+def test_isolation_examples_hold():
     assert doctest.testmod(isolation).failed == 0
 
 
 @given(st.integers(1, 30), st.integers(1, 30))
-def test_expected_best_weights_are_a_falling_distribution(n: int, m: int) -> None:
+def test_expected_best_weights_are_a_falling_distribution(n, m):
     weights = expected_best_weights(n, m).tolist()
     assert sum(weights) == pytest.approx(1)
     assert weights == pytest.approx(sorted(weights, reverse=True))
 
 
-def test_ask_for_a_choice_finds_the_better_value() -> None:
+def test_ask_for_a_choice_finds_the_better_value():
     made = record(lambda u_D, rng: losses(1 + u_D[0] + (u_D[2] < 0.5)), 80, search=SEARCH)
     finding = answer(made, "kind")
     assert finding.severity == "low"
@@ -36,7 +36,7 @@ def test_ask_for_a_choice_finds_the_better_value() -> None:
     assert worse["behind_interval"][0] > 0
 
 
-def test_ask_for_a_useless_choice_asks_for_more_trials() -> None:
+def test_ask_for_a_useless_choice_asks_for_more_trials():
     made = record(lambda u_D, rng: losses(1 + u_D[0]), 40, search=SEARCH)
     finding = answer(made, "kind")
     assert finding.severity == "open"
@@ -44,7 +44,7 @@ def test_ask_for_a_useless_choice_asks_for_more_trials() -> None:
     assert int(finding.command.rpartition(" ")[2]) >= 40
 
 
-def test_ask_for_a_number_compares_quarters_that_cover_its_trials() -> None:
+def test_ask_for_a_number_compares_quarters_that_cover_its_trials():
     finding = answer(record(around(0.1, 0.5), 80), "lr")
     levels = finding.figures["levels"]
     assert sum(level["n"] for level in levels) == 80
@@ -53,10 +53,10 @@ def test_ask_for_a_number_compares_quarters_that_cover_its_trials() -> None:
     assert [d.upper for d in domains[:-1]] == [d.lower for d in domains[1:]]
 
 
-def test_ask_for_an_unknown_name_lists_the_choices() -> None:
+def test_ask_for_an_unknown_name_lists_the_choices():
     with pytest.raises(UsageError, match="momentum"):
         answer(record(around(0.5, 0.5)), "momentun")
 
 
-def test_ask_of_few_trials_asks_for_more() -> None:
+def test_ask_of_few_trials_asks_for_more():
     assert answer(record(around(0.5, 0.5), 6), "lr").severity == "open"

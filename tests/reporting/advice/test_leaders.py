@@ -15,21 +15,21 @@ def kinds(made):
     return {finding.kind: finding for finding in leader_findings(made)}
 
 
-def test_seeds_needed_have_the_power_that_they_promise() -> None:
+def test_seeds_needed_have_the_power_that_they_promise():
     assert doctest.testmod(leaders).failed == 0
     n, rng = seeds_needed(1.0, 0.8), np.random.default_rng(0)
     differences = rng.normal(0.8, 2**0.5, (4000, n)).mean(axis=1)
     assert abs(np.mean(differences > 1.96 * (2 / n) ** 0.5) - 0.8) < 0.03
 
 
-def test_leaders_that_noise_separates_are_to_be_confirmed() -> None:
+def test_leaders_that_noise_separates_are_to_be_confirmed():
     noisy = record(lambda u_D, rng: losses(1 + 0.1 * rng.normal()))
     finding = kinds(noisy)["unconfirmed"]
     assert finding.command.startswith("tuner confirm digits --top 5 --seeds ")
     assert "unconfirmed" not in kinds(record(around(0.5, 0.5)))
 
 
-def test_leaders_of_a_confirmation_that_are_tied_need_more_seeds(tmp_path) -> None:
+def test_leaders_of_a_confirmation_that_are_tied_need_more_seeds(tmp_path):
     results = searched(tmp_path / "digits", FOUND)
     retrained(results, [[0.90, 0.94, 0.92], [0.93, 0.91, 0.95]])
     finding = kinds(SearchRecord.of(results))["tied"]
@@ -37,13 +37,13 @@ def test_leaders_of_a_confirmation_that_are_tied_need_more_seeds(tmp_path) -> No
     assert finding.figures["seeds"] > 3
 
 
-def test_leaders_that_a_confirmation_tells_apart_are_no_finding(tmp_path) -> None:
+def test_leaders_that_a_confirmation_tells_apart_are_no_finding(tmp_path):
     results = searched(tmp_path / "digits", FOUND)
     retrained(results, [[0.90, 0.901, 0.902], [0.80, 0.801, 0.802]])
     assert "tied" not in kinds(SearchRecord.of(results))
 
 
-def test_seeds_in_the_space_are_repetitions_of_a_config() -> None:
+def test_seeds_in_the_space_are_repetitions_of_a_config():
     space = {"lr": "choice([0.1, 0.2])", "seed": "choice([1, 2, 3])"}
     search = {"strategy": "random", "space": space}
     made = record(lambda u_D, rng: losses(1 + 0.1 * rng.normal()), 30, search=search)
@@ -59,7 +59,7 @@ def accuracies(images, trials=40):
     return record(metrics, trials, objective=objective, validation={"images": images})
 
 
-def test_small_validation_split_flatters_the_best() -> None:
+def test_small_validation_split_flatters_the_best():
     finding = kinds(accuracies(200))["validation_small"]
     low, high = finding.figures["interval"]
     assert low < 0.91 < high
@@ -67,7 +67,7 @@ def test_small_validation_split_flatters_the_best() -> None:
     assert "validation_small" not in kinds(accuracies(200_000))
 
 
-def test_test_split_that_was_measured_twice_is_named() -> None:
+def test_test_split_that_was_measured_twice_is_named():
     made = record(around(0.5, 0.5), tested=("00001", "00004"))
     assert kinds(made)["test_reused"].severity == "high"
     assert "test_reused" not in kinds(record(around(0.5, 0.5), tested=("00001",)))

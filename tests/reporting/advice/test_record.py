@@ -7,14 +7,14 @@ from recorded import losses, record
 from tuner.reporting.advice.record import SearchRecord
 
 
-def test_record_places_trials_in_the_unit_cube_with_their_costs() -> None:
+def test_record_places_trials_in_the_unit_cube_with_their_costs():
     made = record(lambda u_D, rng: losses(float(u_D[0])), 20)
     assert made.u_ND.shape == (20, 2)
     assert np.allclose(made.cost_N - 8**-1.5, made.u_ND[:, 0])
     assert made.leaders(0.1, 1) == list(np.argsort(made.u_ND[:, 0])[:2])
 
 
-def test_record_cost_of_a_failed_trial_is_infinite_and_no_leader() -> None:
+def test_record_cost_of_a_failed_trial_is_infinite_and_no_leader():
     made = record(lambda u_D, rng: losses(np.nan if u_D[0] > 0.5 else 0.1), 20)
     failed = made.u_ND[:, 0] > 0.5
     assert np.array_equal(~np.isfinite(made.cost_N), failed)
@@ -22,7 +22,7 @@ def test_record_cost_of_a_failed_trial_is_infinite_and_no_leader() -> None:
     assert len(made.leaders(1, 1)) == 20 - failed.sum()
 
 
-def test_record_counts_a_trial_that_ends_worse_than_it_began_as_diverged() -> None:
+def test_record_counts_a_trial_that_ends_worse_than_it_began_as_diverged():
     def metrics(u_D, rng):
         return [*losses(0.1, 3), {"val_loss": 9.0}] if u_D[0] > 0.8 else losses(0.1, 4)
 
@@ -30,7 +30,7 @@ def test_record_counts_a_trial_that_ends_worse_than_it_began_as_diverged() -> No
     assert np.array_equal(made.diverged_N, made.u_ND[:, 0] > 0.8)
 
 
-def test_record_of_results_names_what_its_commands_open(tmp_path, monkeypatch) -> None:
+def test_record_of_results_names_what_its_commands_open(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path))
     results = searched(tmp_path / "digits", FOUND)
     (results.folder / "trials" / "00001").mkdir(parents=True)

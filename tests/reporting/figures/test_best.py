@@ -1,7 +1,6 @@
 from stories import search
 
-from tuner.reporting.figures import best
-from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.figures import best, draw_section
 from tuner.reporting.report import Report
 
 

@@ -2,7 +2,8 @@ import pytest
 from stories import odd, search
 
 from tuner.experiment.results.comparison import Comparison
-from tuner.reporting.figures._figure import COLOURS, draw_section
+from tuner.reporting.figures import draw_section
+from tuner.reporting.figures.figure import COLOURS
 
 
 def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):

@@ -2,26 +2,12 @@ import logging
 from typing import get_args
 
 import plotly.graph_objects as go
-import pytest
-from stories import odd, search
+from stories import search
 
 from tuner.experiment.results.comparison import Comparison
-from tuner.reporting.figures import _figure
-from tuner.reporting.figures._figure import (
-    COLOURS,
-    Section,
-    Variant,
-    draw_section,
-    figure,
-)
+from tuner.reporting.figures import Section, draw_section
+from tuner.reporting.figures.figure import COLOURS, drawn
 from tuner.reporting.report import Report
-
-
-@pytest.fixture
-def declared(monkeypatch, tmp_path):
-    """Only the figures of the test are declared."""
-    draw_section("best", Report(odd(tmp_path / "x", "no_trial")))  # imports the others
-    monkeypatch.setattr(_figure, "_DECLARED", [])
 
 
 def test_every_figure_is_in_one_section_of_the_page(tmp_path):
@@ -40,34 +26,21 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     }
 
 
-@pytest.mark.usefixtures("declared")
-def test_figure_is_styled_and_loses_its_title():
-    @figure("Ours", section="best", order=1)
+def test_drawn_is_styled_and_loses_its_title():
+    plot = go.Figure(layout={"title": "Optuna's", "height": 500})
+    figure = drawn("draw", "Ours", lambda subject: (f"Read {subject}.", plot), "this")
+    assert (figure.name, figure.title, figure.caption) == ("draw", "Ours", "Read this.")
+    assert figure.plot.layout.title.text == ""
+    assert figure.plot.layout.height == 500
+    assert figure.plot.layout.colorway == COLOURS
+
+
+def test_drawn_says_why_a_figure_fails(caplog):
     def draw(subject):
-        return f"Read {subject}.", go.Figure(layout={"title": "Optuna's", "height": 500})
-
-    (drawn,) = draw_section("best", "this")
-    assert (drawn.name, drawn.title, drawn.caption) == ("draw", "Ours", "Read this.")
-    assert drawn.plot.layout.title.text == ""
-    assert drawn.plot.layout.height == 500
-    assert drawn.plot.layout.colorway == COLOURS
-    assert draw_section("stopping", "this") == []
-
-
-@pytest.mark.usefixtures("declared")
-def test_figure_that_fails_leaves_the_others(caplog):
-    def each(subject):
-        return (Variant(f"x-{i}", f"Ours {i}", i) for i in range(2))
-
-    @figure("Ours", section="best", order=1, variants=each)
-    def draw(subject, i):
-        if not i:
-            raise RuntimeError(f"no {subject}")
-        return "Read this.", None
+        raise RuntimeError(f"no {subject}")
 
     with caplog.at_level(logging.WARNING, "tuner"):
-        broken, other = draw_section("best", "trial")
-    assert (broken.name, broken.plot) == ("x-0", None)
+        broken = drawn("x", "Ours", draw, "trial")
+    assert broken.plot is None
     assert broken.caption == "It cannot be drawn: RuntimeError: no trial"
-    assert "'Ours 0' cannot be drawn" in caplog.text
-    assert (other.name, other.caption) == ("x-1", "Read this.")
+    assert "'Ours' cannot be drawn" in caplog.text

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from stories import odd, search
 
-from tuner.reporting.figures import hyperparameters
-from tuner.reporting.figures._figure import GREY, draw_section
+from tuner.reporting.figures import draw_section, hyperparameters
+from tuner.reporting.figures.figure import GREY
 from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
 from tuner.reporting.report import Report
 from tuner.spec.sections import Objective

@@ -3,8 +3,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
 from tuner.experiment.results.results import Results
-from tuner.reporting.figures import stopping
-from tuner.reporting.figures._figure import draw_section
+from tuner.reporting.figures import draw_section, stopping
 from tuner.reporting.report import Report
 
 
@@ -39,11 +38,6 @@ def test_curves_leave_outliers_outside(tmp_path):
     assert "lie outside the picture" in caption
 
 
-def test_curves_without_reports_have_reason(tmp_path):
-    caption, plot = draw(odd(tmp_path / "x", "no_report"))
-    assert (caption, plot) == ("Nothing to show: no trial reported val_accuracy.", None)
-
-
 def test_rungs_show_stopped_trials(tmp_path):
     results = search(tmp_path / "x", 12)  # 8 of the 12 are run to their end or fail
     caption, plot = stopping.rungs(Report(results))
@@ -52,12 +46,6 @@ def test_rungs_show_stopped_trials(tmp_path):
     assert list(stopped.y) == [7, 0, 0, 0]
     assert list(went_on.y) == [5, 5, 4, 4]
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
-
-
-def test_rungs_without_stops_have_reason(tmp_path):
-    for kind in ("no_scheduler", "one_trial"):
-        caption, plot = stopping.rungs(Report(odd(tmp_path / kind, kind)))
-        assert (caption, plot) == ("Nothing to show: no scheduler stopped a trial.", None)
 
 
 def forecast(end):
@@ -82,14 +70,6 @@ def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
     assert list(plot.data[0].x) == [0.85, 0.4]
     assert list(plot.data[0].y) == [0.9, 0.9]
     assert [epoch for _, epoch in plot.data[0].customdata] == ["2", "2"]
-
-
-def test_forecasts_without_completed_trial_have_reason(tmp_path):
-    caption, plot = stopping.forecasts(predicted(tmp_path / "x", (STOPPED, 0.2)))
-    assert (caption, plot) == (
-        "Nothing to show: no end was predicted of a trial that came to it.",
-        None,
-    )
 
 
 def test_forecasts_are_shown_only_if_there_are_any(tmp_path):

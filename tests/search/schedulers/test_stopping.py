@@ -41,6 +41,15 @@ def test_on_trial_result_stops_the_worse_trial(mode, worse, better):
     assert asha.stopped == {"00001"}
 
 
+def test_reports_beyond_the_limits_count_as_the_worst_within():
+    objective = Objective(metric="m", mode="min", limits=("size < 9",))
+    asha = SETTINGS.build(objective)
+    assert goes_on(asha, 0, 1, 0.0, size=9)  # nothing to compare it with
+    assert [goes_on(asha, n, 1, value, size=1) for n, value in ((1, 0.5), (2, 0.4))] == [True, True]
+    assert not goes_on(asha, 3, 1, 0.0, size=9)
+    assert goes_on(asha, 4, 1, 0.3, size=1)
+
+
 def test_on_trial_result_compares_no_whole_trial_whose_code_runs_on():
     asha = asha_of()
     assert goes_on(asha, 0, 1, 0.5)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from ray.tune.search import Searcher
-from searches import ModelSearch
+from searches import ModelSearch, search_of
 
 from tuner.errors import SpecError
 from tuner.search.searchers._learning import draw_untried
@@ -73,6 +73,40 @@ def test_model_gets_trials_by_their_status():
     assert (len(data.u_ND), len(data.failed_ND), len(data.pending_PD)) == (3, 2, 1)
     assert data.loss_N.tolist() == pytest.approx([1.0, 1.0, 1.0])
     assert np.argsort(data.loss_N).tolist() == [1, 0, 2]
+
+
+def test_model_avoids_trials_beyond_the_limits():
+    search = MiddleSearch(startup=3, limits=("size < 9",))
+
+    def report(trial_id, loss, size):
+        search.on_trial_result(trial_id, {"loss": loss, "size": size, "training_iteration": 1})
+
+    search.begin("live", "late", "ended", "within", "more")
+    report("live", 0.0, 9)
+    report("late", 0.0, 9)
+    report("late", 3.0, 8)
+    result = {"loss": 0.0, "size": 9, "training_iteration": 1}
+    search.on_trial_complete("ended", result)
+    search.begin("another")
+    assert search.seen is None  # a single loss is no scale
+    report("within", 2.0, 1)
+    data = search.data()
+    assert data.curves == [{1: 3.0}, {1: 2.0}]
+    assert (len(data.failed_ND), len(data.pending_PD)) == (2, 2)
+    assert search.observations.trials["ended"].key in search.observations.tried()
+
+
+@pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb"])
+def test_strategies_learn_where_a_limit_runs(strategy):
+    space = {"x": "uniform(0, 1)", "y": "uniform(0, 1)"}
+    search = search_of(strategy, space, limits=("x + y <= 0.5",))
+    within = []
+    for number in range(40):
+        config = search.suggest(f"{number:05}")
+        loss = (config["x"] - 0.9) ** 2 + (config["y"] - 0.3) ** 2
+        search.on_trial_complete(f"{number:05}", {"loss": loss, "training_iteration": 1, **config})
+        within.append(config["x"] + config["y"] <= 0.5)
+    assert sum(within[20:]) >= 6  # of 20; 2.5 of random ones
 
 
 def test_suggest_ignores_forbidden_proposals():

@@ -1,12 +1,8 @@
 """The entries of a queue, in a folder and in a store: each is added, claimed and ended once."""
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,53 +15,50 @@ from tuner.service.queue.entries import Entry, Queue, entry_of
 from tuner.spec.by_value import ByValue
 from tuner.spec.experiment import build_spec
 
-SPEC: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2}
+SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 2}
 
 
-def entry(name: str, added: float = 1.0, user: str = "ann") -> Entry:
+def entry(name, added=1.0, user="ann"):
     return Entry(name=name, user=user, added=added, directory="/", spec={**SPEC, "name": name})
 
 
 @pytest.fixture(params=["folder", "store"])
-def queue(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> Queue:
+def queue(request, tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "mirror"))
     is_folder = request.param == "folder"
     return Queue(str(tmp_path / "results") if is_folder else f"memory://{uuid4().hex}/results")
 
 
-def statuses(queue: Queue) -> dict[str, str]:
+def statuses(queue):
     return {status.entry.name: status.status for status in queue.statuses()}
 
 
-def test_add_rejects_or_numbers_taken_name(queue: Queue) -> None:
+def test_add_rejects_or_numbers_taken_name(queue):
     queue.add(entry("a"))
     with pytest.raises(UsageError, match=r"has an entry 'a': give another name, or take it out by"):
         queue.add(entry("a"))
     assert queue.add(entry("a"), is_named=False) == "a-2"
     second = queue.entry("a-2")
-    assert second is not None
     assert second.spec["name"] == "a-2"
     assert queue.add(entry("a"), is_named=False) == "a-3"
 
 
-def test_watch_gives_lease_to_one_at_a_time(queue: Queue) -> None:
+def test_watch_gives_lease_to_one_at_a_time(queue):
     queue.add(entry("a"))
     watches = [queue.watch("a"), queue.watch("a")]
     leases = [watch.followed() for watch in watches]
     assert [lease is not None for lease in leases] == [True, False]
     assert statuses(queue) == {"a": "running"}
-    assert leases[0] is not None
     leases[0].release()
     assert statuses(queue) == {"a": "waiting"}
     assert watches[1].followed() is not None
 
 
-def test_entry_begins_and_ends_once(queue: Queue) -> None:
+def test_entry_begins_and_ends_once(queue):
     queue.add(entry("a"))
     assert [queue.has_begun("a"), queue.has_begun("a")] == [False, True]
     assert queue.open() == {"a": (True, False)}
-    lease = queue.watch("a").followed()
-    assert lease is not None
+    queue.watch("a").followed()
     assert queue.open() == {"a": (True, True)}
     queue.end("a", "failed", code=1, why="some\nlines")
     queue.end("a", "completed")  # comes too late
@@ -78,7 +71,7 @@ def test_entry_begins_and_ends_once(queue: Queue) -> None:
     assert queue.open() == {}
 
 
-def test_remove_entry_frees_its_name(queue: Queue) -> None:
+def test_remove_entry_frees_its_name(queue):
     queue.add(entry("a"))
     queue.end("a", "completed")
     queue.remove("a", warn=print)
@@ -89,10 +82,9 @@ def test_remove_entry_frees_its_name(queue: Queue) -> None:
         queue.remove("b", warn=print)
 
 
-def test_remove_rejects_held_entry(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_rejects_held_entry(queue, monkeypatch):
     queue.add(entry("a"))
     lease = queue.watch("a").followed()
-    assert lease is not None
     beating = partial(acquire, sleep=lambda s: lease.renew())
     monkeypatch.setattr(entries, "acquire", beating)  # it beats while it is watched
     with pytest.raises(UsageError, match="held by"):
@@ -100,7 +92,7 @@ def test_remove_rejects_held_entry(queue: Queue, monkeypatch: pytest.MonkeyPatch
     assert statuses(queue) == {"a": "running"}
 
 
-def test_status_of_driven_experiment_is_running(tmp_path: Path) -> None:
+def test_status_of_driven_experiment_is_running(tmp_path):
     queue = Queue(str(tmp_path))
     queue.add(entry("a"))
     writer = Writer(make_folder(tmp_path / "a"))
@@ -112,7 +104,7 @@ def test_status_of_driven_experiment_is_running(tmp_path: Path) -> None:
     assert (tmp_path / "a").is_dir()
 
 
-def test_statuses_with_damaged_files_keep_the_others(tmp_path: Path) -> None:
+def test_statuses_with_damaged_files_keep_the_others(tmp_path):
     queue = Queue(str(tmp_path))
     for name in ("a", "b", "c"):
         queue.add(entry(name))
@@ -121,7 +113,7 @@ def test_statuses_with_damaged_files_keep_the_others(tmp_path: Path) -> None:
     assert statuses(queue) == {"b": "failed", "c": "waiting"}
 
 
-def test_entry_of_keeps_spec_and_rejects_secret(tmp_path: Path) -> None:
+def test_entry_of_keeps_spec_and_rejects_secret(tmp_path):
     spec = build_spec({**SPEC, "name": "a", "notify": ["https://host/${HOOK}"]})
     added = entry_of(spec, user="ann", directory=os.getcwd(), paths=["/x"])
     assert build_spec(added.spec) == spec
@@ -130,7 +122,7 @@ def test_entry_of_keeps_spec_and_rejects_secret(tmp_path: Path) -> None:
         entry_of(spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/")
 
 
-def test_entry_of_rejects_trainable_by_value() -> None:
+def test_entry_of_rejects_trainable_by_value():
     spec = build_spec({**SPEC, "trainable": ByValue(lambda config: None)})
     with pytest.raises(UsageError, match="is of a script or a notebook: give it a module"):
         entry_of(spec, user="ann", directory="/")

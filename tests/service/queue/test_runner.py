@@ -1,14 +1,11 @@
 """Runners of a queue over real processes that train nothing (`played`), and their ends by force."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
 from types import SimpleNamespace
@@ -22,10 +19,10 @@ from tuner.errors import ExperimentError
 from tuner.experiment.control import requested
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.remote.lease import Lease, Watch, follow, newest
+from tuner.experiment.remote.lease import Watch, follow, newest
 from tuner.experiment.remote.objects import FolderObjects
 from tuner.places import LOCAL, ROOT
-from tuner.service.queue.entries import Ended, Entry, Queue
+from tuner.service.queue.entries import Entry, Queue
 from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
 
@@ -36,46 +33,39 @@ SPEC = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 8}
 
 
 @pytest.fixture(autouse=True)
-def played(monkeypatch: pytest.MonkeyPatch) -> None:
+def played(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), *sys.path]))
 
 
 class Played:
     """A storage with a queue of searches that are played, and what was started there."""
 
-    def __init__(self, storage: Path) -> None:
+    def __init__(self, storage):
         self.storage = storage
         self.queue = Queue(str(storage))
-        self.lines: list[str] = []
+        self.lines = []
 
-    def add(self, name: str, user: str = "ann", **fields: Any) -> None:
+    def add(self, name, user="ann", **fields):
         spec = SPEC | {"name": name} | fields
         directory, added = str(self.storage), time.time()
         self.queue.add(Entry(name=name, user=user, added=added, directory=directory, spec=spec))
 
-    def ends(self, name: str, how: str) -> None:
+    def ends(self, name, how):
         partial = self.storage / f".{name}.ends"
         partial.write_text(how)
         partial.rename(self.storage / f"{name}.ends")
 
-    def runner(
-        self,
-        at_once: int = 2,
-        cpus: float = 4,
-        terms: Terms | None = None,
-        kind: type[Runner] = Runner,
-        **options: Any,
-    ) -> Runner:
+    def runner(self, at_once=2, cpus=4, terms=None, kind=Runner, **options):
         terms = terms or Terms(at_once, {}, command=PLAYED, every_s=0.02)
         options = {"capacity": lambda gpus: Room(cpus), **options}
         return kind(self.queue, terms, notify=self.lines.append, **options)
 
     @property
-    def starts(self) -> list[str]:
+    def starts(self):
         file = self.storage / "starts"
         return file.read_text().splitlines() if file.exists() else []
 
-    def until(self, condition: Callable[[], object], *runners: Runner) -> None:
+    def until(self, condition, *runners):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < deadline, (self.lines, self.starts)
@@ -83,21 +73,19 @@ class Played:
                 runner.turn()
             time.sleep(0.02)
 
-    def ended(self, name: str) -> Ended:
-        ended = self.queue.ended(name)
-        assert ended is not None
-        return ended
+    def ended(self, name):
+        return self.queue.ended(name)
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Played]:
+def play(tmp_path):
     play = Played(tmp_path)
     yield play
     for name in play.queue.names():  # whatever a failed test has left running
         play.ends(name, "completed")
 
 
-def test_turn_runs_entries_in_order_past_a_failure(play: Played) -> None:
+def test_turn_runs_entries_in_order_past_a_failure(play):
     for name, how in (("a", "completed"), ("b", "fails"), ("c", "completed")):
         play.add(name)
         play.ends(name, how)
@@ -113,7 +101,7 @@ def test_turn_runs_entries_in_order_past_a_failure(play: Played) -> None:
     assert runner.failed == 1
 
 
-def test_turn_starts_second_search_once_the_first_gives_up_trials(play: Played) -> None:
+def test_turn_starts_second_search_once_the_first_gives_up_trials(play):
     play.add("a")
     play.add("b", "bob")
     runner = play.runner()
@@ -138,11 +126,11 @@ def test_turn_starts_second_search_once_the_first_gives_up_trials(play: Played) 
 
 
 @pytest.mark.slow
-def test_killed_driver_is_resumed_twice(play: Played) -> None:
+def test_killed_driver_is_resumed_twice(play):
     play.add("a")
     runner = play.runner()
     for count in range(1, 4):
-        play.until(lambda count=count: len(play.starts) == count, runner)  # type: ignore[misc]
+        play.until(lambda count=count: len(play.starts) == count, runner)
         play.ends("a", "dies")
     play.until(lambda: play.queue.ended("a"), runner)
     assert play.starts == ["run a 4", "resume a 4", "resume a 4"]
@@ -150,20 +138,7 @@ def test_killed_driver_is_resumed_twice(play: Played) -> None:
 
 
 @pytest.mark.slow
-def test_search_ended_by_signal_is_interrupted(play: Played) -> None:
-    play.add("a")
-    runner = play.runner()
-    play.until(lambda: play.starts, runner)
-    [search] = runner._searches.values()
-    assert search.process is not None
-    search.process.terminate()
-    play.until(lambda: play.queue.ended("a"), runner)
-    assert play.ended("a").status == "interrupted"
-    assert play.ended("a").code in (143, -signal.SIGTERM)  # as it had begun to listen, or not yet
-
-
-@pytest.mark.slow
-def test_two_runners_run_each_entry_once(play: Played) -> None:
+def test_two_runners_run_each_entry_once(play):
     names = [f"e{number}" for number in range(6)]
     for name in names:
         play.add(name)
@@ -174,9 +149,8 @@ def test_two_runners_run_each_entry_once(play: Played) -> None:
     assert {play.ended(name).status for name in names} == {"completed"}
 
 
-def test_run_waits_for_other_runner_of_this_machine(play: Played) -> None:
+def test_run_waits_for_other_runner_of_this_machine(play):
     lease = play.queue.watch_runner(gethostname()).followed()
-    assert lease is not None
     thread = threading.Thread(target=play.runner().run)
     thread.start()
     play.until(lambda: play.lines)
@@ -188,9 +162,9 @@ def test_run_waits_for_other_runner_of_this_machine(play: Played) -> None:
     assert play.queue.watch_runner(gethostname()).is_free()
 
 
-def test_run_ends_if_another_runner_takes_over(play: Played) -> None:
+def test_run_ends_if_another_runner_takes_over(play):
     class Followed(Runner):
-        def turn(self) -> bool:
+        def turn(self):
             is_left = super().turn()
             if play.starts:
                 for lease in (lease_of(self), *(s.lease for s in self._searches.values())):
@@ -205,7 +179,7 @@ def test_run_ends_if_another_runner_takes_over(play: Played) -> None:
     assert play.queue.experiment("a").is_driven
 
 
-def test_turn_leaves_experiment_of_other_origin(play: Played) -> None:
+def test_turn_leaves_experiment_of_other_origin(play):
     play.add("a")
     Writer(make_folder(play.storage / "a")).trial(0, [0.5], end=None)
     runner = play.runner()
@@ -214,7 +188,7 @@ def test_turn_leaves_experiment_of_other_origin(play: Played) -> None:
     assert play.starts == []
 
 
-def test_turn_fails_entry_that_cannot_start(play: Played) -> None:
+def test_turn_fails_entry_that_cannot_start(play):
     play.add("a", num_samples=0)
     play.add("b")
     play.ends("b", "completed")
@@ -226,9 +200,9 @@ def test_turn_fails_entry_that_cannot_start(play: Played) -> None:
 
 
 @pytest.mark.slow
-def test_run_interrupted_ends_searches_and_the_next_resumes(play: Played) -> None:
+def test_run_interrupted_ends_searches_and_the_next_resumes(play):
     class Interrupted(Runner):
-        def turn(self) -> bool:
+        def turn(self):
             if self._searches and play.starts:
                 raise KeyboardInterrupt
             return super().turn()
@@ -245,11 +219,11 @@ def test_run_interrupted_ends_searches_and_the_next_resumes(play: Played) -> Non
 
 
 @pytest.fixture
-def begun(play: Played) -> Iterator[Callable[[int], subprocess.Popen[bytes]]]:
+def begun(play):
     """Starts a runner as a process of its own."""
     processes = []
 
-    def begin(at_once: int) -> subprocess.Popen[bytes]:
+    def begin(at_once):
         command = [sys.executable, str(HERE / "a_runner.py"), str(play.storage), str(at_once)]
         processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
         return processes[-1]
@@ -260,9 +234,7 @@ def begun(play: Played) -> Iterator[Callable[[int], subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def test_killed_runner_is_followed_without_loss_or_repetition(
-    play: Played, begun: Callable[[int], subprocess.Popen[bytes]]
-) -> None:
+def test_killed_runner_is_followed_without_loss_or_repetition(play, begun):
     for name in ("done", "runs", "dies", "waits"):
         play.add(name)
     play.ends("done", "completed")
@@ -282,7 +254,7 @@ def test_killed_runner_is_followed_without_loss_or_repetition(
     for name in was_running - {killed}:
         assert f"{name} runs already" in play.lines
     for name in ("runs", "dies", "waits"):
-        play.until(lambda name=name: not (play.storage / f"{name}.ends").exists())  # type: ignore[misc]
+        play.until(lambda name=name: not (play.storage / f"{name}.ends").exists())
         play.ends(name, "completed")
     play.until(lambda: not play.queue.open(), second)
     runs = sorted(line.split()[1] for line in play.starts if line.startswith("run "))
@@ -292,9 +264,7 @@ def test_killed_runner_is_followed_without_loss_or_repetition(
         assert play.ended(name).status == "completed"
 
 
-def test_turn_adopts_search_in_bucket_driven_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):
     storage, lines = f"memory://{uuid4().hex}/results", list[str]()
     monkeypatch.setenv(ROOT, str(tmp_path / "there"))
     queue = Queue(storage)
@@ -314,7 +284,7 @@ def test_turn_adopts_search_in_bucket_driven_elsewhere(
         assert pending.control.model_dump() == {"verb": "max-concurrent", "max_concurrent": 4}
 
 
-def test_turn_ignores_damaged_entry(play: Played) -> None:
+def test_turn_ignores_damaged_entry(play):
     play.add("a")
     (play.storage / ".queue/a/entry.json").write_text("{")
     assert not play.runner().turn()
@@ -323,9 +293,7 @@ def test_turn_ignores_damaged_entry(play: Played) -> None:
 @pytest.mark.parametrize(
     ("address", "gpus", "shared"), [(LOCAL, 0.5, "gpus:3,5"), (LOCAL, 0, ""), ("auto", 0.5, "")]
 )
-def test_turn_shares_gpus_of_this_machine(
-    play: Played, address: str, gpus: float, shared: str
-) -> None:
+def test_turn_shares_gpus_of_this_machine(play, address, gpus, shared):
     play.add("a", resources={"gpus": gpus})
     show = "import os; print(os.environ.get('TUNER_SHARED_GPUS', ''))"
     terms = Terms(1, {}, address=address, command=(sys.executable, "-c", show))
@@ -334,7 +302,7 @@ def test_turn_shares_gpus_of_this_machine(
     assert play.queue.log("a").read_text().strip().rpartition("/")[2] == shared
 
 
-def test_turn_starts_search_once_a_whole_gpu_is_free(play: Played) -> None:
+def test_turn_starts_search_once_a_whole_gpu_is_free(play):
     unused = [(0.5, 0.5)]
     play.add("halves", resources={"gpus": 0.5}, max_concurrent=2)
     play.add("whole", resources={"gpus": 1})
@@ -352,23 +320,20 @@ def test_turn_starts_search_once_a_whole_gpu_is_free(play: Played) -> None:
     assert play.starts == ["run halves 2", "run whole 1"]
 
 
-def lease_in(folder: Path) -> Lease:
-    lease = Watch(FolderObjects(folder)).followed()
-    assert lease is not None
-    return lease
+def lease_in(folder):
+    return Watch(FolderObjects(folder)).followed()
 
 
-def lease_of(runner: Runner) -> Lease:
-    assert runner._lease is not None
+def lease_of(runner):
     return runner._lease
 
 
-def taken_over(lease: Lease) -> None:
+def taken_over(lease):
     follow(lease.objects, newest(lease.objects))
 
 
 @pytest.fixture
-def holding(play: Played) -> Runner:
+def holding(play):
     """A runner with leases of its place and two searches."""
     runner = play.runner()
     runner._lease = lease_in(play.storage / "lease")
@@ -378,7 +343,7 @@ def holding(play: Played) -> Runner:
     return runner
 
 
-def test_renew_drops_searches_that_another_runner_has_taken_over(holding: Runner) -> None:
+def test_renew_drops_searches_that_another_runner_has_taken_over(holding):
     taken_over(holding._searches["killed"].lease)
     holding.renew()
     assert list(holding._searches) == ["two"]

@@ -1,10 +1,5 @@
 """What a runner knows of a search that runs, and what becomes of one that has ended."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from synthetic import OWNER, Writer, make_folder
 
@@ -23,7 +18,7 @@ from tuner.service.queue.searches import (
 )
 from tuner.service.queue.shares import Amounts, Demand
 
-SPEC: dict[str, Any] = {
+SPEC = {
     "name": "a",
     "search": {"space": {"lr": "uniform(0, 1)"}},
     "num_samples": 6,
@@ -31,38 +26,38 @@ SPEC: dict[str, Any] = {
 }
 
 
-def entry(**fields: Any) -> Entry:
+def entry(**fields):
     return Entry(name="a", user="ann", added=1.0, directory="/", spec=SPEC | fields)
 
 
-def event(kind: str, **fields: Any) -> dict[str, Any]:
+def event(kind, **fields):
     return {"event": kind, "time": 1.0, **fields}
 
 
-def started() -> dict[str, Any]:
+def started():
     return event("experiment_started", resumed=False, owner=OWNER)
 
 
-def trial(number: int, status: str = "") -> dict[str, Any]:
+def trial(number, status=""):
     if status:
         why = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
         return event("trial_ended", trial_id=f"{number:05}", status=status, **why)
     return event("trial_started", trial_id=f"{number:05}", config={})
 
 
-def control(limit: int | None, **fields: Any) -> dict[str, Any]:
+def control(limit, **fields):
     requested = {"verb": "max-concurrent", "max_concurrent": limit}
     return event("control", id="1", control=requested, **fields)
 
 
-def journaled(*events: dict[str, Any]) -> History:
+def journaled(*events):
     history = History()
     for each in events:
         history.apply(each)
     return history
 
 
-def test_left_of_counts_trials_to_end() -> None:
+def test_left_of_counts_trials_to_end():
     spec = spec_of(entry())
     assert left_of(journaled(started(), *map(trial, range(3)), trial(0, "completed")), spec) == 5
     gone = journaled(trial(0), trial(1), trial(0, "interrupted"), started(), trial(1))
@@ -81,7 +76,7 @@ def test_left_of_counts_trials_to_end() -> None:
         ({"verb": "finish"}, 2),
     ],
 )
-def test_left_of_follows_controls(requested: dict[str, Any], left: int) -> None:
+def test_left_of_follows_controls(requested, left):
     spec = spec_of(entry())
     history = journaled(started(), trial(0), trial(0, "completed"), trial(1), trial(2))
     history.apply(event("control", id="1", control=requested, refused="why"))
@@ -90,14 +85,13 @@ def test_left_of_follows_controls(requested: dict[str, Any], left: int) -> None:
     assert left_of(history, spec) == left
 
 
-def search(tmp_path: Path, *, limit: int = 3, **fields: Any) -> Search:
+def search(tmp_path, *, limit=3, **fields):
     queue, running = Queue(str(tmp_path)), entry(**fields)
     lease = queue.watch("a").followed()
-    assert lease is not None
     return Search(queue, running, spec_of(running), lease, None, limit=limit)
 
 
-def test_demand_of_running_search(tmp_path: Path) -> None:
+def test_demand_of_running_search(tmp_path):
     running = search(tmp_path)
     assert running.demand() == Demand("a", "ann", Amounts(2), most=6, holds=3)
     for each in (started(), trial(0), trial(1), trial(2), control(1)):
@@ -114,10 +108,8 @@ def test_demand_of_running_search(tmp_path: Path) -> None:
     assert running.demand().holds == 1  # it evaluates its best
 
 
-def test_limit_is_not_lowered_above_the_trials_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requests: list[int] = []
+def test_limit_is_not_lowered_above_the_trials_left(tmp_path, monkeypatch):
+    requests = []
     monkeypatch.setattr(
         searches, "request", lambda *how, by: requests.append(how[1].max_concurrent)
     )
@@ -152,7 +144,7 @@ def test_limit_is_not_lowered_above_the_trials_left(
         (-15, None, 1, INTERRUPTED),  # before it had begun to listen
     ],
 )
-def test_verdict(code: int | None, outcome: str | None, tries: int, status: str) -> None:
+def test_verdict(code, outcome, tries, status):
     assert verdict(code, outcome=outcome, tries=tries) == status
 
 
@@ -167,9 +159,7 @@ def test_verdict(code: int | None, outcome: str | None, tries: int, status: str)
         (None, [{}], None),
     ],
 )
-def test_outcome_of_journal(
-    tmp_path: Path, end: str | None, trials: list[dict[str, Any]], came_to: str | None
-) -> None:
+def test_outcome_of_journal(tmp_path, end, trials, came_to):
     writer = Writer(make_folder(tmp_path / "a"))
     for number, how in enumerate(trials):
         writer.trial(number, [0.5], **how)
@@ -181,13 +171,13 @@ def test_outcome_of_journal(
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.25, 0.25), (0.6, 1), (0.4, 0.5), (0.3, 1 / 3)])
-def test_amounts_of_gpu_fraction_include_unusable_rest(share: float, counts: float) -> None:
+def test_amounts_of_gpu_fraction_include_unusable_rest(share, counts):
     """As Ray places them: two trials of 0.6 on two GPUs, though three would be 1.8."""
     each = amounts_of(spec_of(entry(resources={"cpus": 0.1, "gpus": share})))
     assert each.gpus == pytest.approx(counts)
 
 
-def test_why_of_failure_is_last_error_or_last_lines(tmp_path: Path) -> None:
+def test_why_of_failure_is_last_error_or_last_lines(tmp_path):
     log = tmp_path / "log.txt"
     assert why_of(log) == ""
     log.write_text("".join(f"line {n}\n\n" for n in range(9)) + "\x1b[31mno\n")

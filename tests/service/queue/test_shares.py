@@ -1,9 +1,5 @@
 """Who may run how much: pure arithmetic, and what holds whatever is asked for."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,53 +21,46 @@ from tuner.spec.validation import Machine
 ONE_CPU = Amounts(1)
 
 
-def demand(name: str, user: str = "ann", each: Amounts = ONE_CPU, **fields: int) -> Demand:
+def demand(name, user="ann", each=ONE_CPU, **fields):
     return Demand(name, user, each, **fields)
 
 
-def of(cpus: float, gpus: int = 0) -> Room:
+def of(cpus, gpus=0):
     return Room(cpus, (1.0,) * gpus)
 
 
-def divided(*demands: Demand, cpus: float, gpus: int = 0, **weights: float) -> dict[str, int]:
+def divided(*demands, cpus, gpus=0, **weights):
     return divide(demands, capacity=of(cpus, gpus), weights=weights)
 
 
-def test_divide_equal_searches_equally() -> None:
-    assert divided(demand("a"), demand("b"), cpus=4) == {"a": 2, "b": 2}
-    assert divided(demand("a"), demand("b"), demand("c"), cpus=8) == {"a": 3, "b": 3, "c": 2}
-
-
-def test_divide_among_users_by_weight() -> None:
+def test_divide_among_users_by_weight():
     both = demand("a"), demand("b"), demand("c", "bob")
     assert divided(*both, cpus=8) == {"a": 2, "b": 2, "c": 4}
     assert divided(*both, cpus=9, bob=2) == {"a": 2, "b": 1, "c": 6}
 
 
-def test_divide_gives_each_one_trial_if_possible() -> None:
+def test_divide_gives_each_one_trial_if_possible():
     heavy = divided(demand("a"), demand("b", "bob"), cpus=2, ann=100)
     assert heavy == {"a": 1, "b": 1}
     assert divided(demand("a"), demand("b", each=Amounts(2)), cpus=2) == {"a": 2, "b": 0}
 
 
-def limited(
-    *demands: Demand, cpus: float, gpus: int = 0, unused: Room | None = None
-) -> dict[str, int]:
+def limited(*demands, cpus, gpus=0, unused=None):
     capacity = of(cpus, gpus)
     return limits(demands, capacity=capacity, unused=unused or capacity, weights={})
 
 
-def test_limits_wait_for_what_others_hold() -> None:
+def test_limits_wait_for_what_others_hold():
     assert limited(demand("a", holds=4), demand("b"), cpus=4) == {"a": 2, "b": 0}
     assert limited(demand("a", holds=3), demand("b"), cpus=4) == {"a": 2, "b": 1}
     assert limited(demand("a", holds=2), demand("b", holds=1), cpus=4) == {"a": 2, "b": 2}
 
 
-def test_limits_keep_one_trial_of_each_running_search() -> None:
+def test_limits_keep_one_trial_of_each_running_search():
     assert limited(demand("a", holds=2), demand("b", holds=2), cpus=1) == {"a": 1, "b": 1}
 
 
-def test_limits_of_whole_gpu_wait_while_fractions_lie_on_each() -> None:
+def test_limits_of_whole_gpu_wait_while_fractions_lie_on_each():
     shares = demand("a", each=Amounts(1, 0.5), most=2, holds=2)
     whole = demand("b", "bob", each=Amounts(1, 1))
     spread, together = Room(8, (0.5, 0.5)), Room(8, (0.0, 1.0))
@@ -84,27 +73,25 @@ USERS = st.sampled_from(["ann", "bob", "cy"])
 
 
 @st.composite
-def some_demands(draw: st.DrawFn) -> list[Demand]:
+def some_demands(draw):
     count = draw(st.integers(1, 6))
     return [
         Demand(str(n), draw(USERS), draw(AMOUNTS), draw(st.integers(1, 20))) for n in range(count)
     ]
 
 
-def left_of(capacity: Room, counts: Mapping[str, int], demands: list[Demand]) -> Room:
+def left_of(capacity, counts, demands):
     for demand in sorted(demands, key=lambda d: -d.each.gpus):
         capacity = capacity.less(demand.each, counts[demand.name])
     return capacity
 
 
-def least(room: Room) -> float:
+def least(room):
     return min(room.cpus, *room.gpus, 0)
 
 
 @given(some_demands(), st.integers(1, 24), st.integers(0, 8), st.floats(0.5, 4))
-def test_divide_fits_and_leaves_no_usable_room(
-    demands: list[Demand], cpus: int, gpus: int, weight: float
-) -> None:
+def test_divide_fits_and_leaves_no_usable_room(demands, cpus, gpus, weight):
     capacity = of(cpus, gpus)
     due = divide(demands, capacity=capacity, weights={"ann": weight})
     left = left_of(capacity, due, demands)
@@ -113,9 +100,7 @@ def test_divide_fits_and_leaves_no_usable_room(
 
 
 @given(some_demands(), st.integers(1, 24), st.integers(0, 8), st.data())
-def test_limits_never_exceed_capacity(
-    demands: list[Demand], cpus: int, gpus: int, data: st.DataObject
-) -> None:
+def test_limits_never_exceed_capacity(demands, cpus, gpus, data):
     """What may run counts for what was granted before until trials end, as in a runner."""
     capacity, holds = of(cpus, gpus), {d.name: 0 for d in demands}
     for _ in range(5):
@@ -132,17 +117,17 @@ def test_limits_never_exceed_capacity(
         holds[gone] = 0
 
 
-def waiting(name: str, user: str = "ann", added: float = 0, each: Amounts = ONE_CPU) -> Demand:
+def waiting(name, user="ann", added=0, each=ONE_CPU):
     return Demand(name, user, each, added=added)
 
 
-def turn(*entries: Demand, running: tuple[Demand, ...] = (), **fields: object) -> str | None:
+def turn(*entries, running=(), **fields):
     arguments = {"at_once": 2, "capacity": of(4, 2), "weights": {}, **fields}
-    first = next_to_start(entries, running, **arguments)  # type: ignore[arg-type]
+    first = next_to_start(entries, running, **arguments)
     return first and first.name
 
 
-def test_next_to_start_is_oldest_below_at_once() -> None:
+def test_next_to_start_is_oldest_below_at_once():
     assert turn() is None
     assert turn(waiting("b", added=2), waiting("a", added=1)) == "a"
     two = demand("x", "x"), demand("y", "y")
@@ -150,21 +135,21 @@ def test_next_to_start_is_oldest_below_at_once() -> None:
     assert turn(waiting("a"), running=two, at_once=3) == "a"
 
 
-def test_next_to_start_prefers_user_with_fewest_searches() -> None:
+def test_next_to_start_prefers_user_with_fewest_searches():
     entries = waiting("a", "ann", added=1), waiting("b", "bob", added=2)
     assert turn(*entries, running=(demand("x", "ann"),)) == "b"
     both = demand("x", "ann"), demand("y", "bob")
     assert turn(*entries, running=both, at_once=3, weights={"bob": 2}) == "b"
 
 
-def test_next_to_start_is_not_overtaken_while_it_waits_for_room() -> None:
+def test_next_to_start_is_not_overtaken_while_it_waits_for_room():
     large = waiting("large", added=1, each=Amounts(4))
     assert turn(large, waiting("small", added=2), running=(demand("x"),)) is None
     assert turn(large, waiting("small", added=2)) == "large"
     assert turn(waiting("too large", each=Amounts(9))) == "too large"  # it says so by itself
 
 
-def test_capacity_of_this_machine() -> None:
+def test_capacity_of_this_machine():
     cpus = Machine.here().cpus
     assert capacity_of(LOCAL, gpus=False) == (cpus, ())
     assert capacity_of(LOCAL, gpus=True) == (cpus, (1,) * len(gpus_here()))
@@ -179,7 +164,5 @@ def test_capacity_of_this_machine() -> None:
         ("", 0, ()),
     ],
 )
-def test_gpu_names_are_those_of_cuda(
-    visible: str | None, count: int, names: tuple[str, ...]
-) -> None:
+def test_gpu_names_are_those_of_cuda(visible, count, names):
     assert gpu_names(count, visible) == names

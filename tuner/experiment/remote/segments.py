@@ -119,10 +119,9 @@ def _piece(objects: Objects, segment: Segment, *, start: int) -> bytes:
 class Uploader:
     """Uploads the complete lines that are appended to the journal at `path`."""
 
-    def __init__(self, objects: Objects, path: Path, generation: int) -> None:
-        self._objects = objects
-        self._path = path
-        self._generation = generation
+    def __init__(self, objects: Objects, path: Path, generation: int, *, most: int = MOST) -> None:
+        self._objects, self._path, self._generation = objects, path, generation
+        self._most = most  # segments of a level
         self._done = 0  # bytes
         self._levels: list[list[Segment]] = [[]]  # the larger, which are older, are last
 
@@ -142,7 +141,7 @@ class Uploader:
     def _merge(self) -> None:
         """Replace the segments of a level by one of the next, wherever there are enough."""
         for level, small in enumerate(self._levels):
-            if len(small) < MOST:
+            if len(small) < self._most:
                 return
             start = small[0].start
             large = self._create(self._read(start, small[-1].end), start=start)

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,18 +32,35 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_JOURNAL_EVERY_S = 1.0
-_SWEEP_EVERY_S = 30.0  # over the other files
 _THREADS = 8  # that upload and remove what is not the journal
 
 OnError = Callable[[TunerError], object]
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds between two beats, two uploads of the journal, and two sweeps over other files.
+
+    patience_s: with a store that fails.
+    """
+
+    beat_s: float = BEAT_S
+    journal_s: float = 1.0
+    sweep_s: float = 30.0
+    patience_s: float = PATIENCE_S
+
+
 class RemoteSync:
     """For an experiment in an object store. upload: uploads a file of the copy `folder`."""
 
-    def __init__(self, folder: Path, lease: Lease, upload: Callable[[Path], object]) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        lease: Lease,
+        upload: Callable[[Path], object],
+        timing: Timing | None = None,
+    ) -> None:
+        self._folder, self._timing = folder, timing or Timing()
         self._upload = upload
         self._lease = lease
         self._objects = lease.objects
@@ -67,8 +85,8 @@ class RemoteSync:
             self._now(self._uploader.remove_older)
             self._journal = journal
             notify = partial(self._notify, on_error)
-            beats = partial(self._repeat, self._lease.renew, BEAT_S, notify)
-            follows = partial(self._repeat, self._follow, _JOURNAL_EVERY_S, notify)
+            beats = partial(self._repeat, self._lease.renew, self._timing.beat_s, notify)
+            follows = partial(self._repeat, self._follow, self._timing.journal_s, notify)
             try:
                 # In two threads, since a beat must not wait for a long upload
                 with process.running(beats), process.running(follows):
@@ -103,7 +121,7 @@ class RemoteSync:
                 notify(error)
                 return
             except OSError as error:
-                if time.monotonic() - worked_at >= PATIENCE_S:
+                if time.monotonic() - worked_at >= self._timing.patience_s:
                     notify(self._failure(error))
                     return
 
@@ -119,7 +137,7 @@ class RemoteSync:
         for _ in range(older):
             self._threads.submit(self._remove, self._removed.get())
         idle = self._sweeping is None or self._sweeping.done()
-        if idle and time.monotonic() - self._swept_at >= _SWEEP_EVERY_S:
+        if idle and time.monotonic() - self._swept_at >= self._timing.sweep_s:
             self._swept_at = time.monotonic()
             self._sweeping = self._threads.submit(self._sweep)
 
@@ -155,7 +173,7 @@ class RemoteSync:
 
     def _now(self, do: Callable[[], object]) -> None:
         try:
-            patiently(do)
+            patiently(do, patience_s=self._timing.patience_s)
         except OSError as error:
             raise self._failure(error) from error
 

@@ -9,6 +9,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.history import History
 from tuner.experiment.results.results import Results, load_results
+from tuner.experiment.results.selection import best_so_far
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
@@ -232,24 +234,22 @@ def _facts(spec: ExperimentSpec) -> dict[str, str]:
 def curve_of(history: History, objective: Objective) -> Curve:
     """The best value so far by the epochs of all trials together, in the order of the reports.
 
-    The epochs of a failed trial count, its values do not.
+    The epochs of a failed trial and of reports beyond the limits count, their values do not.
     """
     reports: list[tuple[float, int, float | None]] = []  # time, epochs since the one before, value
     for trial in history.trials.values():
         before = 0
         for report in trial.results:
-            value = None if trial.status == FAILED else report.metrics.get(objective.metric)
+            counts = trial.status != FAILED and objective.allows(report.metrics)
+            value = report.metrics.get(objective.metric) if counts else None
             reports.append((report.time, report.epoch - before, value))
             before = report.epoch
-    total = 0
-    epochs: list[int] = []
-    best: list[float] = []
-    for _, trained, value in sorted(reports, key=lambda report: report[0]):
-        total += trained
-        if value is not None and objective.is_better(value, best[-1] if best else None):
-            epochs.append(total)
-            best.append(value)
-    return Curve(tuple(epochs), tuple(best), total)
+    reports.sort(key=lambda report: report[0])
+    totals = [*accumulate(trained for _, trained, _ in reports)]
+    pairs = zip(totals, (value for *_, value in reports), strict=True)
+    steps = best_so_far(((at, value) for at, value in pairs if value is not None), objective)
+    epochs, best = tuple(at for at, _ in steps), tuple(value for _, value in steps)
+    return Curve(epochs, best, totals[-1] if totals else 0)
 
 
 def compare(*experiments: Results | Path | str, storage: Path | str | None = None) -> Comparison:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import LABELS
 from tuner.experiment.folder import ExperimentFolder
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -70,8 +70,15 @@ class Described:
         self.files.refresh()
         self.document = self.files.document()
         objective = self.document["spec"]["objective"]
-        self.objective = Objective(metric=objective["metric"], mode=objective["mode"])
+        limits = objective.get("limits", ())
+        with translate_error(UsageError, f"experiment.json of {self.files.name} is damaged"):
+            self.objective = Objective(
+                metric=objective["metric"], mode=objective["mode"], limits=limits
+            )
+        self.metric: str = self.objective.metric
+        self.mode: str = self.objective.mode
         self.name = self.files.name
+        self.folder = self.files.path  # on this machine
 
     @property
     def is_confirmation(self) -> bool:
@@ -88,21 +95,6 @@ class Described:
         """The spec, with the folder's name and storage. Raises SpecError for another version's."""
         moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
         return build_spec({**self.document["spec"], **moved}, str(self.folder))
-
-    @property
-    def folder(self) -> Path:
-        """The experiment's folder on this machine."""
-        return self.files.path
-
-    @property
-    def metric(self) -> str:
-        """The objective's metric."""
-        return self.objective.metric
-
-    @property
-    def mode(self) -> str:
-        """The objective's mode: "min" or "max"."""
-        return self.objective.mode
 
     @property
     def seed(self) -> int | None:

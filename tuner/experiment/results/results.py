@@ -26,6 +26,7 @@ from tuner.experiment.results.selection import (
     check,
     mode_of,
     ranked,
+    values_to_show,
 )
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
@@ -93,6 +94,12 @@ class Results(Described):
     def counts(self) -> dict[str, int]:
         """How many trials are completed, stopped, failed, running and interrupted."""
         return {status: self.history.counts[status] for status in COUNTED}
+
+    @property
+    def beyond(self) -> int:
+        """How many trials have not failed and have no report that keeps the limits."""
+        healthy = (trial for trial in self.trials.values() if trial.status != FAILED)
+        return sum(trial.is_beyond(self.objective) for trial in healthy)
 
     @property
     def changes(self) -> list[dict[str, Any]]:
@@ -185,7 +192,7 @@ class Results(Described):
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        epoch = best_epoch(trial.values(objective.metric), objective)
+        epoch = best_epoch(values_to_show(trial, objective), objective)
         if epoch is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
         return epoch
@@ -287,10 +294,10 @@ class Results(Described):
         if mode is not None:
             check("mode", mode, MODES)
         if metric is None or metric == self.metric:
-            return Objective(metric=self.metric, mode=mode or self.mode)
+            return self.objective.model_copy(update={"mode": mode or self.mode})
         if self.metrics:
             check("metric", metric, self.metrics)
-        return Objective(metric=metric, mode=mode or mode_of(metric))
+        return Objective(metric=metric, mode=mode or mode_of(metric), limits=self.objective.limits)
 
     def why_unusable(self, metric: str) -> str:
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
@@ -298,7 +305,9 @@ class Results(Described):
             return "no trial has started"
         failed = Counter(trial.error.kind for trial in self.trials.values() if trial.error)
         reasons = [f"{count} failed ({kind})" for kind, count in failed.most_common()]
-        if silent := len(self.trials) - failed.total():
+        if beyond := self.beyond:
+            reasons.append(f"{beyond} beyond the limits {' and '.join(self.objective.limits)}")
+        if silent := len(self.trials) - failed.total() - beyond:
             names = ", ".join(self.metrics) or "none"
             reasons.append(f"{silent} without a value of {metric!r}; metrics reported: {names}")
         return ", ".join(reasons)

@@ -79,7 +79,8 @@ def trial_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
-    """A trial's id, status, epochs, best epoch, time (seconds), error and config.
+    """A trial's id, status, epochs, best epoch, time (seconds), error, config and, if no report
+    keeps the limits, `beyond_limits`.
 
     Metrics of the best epoch and hyperparameters have their names, unless these are taken.
     """
@@ -94,6 +95,7 @@ def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
         "time": trial.duration_s,
         "error": trial.error.kind if trial.error else None,
         "config": trial.config,
+        **({"beyond_limits": True} if trial.is_beyond(results.objective) else {}),
     }
 
 

@@ -42,7 +42,7 @@ def score(values: Iterable[float], objective: Objective, *, scope: str = "best")
 
 def score_of(trial: TrialRecord, objective: Objective, *, scope: str = "best") -> float | None:
     """The number that the trial is compared by; None if it reported no finite value."""
-    values = (value for _, value in trial.values(objective.metric))
+    values = (value for _, value in trial.values_within(objective))
     return score(values, objective, scope=scope)
 
 
@@ -52,9 +52,28 @@ def best_epoch(values: Iterable[tuple[int, float]], objective: Objective) -> int
     return min(finite)[1] if finite else None
 
 
+def values_to_show(trial: TrialRecord, objective: Objective) -> list[tuple[int, float]]:
+    """(epoch, value) of the reports within the limits or, if none is, of all."""
+    return trial.values_within(objective) or trial.values(objective.metric)
+
+
+def best_so_far(
+    values: Iterable[tuple[int, float]], objective: Objective
+) -> list[tuple[int, float]]:
+    """(position, value) of each value that is better than all before it."""
+    steps: list[tuple[int, float]] = []
+    for position, value in values:
+        if objective.is_better(value, steps[-1][1] if steps else None):
+            steps.append((position, value))
+    return steps
+
+
 def best_report(trial: TrialRecord, objective: Objective) -> Report | None:
-    """The report of the trial's best epoch; None if it reported no finite value."""
-    epoch = best_epoch(trial.values(objective.metric), objective)
+    """The report of the trial's best epoch; None if it reported no finite value.
+
+    Of a trial beyond the limits, the report of its best epoch without them.
+    """
+    epoch = best_epoch(values_to_show(trial, objective), objective)
     return None if epoch is None else trial.report_at(epoch)
 
 
@@ -63,7 +82,7 @@ def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | 
     kept = {record.epoch: record for record in trial.checkpoints}
     if not kept:
         return None
-    values = ((epoch, v) for epoch, v in trial.values(objective.metric) if epoch in kept)
+    values = ((epoch, v) for epoch, v in trial.values_within(objective) if epoch in kept)
     epoch = best_epoch(values, objective)
     return kept[max(kept) if epoch is None else epoch]
 

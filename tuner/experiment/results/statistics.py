@@ -44,6 +44,8 @@ def mean_of(
     level: of the interval's upper bound. least_sd: replaces the standard deviation of values that
     are all the same.
     """
+    from scipy.special import stdtrit
+
     n = len(values)
     mean = fsum(values) / n
     if n == 1:
@@ -51,7 +53,7 @@ def mean_of(
     sd = sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1))
     sd = sd if sd > least_sd / 1e6 else least_sd
     error = sd / sqrt(n)
-    reach = _student(n - 1, level) * error
+    reach = float(stdtrit(n - 1, level)) * error
     return Mean(n, mean, sd, error, mean - reach, mean + reach)
 
 
@@ -67,15 +69,11 @@ def differences_from_best(
     groups = [values for values in (best, *others) if values]
     level = 1 - (1 - LEVEL) / 2 / max(comb(len(groups), 2), 1)
     # Values of few digits, as accuracies are, often differ by the same with every one of few keys
-    least_sd = _resolution(groups) / sqrt(6)
+    ordered = [sorted(set(values.values())) for values in groups]
+    resolution = min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
+    least_sd = resolution / sqrt(6)  # of rounding to it
     pairs = [[values[key] - best[key] for key in values if key in best] for values in others]
     return [mean_of(pair, level=level, least_sd=least_sd) if pair else None for pair in pairs]
-
-
-def _resolution(groups: Sequence[Mapping[int, float]]) -> float:
-    """The smallest difference within a group, or 0. Rounding to it has an sd of it / sqrt(6)."""
-    ordered = [sorted(set(values.values())) for values in groups]
-    return min((b - a for values in ordered for a, b in pairwise(values)), default=0.0)
 
 
 def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
@@ -90,9 +88,3 @@ def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
     centre, weight = share + z**2 / (2 * n), 1 + z**2 / n
     reach = z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, (centre - reach) / weight), min(1.0, (centre + reach) / weight)
-
-
-def _student(degrees: float, level: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, level))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,6 @@ from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
 from tuner.wording import no_formula
-
-_WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
-    ".csv": lambda frame, path: _without_formulas(frame).to_csv(path, index=False),
-    ".parquet": lambda frame, path: frame.to_parquet(path, index=False),
-}
 
 
 def trials_frame(
@@ -57,14 +52,20 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
     Mixed values become JSON text. In a .csv an apostrophe disarms formulas. Raises UsageError.
     """
     path = Path(path).expanduser()
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
-        raise UsageError(f"a table of trials must end in .parquet or .csv, got {str(path)!r}")
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise UsageError(f"a table must end in .parquet or .csv, got {str(path)!r}")
     frame = frame.copy()
-    for name in frame.columns:
-        if name.startswith("config/"):
-            frame[name] = _of_one_type(frame[name])
-    write_file(path, lambda partial: writer(frame, partial))
+    for name in frame.columns[frame.columns.str.startswith("config/")]:
+        kinds = {"number" if is_number(v) else type(v).__name__ for v in frame[name].dropna()}
+        if not (kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}):
+            frame[name] = frame[name].map(json.dumps, na_action="ignore")
+    if suffix == ".parquet":
+        write_file(path, lambda partial: frame.to_parquet(partial, index=False))
+        return path
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
+    frame = frame.assign(**{n: frame[n].map(no_formula) for n in texts}).rename(columns=no_formula)
+    write_file(path, lambda partial: frame.to_csv(partial, index=False))
     return path
 
 
@@ -95,15 +96,3 @@ def _columns(
     """The columns with `prefix`, in the order in which the rows first have them."""
     seen = {name: None for row in rows for name in row if name.startswith(prefix)}
     return [name for name in seen if name not in besides]
-
-
-def _of_one_type(column: pd.Series[Any]) -> pd.Series[Any]:
-    kinds = {"number" if is_number(v) else type(v).__name__ for v in column.dropna()}
-    if kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}:
-        return column
-    return column.map(json.dumps, na_action="ignore")
-
-
-def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    texts = frame.select_dtypes(exclude=["number", "bool", "datetimetz"]).columns
-    return frame.assign(**{n: frame[n].map(no_formula) for n in texts}).rename(columns=no_formula)

@@ -1,1 +1,38 @@
 """Advice on a finished or running search: findings with figures, and a command for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.reporting.advice.curves import curve_findings
+from tuner.reporting.advice.domains import space_findings
+from tuner.reporting.advice.finding import SEVERITIES, Finding
+from tuner.reporting.advice.isolation import answer
+from tuner.reporting.advice.leaders import leader_findings
+from tuner.reporting.advice.record import SearchRecord
+
+
+def advise(record: SearchRecord, *, ask: Sequence[str] = ()) -> list[Finding]:
+    """The answers on the hyperparameters `ask`, then the findings, most urgent first.
+
+    Raises UsageError for a hyperparameter that is not searched. A confirmation gets no advice on
+    its space, which is a list of leaders.
+    """
+    answers = [answer(record, name) for name in ask]
+    findings = [*curve_findings(record), *leader_findings(record)]
+    if not record.spec.confirms:
+        findings += space_findings(record)
+    return [*answers, *sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))]
+
+
+def advice_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The document of `advise --json`."""
+    return {"findings": [finding.as_dict() for finding in findings]}
+
+
+def advice_text(findings: Sequence[Finding]) -> str:
+    """The findings as text, three lines each."""
+    if not findings:
+        return "Nothing to advise: no finding is beyond chance."
+    return "\n\n".join(finding.as_text() for finding in findings)

@@ -168,9 +168,9 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
     if rise.low is None or rise.low < _RISE or median > 0.75 * length:
         return
     searched = {column.path for _, column in record.searched}
-    known = [n for n in (*searched, *record.spec.training) if any(r in n for r in _REGULARISERS)]
-    regularisers = ", ".join(sorted(known)) or "none"
-    lacks = record.spec.ships and "weight_decay" not in known
+    present = [n for n in (*searched, *record.spec.training) if any(r in n for r in _REGULARISERS)]
+    regularisers = ", ".join(sorted(present)) or "none"
+    lacks = record.spec.ships and "weight_decay" not in present
     setting = "search.space.weight_decay=loguniform(1e-5, 0.1)"
     yield Finding(
         "overfitting",
@@ -181,5 +181,5 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         f"They overfit; regularisers of this search: {regularisers}.",
         run_like(record.name, setting if lacks else _length_setting(record, median)),
         {"n": len(curves), "best_epoch": median, "rise": rise.mean}
-        | {"interval": [rise.low, rise.high], "regularisers": sorted(known)},
+        | {"interval": [rise.low, rise.high], "regularisers": sorted(present)},
     )

@@ -51,10 +51,10 @@ def rule_of(record: SearchRecord) -> tuple[str, Mask] | None:
 
     The chance of a rule is that of its likelihood ratio, times the number of rules.
     """
-    known, bad_N = comparisons(record), record.diverged_N.astype(float)
-    if not known:
+    masks, bad_N = comparisons(record), record.diverged_N.astype(float)
+    if not masks:
         return None
-    texts, holds_MN = [*known], np.array([*known.values()], dtype=float)
+    texts, holds_MN = [*masks], np.array([*masks.values()], dtype=float)
     gain_M = _gain(holds_MN @ bad_N, holds_MN.sum(axis=1), bad_N)
     gain_MM = _gain((holds_MN * bad_N) @ holds_MN.T, holds_MN @ holds_MN.T, bad_N)
     chosen = [int(gain_M.argmax())]
@@ -62,7 +62,7 @@ def rule_of(record: SearchRecord) -> tuple[str, Mask] | None:
     if gain_MM.max() > gain + _WORTH:
         gain = float(gain_MM.max())
         chosen = [int(m) for m in np.unravel_index(int(gain_MM.argmax()), gain_MM.shape)]
-    if gain < np.log(len(known) ** len(chosen) / _ALPHA):
+    if gain < np.log(len(masks) ** len(chosen) / _ALPHA):
         return None
     return " and ".join(texts[m] for m in chosen), np.asarray(holds_MN[chosen].all(axis=0))
 
@@ -72,20 +72,20 @@ def comparisons(record: SearchRecord) -> dict[str, Mask]:
 
     Numbers are compared with their quantiles, to two digits.
     """
-    known: dict[str, Mask] = {}
+    masks: dict[str, Mask] = {}
     for d, column in record.searched:
         values, name = record.values_of(column), column.path
         if isinstance(column.domain, Choice):
             plain = [v for v in column.domain.values if not isinstance(v, dict)]
-            known |= {f"{name} == {literal(v)}": np.array([x == v for x in values]) for v in plain}
+            masks |= {f"{name} == {literal(v)}": np.array([x == v for x in values]) for v in plain}
         if not column.categories:
             numbers_N = np.array([np.nan if v is None else float(v) for v in values])
             u = record.u_ND[~np.isnan(record.u_ND[:, d]), d]
             for quantile in np.quantile(u, np.linspace(0.1, 0.9, 17)):
                 bound = float(f"{column.domain.at(float(quantile)):.2g}")
-                known |= {f"{name} > {bound:g}": numbers_N > bound}
-                known |= {f"{name} <= {bound:g}": numbers_N <= bound}
-    return known
+                masks |= {f"{name} > {bound:g}": numbers_N > bound}
+                masks |= {f"{name} <= {bound:g}": numbers_N <= bound}
+    return masks
 
 
 def _gain(hits: Array, inside: Array, bad_N: Array) -> Array:

@@ -51,11 +51,11 @@ def answer(record: SearchRecord, name: str) -> Finding:
 
     Raises UsageError for a name that is not searched.
     """
-    known = {column.path: (d, column) for d, column in record.searched}
-    if name not in known:
-        raise UsageError(str(unknown("--ask", "searched hyperparameter", name, [*known])))
-    column = known[name][1]
-    costs = {v: cost for v, cost in _costs(record, *known[name]).items() if len(cost) >= _FEWEST}
+    searched = {column.path: (d, column) for d, column in record.searched}
+    if name not in searched:
+        raise UsageError(str(unknown("--ask", "searched hyperparameter", name, [*searched])))
+    column = searched[name][1]
+    costs = {v: cost for v, cost in _costs(record, *searched[name]).items() if len(cost) >= _FEWEST}
     if len(costs) < 2:
         few = f"Fewer than two values of {name} have {_FEWEST} trials."
         command = f"tuner resume {record.name} --add-samples {4 * _BINS * _FEWEST}"

@@ -148,8 +148,8 @@ def _flattered(record: SearchRecord) -> Iterator[Finding]:
     if not all(0 <= value <= 1 for value in values):
         return
     mean = mean_of(values)
-    known, among = {"val_accuracy": values[0]}, len(record.trials)
-    best = accuracy_of("val_accuracy", known, record.validation, among=among)
+    metrics, among = {"val_accuracy": values[0]}, len(record.trials)
+    best = accuracy_of("val_accuracy", metrics, record.validation, among=among)
     if best is None or not 0 < mean.mean < 1 or not mean.sd:
         return
     luck = min(1.0, mean.mean * (1 - mean.mean) / best.images / mean.sd**2)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,7 @@ from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.confirmation import Confirmation, confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
-from tuner.places import default_storage, local
+from tuner.reporting.experiment_text import folder_name
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.sections import Objective
@@ -53,10 +52,9 @@ class SearchRecord:
     @classmethod
     def of(cls, results: Results) -> SearchRecord:
         """The record of an experiment. Raises SpecError for a spec that cannot be read."""
-        is_default = local(default_storage()).resolve() == local(results.files.storage).resolve()
         measured = sorted(results.folder.glob("trials/*/test.json"))
         return cls(
-            shlex.quote(results.name if is_default else results.files.location),
+            folder_name(results.folder),
             results.spec,
             results.history,
             results.document.get(VALIDATION),

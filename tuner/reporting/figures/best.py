@@ -5,25 +5,23 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.experiment.results.classes import class_accuracies, confusion_in
-from tuner.reporting.figures._figure import BLUE, GREY, Drawing, figure
+from tuner.experiment.results.selection import best_so_far
+from tuner.reporting.figures.figure import BLUE, GREY, Drawing
 from tuner.reporting.ranked_trials import NO_TRIALS, escaped, evenly
 from tuner.reporting.report import Report
 
 _MOST_POINTS = 3000
 
 
-@figure("Best so far", section="best", order=10)
 def history(report: Report) -> Drawing:
     """The best value after each trial, and each trial's own best value."""
     ranked = report.ranked
     if not ranked.trials:
         return NO_TRIALS, None
     trials = sorted(ranked.trials, key=lambda trial: trial.number)
-    drawn, steps = evenly(trials, _MOST_POINTS), list[tuple[int, float]]()
-    for trial in trials:
-        assert trial.value is not None
-        if not steps or ranked.objective.is_better(trial.value, steps[-1][1]):
-            steps.append((trial.number, trial.value))
+    drawn = evenly(trials, _MOST_POINTS)
+    values = ((trial.number, trial.value) for trial in trials if trial.value is not None)
+    steps = best_so_far(values, ranked.objective)
     steps.append((trials[-1].number, steps[-1][1]))
     plot = go.Figure(
         [
@@ -54,7 +52,6 @@ def history(report: Report) -> Drawing:
     return caption, plot
 
 
-@figure("Classes of the test split", section="best", order=20)
 def classes(report: Report) -> Drawing:
     """The share of each true class's images that is predicted as each class."""
     confusion, rows = confusion_in(report.test), class_accuracies(report.test)

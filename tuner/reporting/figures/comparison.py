@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
 
 from tuner.experiment.results.comparison import Comparison, Curve, Side
-from tuner.reporting.figures._figure import COLOURS, DASHES, Drawing, figure
+from tuner.reporting.figures.figure import COLOURS, DASHES, Drawing
 from tuner.reporting.ranked_trials import escaped, fence_of
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
@@ -21,7 +21,6 @@ _CAPTION = (
 _SAMPLES = 50  # of each curve, evenly over its epochs
 
 
-@figure("Best so far by epochs", section="comparison", order=10)
 def epochs(comparison: Comparison) -> Drawing:
     """A line for each strategy."""
     sides = [side for side in comparison.sides if side.best]

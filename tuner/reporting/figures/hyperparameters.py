@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 
 import plotly.graph_objects as go
 from optuna import visualization
 
-from tuner.reporting.figures._figure import BLACK, BLUE, GREY, Drawing, Variant, figure
+from tuner.reporting.figures.figure import BLACK, BLUE, GREY, Drawing
 from tuner.reporting.ranked_trials import FEWEST, MOST_WEIGHED, Importance, RankedTrials
 from tuner.reporting.report import Report
 from tuner.spec.plain_values import is_number
@@ -18,16 +17,13 @@ from tuner.wording import joined, number
 _UNCERTAIN = "cannot be told"
 _MOST_LINES = 150
 _MOST_AXES = 10
-_MOST_SLICES = 8
 _MOST_DOTS = 1000
 _BEST_SHARE = 10  # one trial in so many
 _MOST_LISTED = 3  # values; of more, only the least and the greatest
-_PAIRED = 3  # hyperparameters, and so many pairs of them
 _MOST_COLUMNS = 100  # Optuna's grid has a column for each of them
 _SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind of sight
 
 
-@figure("Importance", section="hyperparameters", order=10)
 def importance(report: Report) -> Drawing:
     """A bar for each hyperparameter's share with its spread; grey if shares overlap."""
     importances = report.importances
@@ -81,7 +77,6 @@ def _verdict(importances: Sequence[Importance]) -> str:
     )
 
 
-@figure("Parallel coordinates", section="hyperparameters", order=20)
 def parallel(report: Report) -> Drawing:
     """A line for each trial, the better the darker."""
     ranked, order = report.ranked, report.names_by_importance
@@ -100,12 +95,6 @@ def parallel(report: Report) -> Drawing:
     return " ".join(caption), plot
 
 
-def _slices(report: Report) -> Iterator[Variant]:
-    for i, name in enumerate(report.names_by_importance[:_MOST_SLICES]):
-        yield Variant(f"slice-{i}", f"Slice: {name}", name)
-
-
-@figure("Slice", section="hyperparameters", order=30, half=True, variants=_slices)
 def slices(report: Report, name: str) -> Drawing:
     """A point for each trial; the caption says where the best ones lie."""
     ranked = report.ranked
@@ -133,13 +122,6 @@ def _where_best(ranked: RankedTrials, name: str) -> str:
     return f"The best {len(best)} trials have {name} {where}{partly}."
 
 
-def _pairs(report: Report) -> Iterator[Variant]:
-    pairs = combinations(report.names_by_importance[:_PAIRED], 2)
-    for i, pair in enumerate(pairs):
-        yield Variant(f"contour-{i}", f"Contour: {' and '.join(pair)}", pair)
-
-
-@figure("Contour", section="hyperparameters", order=40, half=True, variants=_pairs)
 def contours(report: Report, pair: tuple[str, str]) -> Drawing:
     """A surface between the trials, the better the darker."""
     x, y = sorted(pair)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.experiment.events import COMPLETED
-from tuner.reporting.figures._figure import (
+from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
     GREY,
     SKY,
     STATUS_COLOURS,
     Drawing,
-    figure,
 )
 from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
 from tuner.reporting.report import Report
@@ -22,7 +21,6 @@ _MOST_CURVES = 100
 _MOST_POINTS = 1000
 
 
-@figure("Learning curves", section="stopping", order=10)
 def curves(report: Report) -> Drawing:
     """The objective by epoch, a line for each trial in the colour of its status."""
     metric = report.results.metric
@@ -83,7 +81,6 @@ def curves(report: Report) -> Drawing:
     return " ".join(caption), plot
 
 
-@figure("Who went on at each rung", section="stopping", order=20, half=True)
 def rungs(report: Report) -> Drawing:
     """A bar for each rung: the trials that reached it, stopped there or not."""
     counts = report.rungs
@@ -113,7 +110,6 @@ def rungs(report: Report) -> Drawing:
     return caption, plot
 
 
-@figure("Predicted and true ends", section="stopping", order=40, half=True)
 def forecasts(report: Report) -> Drawing:
     """A point for each forecast of a trial that ran to its end, if the scheduler forecasts."""
     if not any(trial.forecasts for trial in report.results.trials.values()):

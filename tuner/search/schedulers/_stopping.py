@@ -103,11 +103,18 @@ class StoppingScheduler(InOrder):
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
         self._objective, self._sign = objective, objective.sign
+        self._worst = -math.inf  # loss of a report that keeps the limits
         self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """See `InOrder.record`."""
         loss = self._sign * metrics[self._objective.metric]
+        if self._objective.allows(metrics):
+            self._worst = max(self._worst, loss)
+        elif self._worst == -math.inf:
+            return True  # no report keeps the limits yet
+        else:
+            loss = self._worst
         answers = [rule.goes_on(trial_id, epoch, loss) for rule in self.rules]
         goes_on = all(answers)
         # A trial reports after it was stopped if other settings let it go on before a resume

@@ -29,6 +29,7 @@ from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.spec.strategies import ModelSettings
 
+_LEAST = 2  # trials within the limits, before those beyond count for `startup`
 _DRAWS = 1000  # forbidden or tried ones, before the remaining configs are listed
 
 
@@ -61,12 +62,8 @@ class LearningSearch(Searcher):
         self._model, self._seed, self._objective, self._max_t = model, seed, objective, max_t
         self._startup = settings.startup
         self._constraints = Constraints(settings.forbid)
-        self._encoding = encoding = Encoding(settings.space)
-        first = (
-            encoding.complete(point, sobol_point(encoding, seed, number))
-            for number, point in enumerate(settings.points_to_evaluate)
-        )
-        self._initial = list(filter(self._constraints.allow, first))
+        self._encoding = Encoding(settings.space)
+        self._initial = list(filter(self._constraints.allow, first_configs(settings, seed)))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED if none is left."""
@@ -82,7 +79,11 @@ class LearningSearch(Searcher):
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Record the value of an epoch of a running trial."""
         trial = self.observations.running(trial_id)
-        if trial is not None and self._objective.metric in result:
+        if trial is None or self._objective.metric not in result:
+            return
+        if not self._objective.allows(result):
+            trial.beyond = True
+        else:
             trial.add(result[self._objective.metric], result["training_iteration"])
 
     def on_trial_complete(
@@ -94,7 +95,7 @@ class LearningSearch(Searcher):
             return
         if result:
             self.on_trial_result(trial_id, result)
-        trial.end(error=error, lost=not (result and trial.reports))
+        trial.end(error=error, lost=not (result and (trial.reports or trial.beyond)))
 
     def add_evaluated_point(
         self,
@@ -140,7 +141,10 @@ class LearningSearch(Searcher):
             data = model_input(observations, encoding, self._objective, self._max_t)
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
-        if len(data.curves) >= self._startup:
+        reporting = len(data.curves)
+        if reporting >= _LEAST:  # a single loss is no scale
+            reporting += data.beyond
+        if reporting >= self._startup:
             points, origin = self._model.propose(data, encoding, rng), "model"
             trials = observations.trials.values()
             reported = sum(1 for trial in trials if trial.reports and trial.status != FAILED)
@@ -161,6 +165,15 @@ class LearningSearch(Searcher):
         except FaultsError as error:
             raise SpecError(error.faults, "a config of the searcher") from None
         return trial
+
+
+def first_configs(settings: ModelSettings, seed: int) -> list[dict[str, Value]]:
+    """The `points_to_evaluate`, completed from the seed's Sobol sequence."""
+    encoding = Encoding(settings.space)
+    return [
+        encoding.complete(point, sobol_point(encoding, seed, number))
+        for number, point in enumerate(settings.points_to_evaluate)
+    ]
 
 
 def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:

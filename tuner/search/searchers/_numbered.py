@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -42,7 +42,7 @@ class NumberedSearch(Searcher):
 
     def skip(self, configs: Iterable[Mapping[str, Any]]) -> None:
         """Leave these configs out; call it before the first suggestion."""
-        self._skipped = frozenset(map(config_key, configs))
+        self._skipped |= set(map(config_key, configs))
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED after the last one."""
@@ -71,8 +71,8 @@ class NumberedSearch(Searcher):
         return self._seeds[self._number(trial_id) % len(self._seeds)]
 
     def pass_over(self, trial_id: str) -> None:
-        """Do not count a trial, whose number is greater than those of earlier calls."""
-        self._passed.append(int(trial_id))
+        """Do not count a trial, whose number no later suggestion is below."""
+        insort(self._passed, int(trial_id))
 
     def _number(self, trial_id: str) -> int:
         return int(trial_id) - bisect_left(self._passed, int(trial_id))

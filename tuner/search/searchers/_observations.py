@@ -39,6 +39,7 @@ class Observation:
     status: str = RUNNING
     reports: dict[int, float] = field(default_factory=dict)
     broken: bool = False  # its latest report was not a finite number
+    beyond: bool = False  # a report, which is not among `reports`, did not keep the limits
     _key: str | None = field(default=None, repr=False, compare=False)
     _u_D: tuple[float, ...] | None = field(default=None, repr=False, compare=False)
 
@@ -48,6 +49,11 @@ class Observation:
         if self._key is None:
             self._key = config_key(self.config)
         return self._key
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it has reported, and no report keeps the limits."""
+        return self.beyond and not self.reports and self.status != LOST
 
     def encoded(self, encoding: Encoding) -> tuple[float, ...]:
         """The point of its config in the search's `encoding`; a tuple saves memory."""
@@ -95,7 +101,9 @@ class Observations:
 class ModelInput:
     """N trials with reports, and those without; less is better.
 
-    loss_N: see `expected_losses`. pending_PD: running, without a report. allows: or None.
+    loss_N: see `expected_losses`. failed_ND: these count as the worst, and so do those without a
+    report within the limits, `beyond` in number. pending_PD: running, without a report. allows: or
+    None.
     """
 
     u_ND: Array
@@ -104,6 +112,7 @@ class ModelInput:
     live_N: NDArray[np.bool_]
     failed_ND: Array
     pending_PD: Array
+    beyond: int = 0
     allows: Callable[[Array], bool] | None = None
 
     @property
@@ -127,8 +136,11 @@ def model_input(
         expected_losses(curves),
         curves,
         np.array([trial.status == RUNNING for trial in reported], dtype=bool),
-        _points([trial for trial in trials if trial.status == FAILED], encoding),
-        _points([t for t in trials if t.status == RUNNING and not t.reports], encoding),
+        _points([t for t in trials if t.status == FAILED or t.is_beyond], encoding),
+        _points(
+            [t for t in trials if t.status == RUNNING and not (t.reports or t.beyond)], encoding
+        ),
+        sum(trial.is_beyond for trial in trials),
     )
 
 

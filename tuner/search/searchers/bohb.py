@@ -73,7 +73,7 @@ class BOHB:
         if rng.random() < self.random_share:
             return
         u_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")]
-        count = math.ceil(_GOOD * math.sqrt(len(u_ND)))
+        count = min(math.ceil(_GOOD * math.sqrt(len(u_ND) + data.beyond)), len(u_ND))
         good, bad = (
             Parzen(points_ND, scott_widths(points_ND), encoding)
             for points_ND in (u_ND[:count], np.concatenate([u_ND[count:], data.failed_ND]))

@@ -84,7 +84,7 @@ class TPE:
         from tuner.search.searchers import _parzen as parzen
 
         order = np.argsort(data.loss_N, kind="stable")
-        count = min(math.ceil(self.gamma * len(order)), _MAX_GOOD)
+        count = min(math.ceil(self.gamma * (len(order) + data.beyond)), _MAX_GOOD, len(order))
         good_ND, rest_ND = data.u_ND[order[:count]], data.u_ND[order[count:]]
         other_ND = np.concatenate([rest_ND, data.failed_ND, data.pending_PD])
         weight_N = _improvements(data.loss_N[order], count)

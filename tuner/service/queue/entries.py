@@ -264,8 +264,8 @@ class Queue:
         Raises UsageError if there is none, or if it runs.
         """
         if self.entry(name) is None:
-            known = ", ".join(sorted(self.names())) or "there are none"
-            raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {known}")
+            names = ", ".join(sorted(self.names())) or "there are none"
+            raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {names}")
         with self._translated():
             lease = acquire(self._objects_of(name), lambda: 0, warn=warn)
             if self.experiment(name).is_driven:

@@ -34,7 +34,6 @@ from tuner.service.queue.searches import (
     why_of,
 )
 from tuner.service.queue.shares import Demand, Room, gpus_here, limits, next_to_start
-from tuner.spec.experiment import ExperimentSpec
 from tuner.trial.gpus import room, sharing
 from tuner.wording import amount_of
 
@@ -151,9 +150,9 @@ class Runner:
             if search.has_ended:
                 self._settle(search)
         entries = self._queue.open()
-        for known in (self._watches, self._waiting):
-            for name in known.keys() - entries.keys():
-                del known[name]
+        for by_name in (self._watches, self._waiting):
+            for name in by_name.keys() - entries.keys():
+                del by_name[name]
         free = [
             name
             for name, entry in entries.items()
@@ -255,7 +254,9 @@ class Runner:
         try:
             spec = spec_of(entry)
             command = self._command(entry, most, resume=resume)
-            environment = {**os.environ, **self._gpus(spec)}
+            environment = dict(os.environ)
+            if self._terms.address == LOCAL and spec.resources.gpus:
+                environment |= sharing(self._queue.gpus(gethostname()), self._gpu_names())
             process = started(command, entry, self._queue.log(name), environment)
         except (OSError, SpecError) as error:
             self._end(name, FAILED, why=str(error))
@@ -264,12 +265,6 @@ class Runner:
         self._searches[name] = Search(self._queue, entry, spec, lease, process, limit=most)
         how = "goes on" if resume else "starts"
         self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
-
-    def _gpus(self, spec: ExperimentSpec) -> dict[str, str]:
-        """The environment in which the Ray of a search shares this machine's GPUs with others."""
-        if self._terms.address != LOCAL or not spec.resources.gpus:
-            return {}
-        return sharing(self._queue.gpus(gethostname()), self._gpu_names())
 
     def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
         """The command that starts or resumes the search of an entry."""

@@ -175,7 +175,7 @@ def capacity_of(address: str, *, gpus: bool) -> Room:
     """
     if address == LOCAL:
         return Room(Machine.here().cpus, (1.0,) * len(gpus_here()) if gpus else ())
-    from tuner.cluster.joined.nodes import list_nodes
+    from tuner.cluster.nodes import list_nodes
 
     nodes = list_nodes()
     gpus_there = int(sum(node.gpus for node in nodes))

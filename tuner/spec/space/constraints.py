@@ -47,6 +47,11 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
+def expressions(raw: object) -> object:
+    """A list of expressions, from a list or a single text."""
+    return (raw,) if isinstance(raw, str) else raw
+
+
 class Condition:
     """One expression; `names` are its dotted paths. Raises FaultsError for other text."""
 

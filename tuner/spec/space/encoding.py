@@ -161,11 +161,11 @@ class Encoding:
             if isinstance(option, Mapping) and isinstance(value, Mapping):
                 faults = self._encode(option, value, at.branch(number), trial_D)
                 if any(
-                    name in value and not _is_searched(inner) and not _same(inner, value[name])
+                    name in value and not _is_searched(inner) and not is_same(inner, value[name])
                     for name, inner in option.items()
                 ):
                     continue
-            elif not isinstance(option, Mapping) and _same(option, value):
+            elif not isinstance(option, Mapping) and is_same(option, value):
                 faults = []
             else:
                 continue
@@ -193,7 +193,7 @@ def config_of(
     faults = [
         Fault(name, f"is always {constant!r} here", values[name])
         for name, constant in constants
-        if not _same(constant, values[name])
+        if not is_same(constant, values[name])
     ]
     if not Constraints(forbid).allow(config):
         faults.append(Fault("", f"the space forbids it: {'; '.join(forbid)}"))
@@ -266,9 +266,10 @@ def _ordered(choice: Choice) -> bool:
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-def _same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal; True is not 1."""
     if isinstance(a, bool) is not isinstance(b, bool):
-        return False  # True == 1
+        return False
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(is_same, a, b))
     return bool(a == b)

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tuner.cluster.joined.autoscaling import Room, has_autoscaler
-from tuner.cluster.joined.nodes import Node
+from tuner.cluster.autoscaling import Room, has_autoscaler
+from tuner.cluster.nodes import Node
 from tuner.spec.sections import Resources
 
 SMALL, LARGE = Node("a", "a", 2.0, is_head=True), Node("b", "b", 8.0)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import photos
 import pytest
 
-from tuner.cluster.joined import datasets
-from tuner.cluster.joined.nodes import Node, Reply
+from tuner.cluster import datasets
+from tuner.cluster.nodes import Node, Reply
 from tuner.errors import DataError
 from tuner.spec.validation import validate
 from tuner.vision.datasets._archive import Archive

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.cluster.joined.nodes import Node, RunOnEach, remote_on, run_on_each
+from tuner.cluster.nodes import Node, RunOnEach, remote_on, run_on_each
 from tuner.errors import DataError
 from tuner.spec.declaration import NodeData
 from tuner.wording import amount_of

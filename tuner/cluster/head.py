@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -159,50 +158,35 @@ def _silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-@dataclass(slots=True)
-class Heartbeat:
-    """For how long a head has not answered, from one poll to the next."""
-
-    refused_s: float = _REFUSED_S
-    silent_s: float = _SILENT_S
-    missing_since: float | None = None
-
-    def is_lost(self, error: OSError | None, now: float) -> bool:
-        """Whether to give the head up, now that it has answered (None), or with `error`."""
-        if error is None:
-            self.missing_since = None
-            return False
-        if self.missing_since is None:
-            self.missing_since = now
-        refused = isinstance(error, ConnectionRefusedError)
-        return now - self.missing_since >= (self.refused_s if refused else self.silent_s)
-
-
 def watched(head: str) -> AbstractContextManager[None]:
     """Within it, the loss of the head at HOST:PORT is reported on stderr and ends this process."""
     on_loss = partial(daemons.exit_process, f"the cluster's head at {head} is gone")
-    return process.running(partial(watch, head, Heartbeat(), on_loss))
+    return process.running(partial(watch, head, on_loss))
 
 
 def watch(
     head: str,
-    heartbeat: Heartbeat,
     on_loss: Callable[[], object],
     over: threading.Event,
     *,
     poll_s: float = _POLL_S,
+    refused_s: float = _REFUSED_S,
+    silent_s: float = _SILENT_S,
+    connect: Callable[[str, float], socket.socket] = _connection,
 ) -> None:
-    """Connect to the head again and again until it is lost, or the watch is over."""
+    """Connect to the head again and again until it is lost, or the watch is over.
+
+    refused_s, silent_s: for how long it may refuse connections, or not answer.
+    """
+    missing_since: float | None = None
     while not over.wait(poll_s):
-        if heartbeat.is_lost(error_of(head), time.monotonic()):
-            on_loss()
-            return
-
-
-def error_of(head: str) -> OSError | None:
-    """The error of a connection to the head, or None."""
-    try:
-        _connection(head, _ANSWER_S).close()
-    except OSError as error:
-        return error
-    return None
+        try:
+            connect(head, _ANSWER_S).close()
+            missing_since = None
+        except OSError as error:
+            now = time.monotonic()
+            missing_since = now if missing_since is None else missing_since
+            patience_s = refused_s if isinstance(error, ConnectionRefusedError) else silent_s
+            if now - missing_since >= patience_s:
+                on_loss()
+                return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from tuner.cluster.joined.nodes import Node, RunOnEach, run_on_each
+from tuner.cluster.nodes import Node, RunOnEach, run_on_each
 from tuner.errors import UsageError
 from tuner.experiment.storage import marker_in, why_not_shared
 from tuner.places import is_url

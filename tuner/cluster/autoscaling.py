@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import psutil
 
 from tuner import ray_compat
-from tuner.cluster.joined.nodes import Node, capacity
+from tuner.cluster.nodes import Node, capacity
 from tuner.spec.sections import Resources
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other
@@ -55,7 +55,7 @@ class Room:
         self._grows = grows
         self._on_join = on_join
         self._poll_s = poll_s
-        self._known: set[str] | None = None
+        self._announced: set[str] | None = None
         self._polled = -math.inf
         self._limit = 0
 
@@ -69,11 +69,11 @@ class Room:
         return self._limit
 
     def _announce_new(self, nodes: list[Node]) -> None:
-        known = {node.node_id for node in nodes} if self._known is None else self._known
-        new = [node for node in nodes if node.node_id not in known]
+        earlier = {node.node_id for node in nodes} if self._announced is None else self._announced
+        new = [node for node in nodes if node.node_id not in earlier]
         if new:
-            self._on_join(new, [node for node in nodes if node.node_id in known])
-        self._known = known.union(node.node_id for node in new)
+            self._on_join(new, [node for node in nodes if node.node_id in earlier])
+        self._announced = earlier.union(node.node_id for node in new)
 
 
 def has_autoscaler() -> bool:

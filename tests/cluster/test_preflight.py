@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from tuner.cluster.joined import preflight
-from tuner.cluster.joined.nodes import Node, Reply
+from tuner.cluster import preflight
+from tuner.cluster.nodes import Node, Reply
 from tuner.errors import UsageError
 from tuner.experiment.storage import MISSING, marker_in
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tuner.cluster.joined.nodes import (
+from tuner.cluster.nodes import (
     Capacity,
     Node,
     capacity,
-    inventory,
     list_nodes,
     plan_on,
     problem_of,
@@ -46,13 +45,6 @@ def test_list_nodes_sorts_living_nodes_by_address(monkeypatch):
     entries[0]["Resources"]["node:__internal_head__"] = 1.0
     monkeypatch.setattr(ray, "nodes", lambda: entries)
     assert list_nodes() == [Node("b", "b", 2.0), Node("c", "c", 2.0, is_head=True)]
-
-
-def test_inventory_counts_equal_nodes():
-    same = [Node(name, name, 2.0) for name in "abc"]
-    driver = Node("d", "d", 0.0)
-    assert inventory([*same, TWO[0], driver]) == "3 nodes of 2 CPUs, 1 node of 4 CPUs and 1 GPU"
-    assert inventory([driver]) == "no node that offers CPUs"
 
 
 def test_plan_on_lists_nodes_with_cpus():

@@ -1,1 +1,0 @@
-"""A cluster that is joined: its head, its nodes, and what is sent to them."""
