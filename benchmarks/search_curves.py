@@ -142,16 +142,16 @@ class Unstopped:
         return True
 
 
-def rule_of(name, strategy):
+def rule_of(name, strategy, epochs=EPOCHS):
     """The rule of this name, for a search of this strategy."""
     if name == "asha-brackets":
         count = SEARCHERS.settings(strategy).brackets
-        return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=1), count)
+        return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=1), count)
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
-        return Brackets(AshaSettings(max_t=EPOCHS, reduction_factor=3, grace_period=first))
+        return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=first))
     if name == "forecast":
-        return Forecasts(Objective(metric="error", mode="min"), max_t=EPOCHS, grace=1, peers=3)
+        return Forecasts(Objective(metric="error", mode="min"), max_t=epochs, grace=1, peers=3)
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 

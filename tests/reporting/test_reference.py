@@ -47,7 +47,7 @@ def test_part_is_a_section_or_the_items_of_a_key():
     assert "scheduler" not in part("objective")
     startup = part("search.startup").split("\n\n")
     strategies = [text.partition("\n")[0] for text in startup]
-    assert strategies == ["search.bayesopt", "search.bohb", "search.hyperopt"]
+    assert strategies == ["search.bayesopt", "search.bohb", "search.hyperopt", "search.mixed"]
     assert part("max_t").startswith(
         "scheduler: every scheduler\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )

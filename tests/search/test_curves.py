@@ -12,9 +12,9 @@ from tuner.search.curves import CurveModel, at_milestones, milestones
 EPOCHS = milestones(50)
 
 
-def power_laws(count, noise=0.0):
+def power_laws(count, noise=0.0, seed=0):
     """Losses at the milestones of curves that fall to different ends at different speeds."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     end, speed = rng.uniform(0.05, 0.5, (count, 1)), rng.uniform(0.3, 1.5, (count, 1))
     losses = end + 0.5 * np.array(EPOCHS, dtype=float) ** -speed
     return losses * np.exp(noise * rng.standard_normal(losses.shape))
@@ -60,6 +60,23 @@ def test_ends_are_covered_by_two_deviations(known):
     ends = model.ends()
     off = np.abs(model.scale(whole[:, -1]) - ends.mean_N)[200:] / ends.sd_N[200:]
     assert 0.88 < (off < 2).mean() <= 1
+
+
+@pytest.mark.parametrize("count", [9, 20, 60])
+def test_ends_of_trials_stopped_by_halving_are_covered(count):
+    off = []
+    for seed in range(20):
+        whole = power_laws(count, noise=0.03, seed=seed)
+        halved, left = whole.copy(), np.arange(count)
+        for k in range(len(EPOCHS) - 1):
+            left = left[np.argsort(whole[left, k])[: max(2 * len(left) // 3, 3)]]
+            halved[np.setdiff1d(np.arange(count), left), k + 1 :] = np.nan
+        model, stopped = CurveModel(halved), np.isnan(halved[:, -1])
+        ends = model.ends()
+        error = np.abs(model.scale(whole[:, -1]) - ends.mean_N)
+        off += (error / np.maximum(ends.sd_N, 1e-9))[stopped].tolist()
+    assert (np.array(off) <= 1).mean() >= 0.6
+    assert (np.array(off) > 2).mean() <= 0.07
 
 
 @pytest.mark.parametrize("odd", [0.0, 1e300, -1e300])

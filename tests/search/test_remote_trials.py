@@ -128,8 +128,9 @@ class Fleet:
         self.complete(who, trial, last, failure="out of memory", kind="oom")
 
     def vanish(self, who, trial, last):
-        del self.trials[who]
-        self.clock.now += 60
+        if self.acknowledged:  # a search whose first three trials fail alike ends
+            del self.trials[who]
+            self.clock.now += 60
 
     def settle(self, who, trial, epoch, stops):
         if stops:

@@ -2,7 +2,8 @@
 
 Curves are read at milestones, a constant factor apart. Each step is a Bayesian linear regression on
 the value and its last change; predictions chain the steps. Stopping depends on these inputs alone,
-and so does not bias it.
+and so does not bias it. The steps of a trial depend on each other, so that chains are too sure of
+themselves: by how much is measured, each number of steps ahead, over all trials that came so far.
 """
 
 # N trials, K milestones, C coefficients of a step
@@ -10,8 +11,9 @@ and so does not bias it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +24,9 @@ _FACTOR = 1.7  # from one milestone to the next
 _PRIOR = 4.0  # trials that the variance of the previous step counts for
 _VARIANCE = 0.25  # expected of a step, for curves of unit variance
 _WEIGHTS = (0.1, 0.25, 0.25)  # expected size of a step's weights, for curves of unit variance
+_TOO_SURE = (1.3, 10.0)  # by how much chains are expected to be, and trials that this counts for
+_CAPPED = 4.0  # deviations that a single error counts for at most
+_FREEDOM = 4.0  # degrees of Student's distribution of the errors
 _LARGEST = 1e100  # loss: beyond it differences are not finite
 _LEAST = 1e-12
 
@@ -79,16 +84,17 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The mean and the standard deviation of the ends of N trials, on a scale."""
+    """The means of the ends of N trials, and how far most are away (68 %), on a scale."""
 
     mean_N: Array
     sd_N: Array
 
     def chances(self, mean: float, sd: float) -> Array:
         """The probability of each that it is less than a value of this mean and deviation."""
-        from scipy.special import ndtr
+        from scipy.special import stdtr
 
-        return np.asarray(ndtr((mean - self.mean_N) / np.maximum(np.hypot(self.sd_N, sd), _LEAST)))
+        deviations_N = (mean - self.mean_N) / np.maximum(np.hypot(self.sd_N, sd), _LEAST)
+        return np.asarray(stdtr(_FREEDOM, deviations_N))
 
 
 class CurveModel:
@@ -98,21 +104,31 @@ class CurveModel:
         self.scale = Scale.of(loss_NK)
         self._y_NK = self.scale(loss_NK)
         self._steps = _fitted(self._y_NK)
+        self._widening_K = self._backtest()
 
     def ends(self) -> Ends:
         """The predicted ends of the trials; the reported end of complete ones."""
-        return self._ends(self._y_NK)
+        reached_N = np.isfinite(self._y_NK).sum(axis=1)
+        mean_N, sd_N = self._y_NK[:, -1].copy(), np.zeros(len(self._y_NK))
+        for k in range(self._y_NK.shape[1] - 1):
+            rows = reached_N == k + 1
+            if rows.any():
+                *_, (mean_N[rows], sd_N[rows]) = self._chain(k, rows)
+                sd_N[rows] *= self._widening_K[-1 - k]
+        return Ends(mean_N, sd_N)
 
     def ends_of_new(self) -> Ends:
         """The ends that were predicted when the trials had only reached the first milestone."""
-        first_NK = np.full_like(self._y_NK, np.nan)
-        first_NK[:, 0] = self._y_NK[:, 0]
-        return self._ends(first_NK)
+        first_N = self._y_NK[:, 0]
+        *_, (mean_N, sd_N) = [(first_N, np.zeros(len(first_N))), *self._chain(0)]
+        return Ends(mean_N, sd_N * self._widening_K[-1])
 
-    def _ends(self, y_NK: Array) -> Ends:
-        mean_N, change_N = y_NK[:, 0].copy(), np.zeros(len(y_NK))
-        covariance_N = np.zeros((len(y_NK), 2, 2))  # of the value and of its latest change
-        for k, step in enumerate(self._steps):
+    def _chain(self, start: int, rows: Any = slice(None)) -> Iterator[tuple[Array, Array]]:
+        """The mean and the deviation at each milestone after `start`, of trials that reached it."""
+        mean_N = self._y_NK[rows, start]
+        change_N = mean_N - self._y_NK[rows, start - 1] if start else None
+        covariance_N = np.zeros((len(mean_N), 2, 2))  # of the value and of its latest change
+        for k, step in enumerate(self._steps[start:], start):
             x_NC = _inputs(mean_N, change_N if k else None)
             change_N = x_NC @ step.weights_C
             mean_N = mean_N + change_N
@@ -120,11 +136,26 @@ class CurveModel:
             slopes = step.weights_C[1:] if k else [step.weights_C[1], 0.0]
             f = np.array([1.0, 0.0]) * [[1.0], [0.0]] + slopes
             covariance_N = f @ covariance_N @ f.T + unsure_N[:, None, None]
-            reached_N = np.isfinite(y_NK[:, k + 1])
-            change_N = np.where(reached_N, y_NK[:, k + 1] - y_NK[:, k], change_N)
-            mean_N = np.where(reached_N, y_NK[:, k + 1], mean_N)
-            covariance_N[reached_N] = 0.0
-        return Ends(mean_N, np.sqrt(covariance_N[:, 0, 0]))
+            yield mean_N, np.sqrt(covariance_N[:, 0, 0])
+
+    def _backtest(self) -> Array:
+        """How many times the chains' deviations the errors are, for each number of steps ahead."""
+        count = self._y_NK.shape[1]
+        squares_K, seen_K = np.zeros(count), np.zeros(count)
+        for start in range(count - 1):
+            rows = np.isfinite(self._y_NK[:, start])
+            for ahead, (mean_N, sd_N) in enumerate(self._chain(start, rows), 1):
+                error_N = np.abs(self._y_NK[rows, start + ahead] - mean_N) / sd_N
+                error_N = np.minimum(error_N[np.isfinite(error_N)], _CAPPED)
+                squares_K[ahead] += error_N @ error_N
+                seen_K[ahead] += len(error_N)
+        squared_K = np.full(count, _TOO_SURE[0] ** 2)
+        for ahead in range(1, count):  # little is known of many steps: much as of fewer
+            trials = seen_K[ahead] / (count - ahead)  # each is seen from several milestones
+            mean = squares_K[ahead] / max(seen_K[ahead], 1.0)
+            expected = _TOO_SURE[1] * squared_K[ahead - 1]
+            squared_K[ahead] = (expected + trials * mean) / (_TOO_SURE[1] + trials)
+        return np.sqrt(np.maximum(squared_K, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
