@@ -34,15 +34,9 @@ from tuner.vision.catalog import METRICS, REFIT_METRICS, await_copy, image_names
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
-from tuner.vision.evaluation import evaluate
-from tuner.vision.features import (
-    FeatureBatcher,
-    Features,
-    Head,
-    features_of,
-    fit_head,
-)
-from tuner.vision.label_check import doubtful_labels, mistakes
+from tuner.vision.evaluation import evaluate, logits_of
+from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
+from tuner.vision.label_check import MOST_MEASURED, doubtful_labels, mistakes
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
@@ -256,9 +250,10 @@ class ImageClassifier:
         """Set `mistakes`, and `doubtful_labels` if there are features; of images with names."""
         if not names:
             return
-        rows_N = self._data.splits["test"].to(self._data.rows_NP.device)
+        rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
         with self._average.applied(), self._randomness(_EVALUATION):
-            self.mistakes = mistakes(part, self._data, rows_N, names, self._trained_in)
+            logits_NK = logits_of(part, rows_N, precision=self._trained_in)
+        self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
         if self._settings.fit_head or self._settings.train_layers == "head":
             self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
 

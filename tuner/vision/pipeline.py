@@ -127,7 +127,7 @@ class Stage:
         views = [schedule.step(*self._input(view)) for view in self._loss.views(x_NCHW)]
         if not self._is_last:
             return self._loss.nothing(self._ranks.device)
-        return self._loss.evaluated(views, labels_N)
+        return self._loss.evaluated(self._loss.averaged(views), labels_N)
 
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""

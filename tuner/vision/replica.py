@@ -150,7 +150,7 @@ class Replica:
 
     def measure(self, rows_N: Tensor) -> Tensor:
         """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
-        return self._evaluation_micro.run(partial(self._measure, rows_N))
+        return self._loss.evaluated(self.logits(rows_N), self._batcher.labels(rows_N))
 
     def logits(self, rows_N: Tensor) -> Tensor:
         """logits_NK of the images `rows_N`, in the precision that is applied."""
@@ -243,14 +243,6 @@ class Replica:
             views = [self._model(view) for view in self._loss.views(x_NCHW)]
             parts.append(self._loss.averaged(views))
         return torch.cat(parts)
-
-    def _measure(self, rows_N: Tensor, size: int) -> Tensor:
-        sums = self._loss.nothing(self._ranks.device)
-        for part_N in rows_N.split(size):
-            x_NCHW, labels_N = self._batcher.batch(part_N)
-            views = [self._model(view) for view in self._loss.views(x_NCHW)]
-            sums += self._loss.evaluated(views, labels_N)
-        return sums
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:
