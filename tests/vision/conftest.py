@@ -6,9 +6,12 @@ from tuner.vision import batches, precision
 from tuner.vision.catalog import DATASETS
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Small models are fastest on one thread, and other work shares the cores."""
+    """Small models are fastest on one thread, and other work shares the cores.
+
+    Of a module, so that it comes before the module's own fixtures, which train models.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -12,7 +12,6 @@ from test_image_classifier import ClassifierContract
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from tuner.errors import SpecError
 from tuner.testing.learner_contract import same
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
@@ -42,13 +41,6 @@ def test_model_args_of_config_and_constants_are_merged():
     constants = {**TINY, "model": own("Small"), "model_args": {"width": 6, "dropout": 0.5}}
     model = ImageClassifier({"model_args": {"dropout": 0.1}}, constants).model
     assert (model.conv.out_channels, model.drop.p) == (6, 0.1)
-
-
-def test_network_that_cannot_train_on_one_image_is_refused():
-    assert tiny_images.INFO.train % 16 == 1
-    with pytest.raises(SpecError, match="batch_size: leaves a worker with 1 image of"):
-        learner("Flat")
-    assert learner("Flat", batch_size=13).step()["val_loss"] > 0
 
 
 @pytest.mark.parametrize("settings", [{"precision": "bf16"}, {"dtype": "float64"}])

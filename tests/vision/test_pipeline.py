@@ -65,7 +65,7 @@ EXACT = {
     "label_smoothing": 0.1,
     "norm_bias_lr": 2,
 }
-OPTIMIZERS = ("sgd", "adamw", "muon")
+OPTIMIZERS = ("adamw", "muon")  # the latter trains some parameters by SGD
 
 
 def reports_and_state(learner, steps):
@@ -150,8 +150,8 @@ def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
 
 
 def test_each_stage_trains_its_part_in_micro_batches(results):
-    assert [rank["sgd"]["micro"] for rank in results] == [2, 2]  # 16 images in 8 parts
-    parts = [rank["sgd"]["own"] for rank in results]
+    assert [rank["muon"]["micro"] for rank in results] == [2, 2]  # 16 images in 8 parts
+    parts = [rank["muon"]["own"] for rank in results]
     model = ImageClassifier({}, EXACT).model
     assert sum(parts) == sum(t.numel() for t in (*model.parameters(), *model.buffers()))
     assert min(parts) > 0

@@ -146,7 +146,6 @@ class ImageClassifier:
             self._batcher,
             precision=self._precision,
             ranks=self._ranks,
-            images=self._images,
             split=split,
         )
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.func import functional_call
 
-from tuner.errors import Fault, SpecError
 from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import Blueprint
@@ -76,18 +75,6 @@ def without_gradient(model: nn.Module, plan: Blueprint, *, context: Context) -> 
         )
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     return [name for name, p in trained if id(p) not in reached]
-
-
-def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
-    """Raise SpecError for a network that cannot train on the single image that this size leaves.
-
-    BatchNorm cannot once the images have shrunk to one pixel, or are flattened.
-    """
-    error = _outputs(model, _blank(plan, model, 1), training=True)[1]
-    if error is not None:
-        rule = "leaves a worker with 1 image of the last batch, on which the model cannot train"
-        fault = Fault("batch_size", f"{rule} ({message_of(error)})", batch_size)
-        raise SpecError([fault], "the image classifier") from error
 
 
 def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
@@ -171,12 +158,11 @@ def new_model(
     *,
     precision: Precision,
     ranks: Ranks,
-    images: int,
     split: int,
 ) -> nn.Module:
     """The model of `plan` on the device of `ranks`; on the host if it is `split` into stages.
 
-    images: of an epoch. Raises SpecError for a foreign network that cannot train on them.
+    Raises SpecError for a foreign network that cannot train on the images.
     """
     with seeded(settings.seed):
         model = cast_weights(plan.initial(), weights_in(settings, precision))
@@ -188,9 +174,6 @@ def new_model(
         unused = without_gradient(model, plan, context=precision.forward)
         if unused and ranks.rank == 0:
             print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
-        last = images % settings.batch_size or settings.batch_size
-        if min(settings.batch_size, last) // ranks.world_size <= 1:
-            check_one_image(model, plan, batch_size=settings.batch_size)
     if plan.info.prepare is not None:
         plan.info.prepare(model, batcher.first(PREPARING))
     return model

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from tuner.trial.state import host_copy
 from tuner.vision.epochs import Epoch, Shard
-from tuner.vision.replica import Setup, gradients_of
+from tuner.vision.replica import Setup, evaluation_batch, gradients_of
 
 PARTS_PER_STAGE = 4  # micro-batches at once: with more, stages idle less, but parts are smaller
 
@@ -93,7 +93,7 @@ class Stage:
         self._owned = set(map(id, _tensors(self._layers)))
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
         self.micro_batch_size = size // micro_batches(size, self._most)
-        self.evaluation_batch = setup.evaluation_batch
+        self.evaluation_batch = evaluation_batch(self._ranks.device)
 
     def share(self, batch_size: int) -> dict[str, int]:
         """The arguments that make `shards` this rank's: all images."""

@@ -53,11 +53,6 @@ class Setup:
     loss: CrossEntropy
     precision: Precision
 
-    @property
-    def evaluation_batch(self) -> int:
-        """Images that this rank evaluates at once, if its memory allows."""
-        return evaluation_batch(self.ranks.device)
-
 
 class _Rehearsed(NamedTuple):
     """A step that fits the memory of every rank.
@@ -107,7 +102,7 @@ class Replica:
             buffers=lambda: dict(self._model.named_buffers()) if self._is_foreign else fixed,
             purpose="training",
         )
-        size = setup.evaluation_batch
+        size = evaluation_batch(device)
         self._evaluation_micro = MicroBatch(size, device=device, purpose="evaluation")
         self.evaluation_batch = size * world_size
 
