@@ -45,7 +45,7 @@ def shared_buffers(rank):
     buffers = buffers_of(rank)
     beside = torch.full((4, 4), 1.0 - rank)
     model = model_with({**buffers, "part": beside[:, ::2]})
-    Ranks(rank, 2, CPU).share_buffers(model)
+    Ranks(rank, 2, CPU).broadcast(model.buffers())
     assert all(buffer is dict(model.named_buffers())[name] for name, buffer in buffers.items())
     return {**{name: tensor.clone() for name, tensor in buffers.items()}, "beside": beside}
 
@@ -82,7 +82,7 @@ def results(tmp_path_factory):
     return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
 
 
-def test_share_buffers_gives_all_ranks_those_of_rank_0(results):
+def test_broadcast_gives_all_ranks_the_tensors_of_rank_0(results):
     first, second = (result["shared_buffers"] for result in results)
     for name, buffer in buffers_of(0).items():
         for result in (first, second):

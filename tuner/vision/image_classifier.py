@@ -179,7 +179,7 @@ class ImageClassifier:
             with torch.no_grad():
                 head.get_parameter("weight").copy_(weight_KF)
                 head.get_parameter("bias").copy_(bias_K)
-            self._ranks.share_parameters(head)
+            self._ranks.broadcast(head.parameters())
         self._average.begin()
 
     @property

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
-from itertools import chain
+from itertools import chain, combinations, pairwise
 from typing import Any
 
 import torch
@@ -49,18 +48,10 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
         most = f"the number of layers, {len(costs)}"
         raise ValueError(f"`stages` must be from 1 to {most}, got {stages}")
 
-    @cache
-    def best(end: int, stages: int) -> tuple[float, list[range]]:
-        """(cost of the dearest stage, stages) over the first `end` layers."""
-        if stages == 1:
-            return sum(costs[:end]), [range(end)]
-        cost, start = min(
-            (max(best(start, stages - 1)[0], sum(costs[start:end])), start)
-            for start in range(stages - 1, end)
-        )
-        return cost, [*best(start, stages - 1)[1], range(start, end)]
-
-    return best(len(costs), stages)[1]
+    inner = combinations(range(1, len(costs)), stages - 1)  # at most some thousand
+    every = ((0, *bounds, len(costs)) for bounds in inner)
+    best = min(every, key=lambda bounds: max(sum(costs[a:b]) for a, b in pairwise(bounds)))
+    return [range(*pair) for pair in pairwise(best)]
 
 
 def micro_batches(count: int, most: int) -> int:

@@ -127,7 +127,7 @@ class Replica:
 
     def eval(self) -> None:
         """Prepare for an evaluation, in which all ranks evaluate one model."""
-        self._ranks.share_buffers(self._model)
+        self._ranks.broadcast(self._model.buffers())
         self._model.eval()
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
