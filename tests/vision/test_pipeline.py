@@ -78,17 +78,16 @@ def alone(optimizer, steps):
 
 def case(rank, optimizer):
     from_start = split(rank, optimizer=optimizer)
-    first = reports_and_state(from_start, 2)
+    first = reports_and_state(from_start, 1)
     resumed = split(rank, optimizer=optimizer)
     resumed.load_state_dict(first["state"])
     taken_over = split(rank, optimizer=optimizer)
-    taken_over.load_state_dict(alone(optimizer, 2)[1]["state"])
+    taken_over.load_state_dict(alone(optimizer, 1)[1]["state"])
     return {
         "first": first,
-        "third": from_start.step(),
+        "second": from_start.step(),
         "resumed": resumed.step(),
         "taken over": reports_and_state(taken_over, 1),
-        "micro": from_start.step()["micro_batch_size"],
         "own": sum(tensor.numel() for tensor in from_start._part.tensors()),
     }
 
@@ -110,41 +109,44 @@ def assert_close(state, expected):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_two_stages_equal_one_process(results, optimizer):
-    learner, expected = alone(optimizer, 2)
-    third = learner.step()
+    learner, expected = alone(optimizer, 1)
+    second = learner.step()
     for rank in results:
         got = rank[optimizer]
         for ours, theirs in zip(got["first"]["reports"], expected["reports"], strict=True):
             assert quick(ours) == pytest.approx(quick(theirs), rel=1e-11)
         assert got["first"]["test"] == pytest.approx(expected["test"], rel=1e-11)
-        assert quick(got["third"]) == pytest.approx(quick(third), rel=1e-11)
+        assert quick(got["second"]) == pytest.approx(quick(second), rel=1e-11)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_state_of_two_stages_is_that_of_one_process(results, optimizer):
     first, second = (rank[optimizer]["first"]["state"] for rank in results)
     assert same(first, second)
-    expected = alone(optimizer, 2)[1]["state"]
+    expected = alone(optimizer, 1)[1]["state"]
     del expected["micro_batch_size"]
     assert_close(first, expected)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
-    learner, _ = alone(optimizer, 2)
-    third = quick(learner.step())
+    learner, _ = alone(optimizer, 1)
+    second = quick(learner.step())
     for rank in results:
         got = rank[optimizer]
-        assert quick(got["resumed"]) == quick(got["third"])
-        assert quick(got["taken over"]["reports"][0]) == pytest.approx(third, rel=1e-11)
+        assert quick(got["resumed"]) == quick(got["second"])
+        assert quick(got["taken over"]["reports"][0]) == pytest.approx(second, rel=1e-11)
         whole = ImageClassifier({"optimizer": optimizer}, EXACT)
         whole.load_state_dict(got["first"]["state"])
-        assert quick(whole.step()) == pytest.approx(third, rel=1e-11)
+        assert quick(whole.step()) == pytest.approx(second, rel=1e-11)
         assert_close(got["taken over"]["state"]["model"], learner.state_dict()["model"])
 
 
 def test_each_stage_trains_its_part_in_micro_batches(results):
-    assert [rank["muon"]["micro"] for rank in results] == [2, 2]  # 16 images in 8 parts
+    assert [rank["muon"]["second"]["micro_batch_size"] for rank in results] == [
+        2,
+        2,
+    ]  # 16 images in 8 parts
     parts = [rank["muon"]["own"] for rank in results]
     model = ImageClassifier({}, EXACT).model
     assert sum(parts) == sum(t.numel() for t in (*model.parameters(), *model.buffers()))

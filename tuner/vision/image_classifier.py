@@ -93,7 +93,7 @@ class ImageClassifier:
         await_copy(constants)
         settings = settings_of_trial(constants, config, split=split)
         assert split in (1, world_size)
-        self._device = torch.device(device)
+        self._device = device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
         images = image_set(settings, self._device)
@@ -110,6 +110,12 @@ class ImageClassifier:
         self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
         self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
+        augmentation = Augmentation.of(settings)
+        self._batches_as: Any = {
+            "dtype": self._dtype,
+            "augmentation": augmentation,
+            "device": device,
+        }
         model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
         self._model = model = self._ranks.synchronised(model)
         self._frozen = matching(self._model, settings.freeze)
@@ -138,23 +144,15 @@ class ImageClassifier:
 
     def _new_model(self, split: int) -> nn.Module:
         """The model of all layers, and `_batcher` of the images."""
-        shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
-        self._batcher = Batcher(self._data, dtype=self._dtype, **shared)
-        return new_model(
-            self._settings,
-            self._plan,
-            self._batcher,
-            precision=self._precision,
-            ranks=self._ranks,
-            split=split,
-        )
+        self._batcher = Batcher(self._data, **self._batches_as)
+        how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
+        return new_model(self._settings, self._plan, self._batcher, **how)
 
     def _new_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
         features = self._features()
         self._backbone = {BACKBONE: backbone_digest(self._settings, self._plan.info)}
-        shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
-        self._batcher = FeatureBatcher(features, self._data, dtype=self._dtype, **shared)
+        self._batcher = FeatureBatcher(features, self._data, **self._batches_as)
         with seeded(self._settings.seed):
             head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
         return head.to(self._device, self._dtype)
