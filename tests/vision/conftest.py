@@ -1,4 +1,5 @@
 import pytest
+import real_ranks
 import tiny_images
 import torch
 
@@ -29,3 +30,11 @@ def tiny_dataset(monkeypatch):
 def runs_on(monkeypatch):
     """A function that makes every device seem to have this hardware."""
     return lambda has: monkeypatch.setattr(precision, "hardware", lambda device: has)
+
+
+@pytest.fixture(scope="session")
+def group(tmp_path_factory):
+    """Two ranks in processes of their own, for the cases of all modules."""
+    made = real_ranks.Group(tmp_path_factory.mktemp("ranks"))
+    yield made
+    made.close()

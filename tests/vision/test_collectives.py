@@ -1,5 +1,4 @@
 import pytest
-import real_ranks
 import torch
 from torch import nn
 
@@ -78,8 +77,8 @@ CASES = (shared_buffers, wrapped_with_buffers, averaged)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+def results(group):
+    return group.run({case.__name__: case for case in CASES})
 
 
 def test_broadcast_gives_all_ranks_the_tensors_of_rank_0(results):

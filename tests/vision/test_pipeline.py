@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import real_ranks
 import tiny_images
 import torch
 from hypothesis import given
@@ -93,9 +92,9 @@ def case(rank, optimizer):
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results(group):
     cases = {name: partial(case, optimizer=name) for name in OPTIMIZERS}
-    return real_ranks.run(cases, tmp_path_factory.mktemp("split"))
+    return group.run(cases)
 
 
 def assert_close(state, expected):
@@ -143,10 +142,8 @@ def test_split_and_whole_trials_continue_from_either_state(results, optimizer):
 
 
 def test_each_stage_trains_its_part_in_micro_batches(results):
-    assert [rank["muon"]["second"]["micro_batch_size"] for rank in results] == [
-        2,
-        2,
-    ]  # 16 images in 8 parts
+    sizes = [rank["muon"]["second"]["micro_batch_size"] for rank in results]
+    assert sizes == [2, 2]  # 16 images in 8 parts
     parts = [rank["muon"]["own"] for rank in results]
     model = ImageClassifier({}, EXACT).model
     assert sum(parts) == sum(t.numel() for t in (*model.parameters(), *model.buffers()))

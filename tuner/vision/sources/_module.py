@@ -207,13 +207,13 @@ def _by_split(part: Part, splits: Any, location: str) -> dict[str, list[Part]]:
     if len(named) != len(part.labels) or None in named:
         raise fault("its splits must name train, val or test for each image", location)
     positions = {split: [n for n, name in enumerate(named) if name == split] for split in SPLITS}
-    return {
-        split: [
-            Part(
-                lambda n, each=each: part.read(each[n]),
-                [part.labels[n] for n in each],
-                part.classes,
-            )
-        ]
-        for split, each in positions.items()
-    }
+    return {split: [_taken(part, each)] for split, each in positions.items()}
+
+
+def _taken(part: Part, positions: Sequence[int]) -> Part:
+    """The images of `part` at these positions."""
+
+    def read(number: int) -> Any:
+        return part.read(positions[number])
+
+    return Part(read, [part.labels[position] for position in positions], part.classes)
