@@ -76,12 +76,6 @@ def test_failure_of_long_message_is_cut():
     assert message.endswith("x...")
 
 
-def test_failure_of_mismatched_torchvision_says_what_to_install():
-    inner = "Failed to import x: operator torchvision::nms does not exist"
-    message = failure_of(RuntimeError(inner)).message
-    assert message.startswith(f"RuntimeError: {inner}: torch and torchvision are of different bu")
-
-
 def test_failure_of_ends_with_the_last_user_line():
     try:
         json.loads("{")

@@ -79,7 +79,7 @@ def test_end_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
         deaf.stdout.readline()
         assert guard.marked(mark, str(tmp_path)) == [deaf.pid]
         # the parent must take it away, or it stays in /proc as a zombie without an environment
-        guard.end(mark, str(tmp_path))
+        guard.end(mark, str(tmp_path), patience_s=0.2)
         assert deaf.wait(LIMIT_S) == -signal.SIGKILL
 
 

@@ -6,7 +6,6 @@ from io import BytesIO
 import pytest
 import torch
 
-from tuner.trial import state as states
 from tuner.trial.state import fault_of_state, host_copy, weights_of, with_weights
 
 STATE = {
@@ -60,11 +59,6 @@ def test_host_copy_saves_like_the_state():
     assert now["optimizer"]["param_groups"] == then["optimizer"]["param_groups"]
     moments = [s["optimizer"]["state"][0]["momentum_buffer"] for s in (now, then)]
     assert torch.equal(*moments)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
-def test_pinned_without_cuda_is_none():
-    assert states._pinned(torch.ones(2)) is None
 
 
 @pytest.mark.gpu

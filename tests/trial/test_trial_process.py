@@ -16,7 +16,6 @@ from test_worker import Counter, context
 
 from tuner.errors import StorageError
 from tuner.places import START_DIR, TRIAL_DIR, start_dir, trial_dir
-from tuner.spec.loading import load_trainable
 from tuner.trial import torch_compat, trial_process
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
@@ -26,7 +25,6 @@ from tuner.trial.trial_process import (
     TrialProcess,
     why_not_again,
 )
-from tuner.trial.worker import Worker
 
 
 class Stays(Counter):
@@ -159,36 +157,3 @@ def test_clear_freezes_the_garbage_of_the_first_trial():
     leftovers.clear()
     assert tensor() is None
     gc.unfreeze()
-
-
-class Hoarder:
-    """Makes 40 MiB of tensors; with `keep` the module holds on to them."""
-
-    hoard: list[torch.Tensor] = []  # noqa: RUF012
-    latest = None  # a weak reference to the tensors made last
-
-    def __init__(self, config, constants, *, device, rank, world_size):
-        self.weights = torch.ones(40 << 18)
-        type(self).latest = weakref.ref(self.weights)
-        if config["keep"]:
-            self.hoard.append(self.weights)
-
-    def step(self):
-        return {}
-
-
-def test_worker_measures_memory_kept_between_trials(tmp_path):
-    used = Worker(context(tmp_path, trainable="test_trial_process:Hoarder"))
-    hoarder = load_trainable("test_trial_process:Hoarder")  # of the module as the worker imports it
-    grown = []
-    for keep in (False, False, False, True, True):
-        used.begin(Assignment("00000", {"keep": keep}))
-        weights = hoarder.latest
-        used.end()
-        grown.append(used._process._leftovers.grown_mib)
-        assert (weights() is not None) == keep
-    hoarder.hoard.clear()
-    gc.collect()
-    assert max(grown[:3]) < 15
-    assert grown[3] == pytest.approx(40, abs=15)
-    assert grown[4] == pytest.approx(80, abs=15)

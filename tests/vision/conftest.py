@@ -1,4 +1,5 @@
 import pytest
+import real_ranks
 import tiny_images
 import torch
 
@@ -6,9 +7,12 @@ from tuner.vision import batches, precision
 from tuner.vision.catalog import DATASETS
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Small models are fastest on one thread, and other work shares the cores."""
+    """Small models are fastest on one thread, and other work shares the cores.
+
+    Of a module, so that it comes before the module's own fixtures, which train models.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -26,3 +30,11 @@ def tiny_dataset(monkeypatch):
 def runs_on(monkeypatch):
     """A function that makes every device seem to have this hardware."""
     return lambda has: monkeypatch.setattr(precision, "hardware", lambda device: has)
+
+
+@pytest.fixture(scope="session")
+def group(tmp_path_factory):
+    """Two ranks in processes of their own, for the cases of all modules."""
+    made = real_ranks.Group(tmp_path_factory.mktemp("ranks"))
+    yield made
+    made.close()

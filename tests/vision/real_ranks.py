@@ -3,34 +3,75 @@
 They are forked; see forked.py.
 """
 
+import multiprocessing
+import traceback
+from multiprocessing.connection import wait
+
 import forked
 import pytest
 import torch
-import torch.multiprocessing as mp
 from tiny_images import INFO
 from torch import distributed as dist
 
 from tuner.vision.catalog import DATASETS
 
+WORLD_SIZE = 2
 METRICS = ("train_loss", "val_loss", "val_accuracy")
 
 
-def run(cases, folder, *, world_size=2):
-    """What each of the functions `cases` returns, given the rank: a dict by name for each rank."""
-    forked.prepare()
-    arguments = (world_size, cases, str(folder))
-    mp.start_processes(_run_rank, args=arguments, nprocs=world_size, start_method=forked.METHOD)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world_size)]
+class Group:
+    """Two ranks, which run one case after another; `folder` is for their files."""
+
+    def __init__(self, folder):
+        self._folder, self._started = folder, 0
+        self._start()
+
+    def _start(self):
+        forked.prepare()
+        context = multiprocessing.get_context(forked.METHOD)
+        self._started += 1
+        rendezvous = f"file://{self._folder}/rendezvous{self._started}"
+        self._pipes, self._processes = [], []
+        for rank in range(WORLD_SIZE):
+            ours, theirs = context.Pipe()
+            arguments = (theirs, rank, rendezvous, self._folder)
+            self._pipes.append(ours)
+            self._processes.append(context.Process(target=_serve, args=arguments, daemon=True))
+            self._processes[-1].start()
+            theirs.close()
+
+    def run(self, cases):
+        """What each of the functions `cases` returns, given the rank: a dict for each rank."""
+        for pipe in self._pipes:
+            pipe.send(cases)
+        waiting = [*self._pipes]
+        while waiting:
+            for pipe in wait(waiting):
+                if error := pipe.recv():  # the other rank would wait for this one
+                    self.close()
+                    self._start()
+                    raise AssertionError(error)
+                waiting.remove(pipe)
+        files = [self._folder / f"{rank}.pt" for rank in range(WORLD_SIZE)]
+        return [torch.load(file, weights_only=True) for file in files]
+
+    def close(self):
+        for process in self._processes:
+            process.kill()
+            process.join()
 
 
-def _run_rank(rank, world_size, cases, folder):
+def _serve(pipe, rank, rendezvous, folder):
     torch.set_num_threads(1)
     DATASETS["tiny"] = INFO
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world_size
-    )
-    torch.save({name: case(rank) for name, case in cases.items()}, f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=WORLD_SIZE)
+    while True:
+        cases = pipe.recv()
+        try:
+            torch.save({name: case(rank) for name, case in cases.items()}, folder / f"{rank}.pt")
+            pipe.send(None)
+        except Exception:
+            pipe.send(traceback.format_exc())
 
 
 def trained(learner, epochs=2):

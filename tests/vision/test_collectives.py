@@ -1,5 +1,4 @@
 import pytest
-import real_ranks
 import torch
 from torch import nn
 
@@ -45,7 +44,7 @@ def shared_buffers(rank):
     buffers = buffers_of(rank)
     beside = torch.full((4, 4), 1.0 - rank)
     model = model_with({**buffers, "part": beside[:, ::2]})
-    Ranks(rank, 2, CPU).share_buffers(model)
+    Ranks(rank, 2, CPU).broadcast(model.buffers())
     assert all(buffer is dict(model.named_buffers())[name] for name, buffer in buffers.items())
     return {**{name: tensor.clone() for name, tensor in buffers.items()}, "beside": beside}
 
@@ -78,11 +77,11 @@ CASES = (shared_buffers, wrapped_with_buffers, averaged)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+def results(group):
+    return group.run({case.__name__: case for case in CASES})
 
 
-def test_share_buffers_gives_all_ranks_those_of_rank_0(results):
+def test_broadcast_gives_all_ranks_the_tensors_of_rank_0(results):
     first, second = (result["shared_buffers"] for result in results)
     for name, buffer in buffers_of(0).items():
         for result in (first, second):

@@ -4,7 +4,6 @@ from functools import partial
 from unittest.mock import patch
 
 import pytest
-import real_ranks
 import tiny_images
 from own_networks import own
 from real_ranks import assert_equal, trained
@@ -93,12 +92,12 @@ DRAWING = {"drawing": (plain, "Drawing", {})}
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
+def ranks(group):
     cases = {
         case: partial(run, name=name, settings=settings)
         for case, (run, name, settings) in {**CASES, **DRAWING}.items()
     }
-    return real_ranks.run(cases, tmp_path_factory.mktemp("ranks"))
+    return group.run(cases)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -63,7 +63,7 @@ def test_only_the_training_loss_is_smoothed_and_weighted():
     made = {"label_smoothing": 0.2, "weight": weights_K, "reduction": "sum"}
     expected = F.cross_entropy(LOGITS2_NK, LABELS2_N, **made).item()
     assert loss.training(LOGITS2_NK, LABELS2_N).item() == pytest.approx(expected)
-    assert loss.evaluated([LOGITS2_NK], LABELS2_N).tolist() == pytest.approx([plain, 1])
+    assert loss.evaluated(LOGITS2_NK, LABELS2_N).tolist() == pytest.approx([plain, 1])
 
 
 @pytest.mark.parametrize("weights_K", [None, torch.tensor([3.0, 1.0, 2.0])])
@@ -95,8 +95,10 @@ def test_evaluated_weighs_shifts_together_as_the_image(flip):
             mean_NK += share / len(sides) * logits_of(view)
     views = loss.views(x_NCHW)
     assert len(views) == (6 if flip else 3)
-    expected = CrossEntropy(torch.float32).evaluated([mean_NK], LABELS2_N)
-    assert torch.allclose(loss.evaluated([*map(logits_of, views)], LABELS2_N), expected)
+    expected = CrossEntropy(torch.float32).evaluated(mean_NK, LABELS2_N)
+    assert torch.allclose(
+        loss.evaluated(loss.averaged([*map(logits_of, views)]), LABELS2_N), expected
+    )
 
 
 LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])

@@ -10,12 +10,7 @@ from own_networks import own
 
 from tuner.errors import SpecError
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.new_model import (
-    check_one_image,
-    fault_of_logits,
-    fit_in,
-    without_gradient,
-)
+from tuner.vision.new_model import check_one_image, fault_of_logits, fit_in, without_gradient
 
 
 def plan(name, *, image_size=8, in_channels=1, **model_args):

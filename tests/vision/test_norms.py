@@ -1,6 +1,5 @@
 import norms_over_ranks
 import pytest
-import real_ranks
 import tiny_images
 import torch
 from real_ranks import assert_equal, trained
@@ -92,8 +91,8 @@ CASES = (as_one, out_of_memory_on_rank_1)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+def results(group):
+    return group.run({case.__name__: case for case in CASES})
 
 
 def test_shared_norms_of_two_ranks_equal_one_process(results):

@@ -266,13 +266,13 @@ def batch_norm(rank):
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
+def ranks(group):
     cases = {
         f"{name} {spread_name}": partial(spread, settings=settings, **SPREAD[spread_name])
         for name, settings in RECIPES.items()
         for spread_name in SPREAD
     }
-    return real_ranks.run({**cases, "batch_norm": batch_norm}, tmp_path_factory.mktemp("ranks"))
+    return group.run({**cases, "batch_norm": batch_norm})
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -4,7 +4,6 @@ from functools import partial
 from unittest.mock import patch
 
 import pytest
-import real_ranks
 import tiny_images
 import torch
 from real_ranks import assert_equal, trained
@@ -48,9 +47,12 @@ def nothing_fits_on_rank_1(rank):
         return str(error)
 
 
+on_cuda = patch.object(replica, "OVERLAPPING", ("cpu",))
+
+
+@on_cuda
 def overlapping(rank):
     """As on CUDA: after one step of agreement the exchange is DistributedDataParallel's."""
-    replica.OVERLAPPING = ("cpu",)
     learner = ImageClassifier({}, EXACT, rank=rank, world_size=2)
     learner.load_state_dict({**learner.state_dict(), "micro_batch_size": 3})
     ran, agreed = set(), []
@@ -64,9 +66,9 @@ def overlapping(rank):
     return result
 
 
+@on_cuda
 def compiled(rank):
     """Traced, but run as it is; the last of each epoch has 1 image."""
-    replica.OVERLAPPING = ("cpu",)
     shapes = []
 
     def backend(graph, inputs):
@@ -82,8 +84,8 @@ CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return real_ranks.run({case.__name__: case for case in CASES}, tmp_path_factory.mktemp("ranks"))
+def results(group):
+    return group.run({case.__name__: case for case in CASES})
 
 
 @pytest.fixture(scope="module")

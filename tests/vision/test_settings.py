@@ -96,21 +96,9 @@ def test_check_settings_names_the_key_beyond_its_bound(key, value):
     assert keys(**{key: value}) == [key]
 
 
-def test_unknown_model_lists_all_forms():
-    (fault,) = check_settings({"model": "ResNet-20"})
-    assert {*fault.choices} == {*MODELS, "my_module:MyNet", "torchvision:NAME", "timm:NAME"}
-    assert "did you mean 'resnet20'?" in fault.rule
-
-
 def test_check_settings_reports_all_faults_at_once():
     faults = keys(model="net", dataset="digits", lr=-1, norm="batch", cutout=99, nope=1)
     assert sorted(faults) == ["cutout", "lr", "model", "nope", "norm"]
-
-
-def test_check_settings_rejects_hyperparameters_of_other_models():
-    assert keys(l1=64) == ["l1"]
-    assert keys(model="net", dataset="cifar10", norm="batch", width=3) == ["norm", "width"]
-    assert keys(model="resnet20", width=3) == ["width"]
 
 
 def test_check_settings_rejects_a_model_for_other_images():

@@ -13,7 +13,7 @@ import torch
 from own_networks import import_torchvision
 
 from tuner.errors import CheckpointError, DataError, UsageError
-from tuner.vision.models._imagenet import NETWORKS
+from tuner.vision.models._foreign import NETWORKS
 from tuner.vision.weights import (
     WEIGHTS,
     NeededWeights,

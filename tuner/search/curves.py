@@ -155,7 +155,7 @@ class CurveModel:
             mean = squares_K[ahead] / max(seen_K[ahead], 1.0)
             expected = _TOO_SURE[1] * squared_K[ahead - 1]
             squared_K[ahead] = (expected + trials * mean) / (_TOO_SURE[1] + trials)
-        return np.sqrt(np.maximum(squared_K, 1.0))
+        return np.asarray(np.sqrt(np.maximum(squared_K, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)

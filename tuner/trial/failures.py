@@ -64,12 +64,6 @@ _WAITED = re.compile(
     r"|timed out in monitoredBarrier|[Cc]ollective operation timeout|watchdog got stuck for"
 )
 _CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may have closed
-# A torchvision that was built for another torch
-_MISFIT = re.compile(r"operator torchvision::\w+ does not exist")
-_FITTING = (
-    "torch and torchvision are of different builds; install both together, with the command that "
-    "PyTorch's install selector shows for this machine's CPU or CUDA"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +169,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def message_of(error: BaseException) -> str:
-    """The class and the text of an exception, in one line; what to do where it is torchvision's."""
+    """The class and the text of an exception, in one line."""
     text, name = _text(error), type(error).__name__
-    if _MISFIT.search(text) and _FITTING not in text:
-        text += f": {_FITTING}"
     return f"{name}: {text}" if text else name
 
 

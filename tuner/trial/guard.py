@@ -93,11 +93,11 @@ def marked(mark: str, temporary: str) -> list[int]:
     return pids
 
 
-def end(mark: str, temporary: str) -> None:
-    """End every process with a driver's mark: by SIGTERM, and after a while by SIGKILL."""
+def end(mark: str, temporary: str, *, patience_s: float = _PATIENCE_S) -> None:
+    """End every process with a driver's mark: by SIGTERM, and after `patience_s` by SIGKILL."""
     began = time.monotonic()
     while pids := marked(mark, temporary):
-        is_late = time.monotonic() - began > _PATIENCE_S
+        is_late = time.monotonic() - began > patience_s
         _signal(pids, signal.SIGKILL if is_late else signal.SIGTERM)
         time.sleep(0.1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -22,50 +23,34 @@ def host_copy(state: Any) -> Any:
     are, is copied once, and takes no more room in a file. Raises what a value raises that cannot
     be copied, and RuntimeError or MemoryError if there is no room.
     """
-    transfer, memo, copies = _Transfer(), {}, {}
+    import torch
+
+    memo, copies, devices = {}, {}, set[torch.device]()
     for _, tensor in _tensors(state):
         memory = tensor.device, tensor.untyped_storage().data_ptr(), tensor.storage_offset()
         key = *memory, tensor.dtype, tensor.shape, tensor.stride()
         if key not in copies:
-            copies[key] = transfer.copy(tensor)
+            copies[key] = _to_host(tensor.detach(), devices)
         memo[id(tensor)] = copies[key]
-    transfer.wait()
+    for device in devices:
+        torch.cuda.current_stream(device).synchronize()
     return deepcopy(state, memo)
 
 
-class _Transfer:
-    """Copies tensors to the host: from a GPU into pinned memory, all at once, until `wait`.
+def _to_host(source: Tensor, devices: set[torch.device]) -> Tensor:
+    """A copy on the host, complete once the `devices`, to which its own may be added, are done.
 
-    Into other memory each copy waits for the GPU, and goes through a buffer of the driver's.
+    Copies into pinned memory run at the same time. Each into other memory waits for the GPU, and
+    goes through a buffer of the driver's.
     """
-
-    def __init__(self) -> None:
-        self._devices: set[torch.device] = set()
-
-    def copy(self, tensor: Tensor) -> Tensor:
-        source = tensor.detach()
-        target = _pinned(source) if source.is_cuda else None
-        if target is None:
-            return source.to("cpu", copy=True)
-        self._devices.add(source.device)
-        return target.copy_(source, non_blocking=True)
-
-    def wait(self) -> None:
-        """Return when the copies are whole."""
-        import torch
-
-        for device in self._devices:
-            torch.cuda.current_stream(device).synchronize()
-
-
-def _pinned(like: Tensor) -> Tensor | None:
-    """A tensor like `like` in pinned memory on the host, or None if there is no more."""
     import torch
 
-    try:
-        return torch.empty_like(like, device="cpu", pin_memory=True)
-    except RuntimeError:
-        return None
+    if source.is_cuda:
+        with suppress(RuntimeError):  # there is no more pinned memory
+            target = torch.empty_like(source, device="cpu", pin_memory=True)
+            devices.add(source.device)
+            return target.copy_(source, non_blocking=True)
+    return source.to("cpu", copy=True)
 
 
 def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:

@@ -194,10 +194,14 @@ class Batcher:
         rows_N = self._images.splits["train"][:count].to(self._images.rows_NP.device)
         return self.batch(rows_N)[0]
 
+    def labels(self, rows_N: Tensor) -> Tensor:
+        """labels_N of the images `rows_N`, on the device that trains."""
+        return self._moved(self._images.labels_N.index_select(0, rows_N))
+
     def _select(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(bytes, labels) of the images `rows_N`, on the device that trains."""
         rows_NP = self._images.rows_NP.index_select(0, rows_N)
-        return self._moved(rows_NP), self._moved(self._images.labels_N.index_select(0, rows_N))
+        return self._moved(rows_NP), self.labels(rows_N)
 
     def _moved(self, values: Tensor) -> Tensor:
         if values.device.type == self._device.type:

@@ -63,7 +63,11 @@ def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
 
 _ELSEWHERE = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
 
-MODELS: dict[str, ModelInfo] = _declared(models, "MODEL")
+MODELS: dict[str, ModelInfo] = {
+    name: info
+    for declared in _declared(models, "MODELS").values()
+    for name, info in declared.items()
+}
 DATASETS: dict[str, DatasetInfo] = _declared(datasets, "DATASET")
 SOURCES: dict[str, Source] = _declared(sources, "SOURCE")
 

@@ -51,7 +51,7 @@ class Ranks:
         """
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
-        self._share([*model.parameters(), *model.buffers()])
+        self.broadcast([*model.parameters(), *model.buffers()])
         return data_parallel(module, self.device, may_skip=may_skip)
 
     def alone(self, network: nn.Module) -> AbstractContextManager[None]:
@@ -81,24 +81,14 @@ class Ranks:
         """The smallest `value` of any rank. Every rank waits for all of them."""
         return int(self.reduced([value], dist.ReduceOp.MIN)[0]) if self.several else value
 
-    def share_buffers(self, model: nn.Module) -> None:
-        """Give every rank the buffers of rank 0, so that all evaluate one model."""
-        if self.several:
-            self._share(model.buffers())
-
-    def share_parameters(self, module: nn.Module) -> None:
-        """Give every rank the parameters of rank 0."""
-        if self.several:
-            self._share(module.parameters())
-
     @torch.no_grad()
-    def _share(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the values of rank 0's dense tensors.
 
         They are sent as bytes of contiguous copies: gloo lacks some types, and reads other tensors
         beyond their end.
         """
-        for tensor in tensors:
+        for tensor in tensors if self.several else ():
             if tensor.layout is torch.strided and tensor.numel():
                 view = distinct(tensor)
                 copy = view.clone(memory_format=torch.contiguous_format)

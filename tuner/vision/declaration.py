@@ -204,7 +204,7 @@ class ClassifierDeclaration(Declaration):
                 "settings": plan.settings,
                 "images": plan.shape,
                 "classes": plan.num_classes,
-                **asdict(summary_of(plan, frozen=settings.freeze)),
+                **summary_of(plan, frozen=settings.freeze),
             }
             for settings in first.values()
             for plan in [blueprint_of(settings)]

@@ -16,19 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from tuner.experiment.results.classes import CONFUSION, MISTAKES
-from tuner.trial.torch_compat import HalfScaler
-from tuner.vision.augment import Augmentation
-from tuner.vision.batches import Batcher, ImageSet, Normaliser
+from tuner.vision.batches import ImageSet, Normaliser
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded, shards
-from tuner.vision.label_check import mistakes
-from tuner.vision.loss import CrossEntropy, Measured, training_loss
+from tuner.vision.label_check import MOST_MEASURED, mistakes
+from tuner.vision.loss import CrossEntropy, Measured, Measures
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
 from tuner.vision.norms import renew_statistics
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
-from tuner.vision.replica import Replica, Setup, evaluation_batch
+from tuner.vision.replica import Replica, evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 
 _TIMED = 60  # runs of one image
@@ -51,6 +48,16 @@ def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> 
     return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))
 
 
+@torch.inference_mode()
+def logits_of(part: Replica, rows_N: Tensor, *, precision: Precision) -> Tensor:
+    """logits_NK of the images `rows_N`, at least in float32."""
+    part.eval()
+    with precision.applied(), precision.forward():
+        return torch.cat(
+            [part.logits(each).float() for each in rows_N.split(part.evaluation_batch)]
+        )
+
+
 def measure(
     model: nn.Module,
     plan: Blueprint,
@@ -69,23 +76,21 @@ def measure(
     The images are normalised by the mean and std of `images.info`. Settings of the training have no
     effect.
     """
-    settings = settings.model_copy(update={"class_weights": None, "compile": False})
-    precision, dtype = _prepare(model, plan, settings, device)
-    ranks = Ranks(0, 1, device)
-    augmentation = Augmentation.of(settings)
-    batcher = Batcher(images, dtype=dtype, augmentation=augmentation, device=device)
-    loss = replace(training_loss(settings, images, device), temperature=temperature)
-    scaler = HalfScaler(device.type, enabled=False)
-    part = Replica(Setup(model, settings, ranks, batcher, loss, precision), scaler)
-    rows_N = images.splits["test"].to(images.rows_NP.device)
-    with seeded(settings.seed, device):
-        measured = evaluate(part, rows_N, precision=precision)
-    metrics = measured.of_test() | images.baseline("test")
+    stats = {"mean": images.info.mean, "std": images.info.std}
+    predictor = Predictor(model, plan, settings, device, **stats, temperature=temperature)
+    rows_N = images.splits["test"]
+    logits_NK, labels_N = predictor.logits_of(images, rows_N)
+    measures = Measures(settings.metrics, images.info.num_classes)
+    loss = CrossEntropy(logits_NK.dtype, measures=measures)
+    sums = loss.nothing(logits_NK.device)
+    parts = logits_NK.split(predictor.batch), labels_N.split(predictor.batch)
+    for some_NK, some_N in zip(*parts, strict=True):
+        sums += loss.evaluated(some_NK, some_N)
+    measured = loss.measured(sums.tolist(), count=len(rows_N))
     details: dict[str, Any] = {CONFUSION: measured.confusion(images.info.classes)}
     if names:
-        with seeded(settings.seed, device):
-            details[MISTAKES] = mistakes(part, images, rows_N, names, precision)
-    return metrics, details
+        details[MISTAKES] = mistakes(logits_NK[:MOST_MEASURED], images, rows_N, names)
+    return measured.of_test() | images.baseline("test"), details
 
 
 def usable_device() -> torch.device:
@@ -112,7 +117,10 @@ class Predictor:
         temperature: float = 1.0,
     ) -> None:
         self._model, self._settings, self._device = model, settings, device
-        self._precision, dtype = _prepare(model, plan, settings, device)
+        self._precision = precision_for(settings, device)
+        dtype = weights_in(settings, self._precision)
+        cast_weights(model.to(device).eval(), dtype)
+        set_layout(model, plan, self._precision)
         self._normalise = Normaliser(mean, std, size=plan.image_size, dtype=dtype, device=device)
         self._loss = replace(CrossEntropy.of(settings), temperature=temperature)
         self.batch = evaluation_batch(device)
@@ -131,6 +139,11 @@ class Predictor:
             seeded(self._settings.seed, self._device),
         ):
             return self._micro.run(partial(self._logits, rows_NP.to(self._device))).cpu()
+
+    def logits_of(self, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
+        parts = [self.logits(images.rows_NP[some_N]) for some_N in rows_N.split(self.batch)]
+        return torch.cat(parts), images.labels_N[rows_N].cpu()
 
     def renew_norms(self, layers: Collection[str], rows_NP: Tensor) -> None:
         """Give the BatchNorm `layers` the statistics of these images, in rows of bytes."""
@@ -162,14 +175,3 @@ def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.devi
         predictor.logits(row_1P)
         times.append(time.perf_counter() - started)
     return 1000 * median(times[len(times) // 3 :])  # the first ones are slower
-
-
-def _prepare(
-    model: nn.Module, plan: Blueprint, settings: ClassifierSettings, device: torch.device
-) -> tuple[Precision, torch.dtype]:
-    """Move `model` to `device`, as it is evaluated; the precision, and the dtype of its input."""
-    precision = precision_for(settings, device)
-    dtype = weights_in(settings, precision)
-    cast_weights(model.to(device), dtype)
-    set_layout(model, plan, precision)
-    return precision, dtype

@@ -78,97 +78,101 @@ def features_of(
     may change, are only kept by the process. Raises SpecError for a network without a linear head,
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
-    work = _Work(settings, plan, images, precision, device)
-    key = work.key
+    inputs = settings, plan, images, precision, device
+    key = _key(*inputs)
     if key not in _kept:
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
-        _kept[key] = work.load(key)
+        if plan.code is None:
+            array, head = _stored(data_folder(settings.data_dir) / STORE / key, *inputs)
+        else:
+            array, head = _computed(*inputs)
+        views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
+        _kept[key] = Features(views_NVF, head)
     return _kept[key]
 
 
 _kept: dict[str, Features] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    settings: ClassifierSettings
-    plan: Blueprint
-    images: ImageSet
-    precision: Precision
-    device: torch.device
+def _key(
+    settings: ClassifierSettings,
+    plan: Blueprint,
+    images: ImageSet,
+    precision: Precision,
+    device: torch.device,
+) -> str:
+    """A digest of what the features depend on."""
+    info = images.info
+    made_from = {
+        "format": FORMAT,
+        "images": info.content or settings.dataset,
+        "stats": [info.mean, info.std],
+        "weights": backbone_digest(settings, plan.info),
+        "network": plan.model_dump(mode="json", exclude={"num_classes"}),
+        "precision": [device.type, precision.name, settings.dtype],
+        "views": _views(settings),
+        "torch": torch.__version__,
+    }
+    return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
 
-    @property
-    def views(self) -> int:
-        mirrors = self.settings.flip or self.settings.test_time_flip
-        return 2 if mirrors else 1
 
-    @property
-    def key(self) -> str:
-        """A digest of what the features depend on."""
-        info = self.images.info
-        made_from = {
-            "format": FORMAT,
-            "images": info.content or self.settings.dataset,
-            "stats": [info.mean, info.std],
-            "weights": backbone_digest(self.settings, self.plan.info),
-            "network": self.plan.model_dump(mode="json", exclude={"num_classes"}),
-            "precision": [self.device.type, self.precision.name, self.settings.dtype],
-            "views": self.views,
-            "torch": torch.__version__,
-        }
-        return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
+def _views(settings: ClassifierSettings) -> int:
+    return 2 if settings.flip or settings.test_time_flip else 1
 
-    def load(self, key: str) -> Features:
-        if self.plan.code is not None:
-            return self._on_device(*self._computed())
-        folder = data_folder(self.settings.data_dir) / STORE / key
-        folder_made_once(folder, self._write)
-        # copy-on-write: torch warns of arrays that cannot be written
-        array = np.load(folder / "features.npy", mmap_mode="c", allow_pickle=False)
-        return self._on_device(array, json.loads((folder / "info.json").read_text())["head"])
 
-    def _write(self, folder: Path) -> None:
-        array, head = self._computed()
+def _stored(folder: Path, *inputs: Any) -> tuple[np.ndarray, str]:
+    """As `_computed`, from files in `folder`, which are written first if they are missing."""
+
+    def write(folder: Path) -> None:
+        array, head = _computed(*inputs)
         np.save(folder / "features.npy", array)
         (folder / "info.json").write_text(json.dumps({"head": head}))
 
-    def _on_device(self, array: Any, head: str) -> Features:
-        home = home_of(array.nbytes, self.device)
-        return Features(torch.from_numpy(np.asarray(array)).to(home), head)
+    folder_made_once(folder, write)
+    # copy-on-write: torch warns of arrays that cannot be written
+    array = np.load(folder / "features.npy", mmap_mode="c", allow_pickle=False)
+    return np.asarray(array), json.loads((folder / "info.json").read_text())["head"]
 
-    def _computed(self) -> tuple[np.ndarray, str]:
-        """(views_NVF, the name of the head)."""
-        model, name = _frozen(self.settings, self.plan, self.precision, self.device)
-        dtype = next(model.parameters()).dtype
-        batcher = Batcher(self.images, dtype=dtype, augmentation=Augmentation(), device=self.device)
-        micro = MicroBatch(evaluation_batch(self.device), device=self.device, purpose="features")
-        count = len(self.images.rows_NP)
-        print(f"computing the features of {count:,} images, once for all trials")
-        parts: list[Tensor] = []
-        with (
-            torch.inference_mode(),
-            self.precision.applied(),
-            self.precision.forward(),
-            seeded(0, self.device),
-            _inputs_of(model.get_submodule(name)) as captured,
-            progress_bar() as bar,
-        ):
-            task = bar.add_task("Computing features", total=count)
 
-            def compute(rows_N: Tensor, size: int) -> Tensor:
-                done = []
-                for some_N in rows_N.split(size):
-                    x_NCHW, _ = batcher.batch(some_N)
-                    views = [x_NCHW, x_NCHW.flip(3)][: self.views]
-                    done.append(torch.stack([_captured(model, v, captured) for v in views], 1))
-                return torch.cat(done)
+def _computed(
+    settings: ClassifierSettings,
+    plan: Blueprint,
+    images: ImageSet,
+    precision: Precision,
+    device: torch.device,
+) -> tuple[np.ndarray, str]:
+    """(views_NVF, the name of the head)."""
+    model, name = _frozen(settings, plan, precision, device)
+    dtype = next(model.parameters()).dtype
+    batcher = Batcher(images, dtype=dtype, augmentation=Augmentation(), device=device)
+    micro = MicroBatch(evaluation_batch(device), device=device, purpose="features")
+    count = len(images.rows_NP)
+    print(f"computing the features of {count:,} images, once for all trials")
+    parts: list[Tensor] = []
+    with (
+        torch.inference_mode(),
+        precision.applied(),
+        precision.forward(),
+        seeded(0, device),
+        _inputs_of(model.get_submodule(name)) as captured,
+        progress_bar() as bar,
+    ):
+        task = bar.add_task("Computing features", total=count)
 
-            rows_N = torch.arange(count, device=self.images.rows_NP.device)
-            for some_N in rows_N.split(micro.size):
-                parts.append(micro.run(partial(compute, some_N)).cpu())
-                bar.advance(task, len(some_N))
-        return torch.cat(parts).numpy(), name
+        def compute(rows_N: Tensor, size: int) -> Tensor:
+            done = []
+            for some_N in rows_N.split(size):
+                x_NCHW, _ = batcher.batch(some_N)
+                views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
+                done.append(torch.stack([_captured(model, v, captured) for v in views], 1))
+            return torch.cat(done)
+
+        rows_N = torch.arange(count, device=images.rows_NP.device)
+        for some_N in rows_N.split(micro.size):
+            parts.append(micro.run(partial(compute, some_N)).cpu())
+            bar.advance(task, len(some_N))
+    return torch.cat(parts).numpy(), name
 
 
 def _frozen(

@@ -35,15 +35,9 @@ from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, await_copy, im
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
-from tuner.vision.evaluation import evaluate, latency_ms
-from tuner.vision.features import (
-    FeatureBatcher,
-    Features,
-    Head,
-    features_of,
-    fit_head,
-)
-from tuner.vision.label_check import doubtful_labels, mistakes
+from tuner.vision.evaluation import evaluate, latency_ms, logits_of
+from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
+from tuner.vision.label_check import MOST_MEASURED, doubtful_labels, mistakes
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
@@ -100,7 +94,7 @@ class ImageClassifier:
         await_copy(constants)
         settings = settings_of_trial(constants, config, split=split)
         assert split in (1, world_size)
-        self._device = torch.device(device)
+        self._device = device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
         images = image_set(settings, self._device)
@@ -117,6 +111,12 @@ class ImageClassifier:
         self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
         self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
+        augmentation = Augmentation.of(settings)
+        self._batches_as: Any = {
+            "dtype": self._dtype,
+            "augmentation": augmentation,
+            "device": device,
+        }
         model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
         self._parameters = self._count_parameters(model)
         self._model = model = self._ranks.synchronised(model)
@@ -148,24 +148,15 @@ class ImageClassifier:
 
     def _new_model(self, split: int) -> nn.Module:
         """The model of all layers, and `_batcher` of the images."""
-        shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
-        self._batcher = Batcher(self._data, dtype=self._dtype, **shared)
-        return new_model(
-            self._settings,
-            self._plan,
-            self._batcher,
-            precision=self._precision,
-            ranks=self._ranks,
-            images=self._images,
-            split=split,
-        )
+        self._batcher = Batcher(self._data, **self._batches_as)
+        how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
+        return new_model(self._settings, self._plan, self._batcher, images=self._images, **how)
 
     def _new_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
         features = self._features()
         self._backbone = {BACKBONE: backbone_digest(self._settings, self._plan.info)}
-        shared: Any = {"augmentation": Augmentation.of(self._settings), "device": self._device}
-        self._batcher = FeatureBatcher(features, self._data, dtype=self._dtype, **shared)
+        self._batcher = FeatureBatcher(features, self._data, **self._batches_as)
         with seeded(self._settings.seed):
             head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
         return head.to(self._device, self._dtype)
@@ -190,7 +181,7 @@ class ImageClassifier:
             with torch.no_grad():
                 head.get_parameter("weight").copy_(weight_KF)
                 head.get_parameter("bias").copy_(bias_K)
-            self._ranks.share_parameters(head)
+            self._ranks.broadcast(head.parameters())
         self._average.begin()
 
     @property
@@ -279,9 +270,10 @@ class ImageClassifier:
         """Set `mistakes`, and `doubtful_labels` if there are features; of images with names."""
         if not names:
             return
-        rows_N = self._data.splits["test"].to(self._data.rows_NP.device)
+        rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
         with self._average.applied(), self._randomness(_EVALUATION):
-            self.mistakes = mistakes(part, self._data, rows_N, names, self._trained_in)
+            logits_NK = logits_of(part, rows_N, precision=self._trained_in)
+        self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
         if self._settings.fit_head or self._settings.train_layers == "head":
             self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
 

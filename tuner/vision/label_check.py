@@ -19,44 +19,45 @@ from torch import Tensor
 
 from tuner.vision.batches import ImageSet
 from tuner.vision.features import MOST_FITTED, Features, fitted
-from tuner.vision.precision import Precision
-from tuner.vision.replica import Replica
 
 _MOST_MISTAKES = 24
 _MOST_DOUBTFUL = 100
-_MOST_MEASURED = 10_000  # images that are searched for mistakes
+MOST_MEASURED = 10_000  # images that are searched for mistakes
 _FOLDS = 5
 # Between the probabilities of the suggested and of the given class. A network that is often wrong
 # would make the list long and mostly wrong without it
 _LEAST_MARGIN = 0.5
 
 
-@torch.inference_mode()
 def mistakes(
-    part: Replica, images: ImageSet, rows_N: Tensor, names: Sequence[str], precision: Precision
+    logits_NK: Tensor, images: ImageSet, rows_N: Tensor, names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The images of `rows_N` that `part` gets most wrong, by the probability of the wrong class.
+    """The images that a model gets most wrong, by the probability of the wrong class; at most 24.
 
-    names: of all images of the set, by row. At most 24 of the first 10,000 images.
+    logits_NK: of the first of the images `rows_N`. names: of all images of the set, by row.
     """
-    part.eval()
-    rows_N = rows_N[:_MOST_MEASURED]
-    with precision.applied(), precision.forward():
-        chunks = rows_N.split(part.evaluation_batch)
-        probabilities_NK = torch.cat([part.logits(some_N).float() for some_N in chunks]).softmax(1)
-    probability_N, predicted_N = probabilities_NK.cpu().max(1)
-    labels_N = images.labels_N.cpu()[rows_N.cpu()]
-    wrong_N = (predicted_N != labels_N).nonzero().flatten()
+    rows_N = rows_N[: len(logits_NK)].cpu()
+    probability_N, predicted_N = logits_NK.softmax(1).cpu().max(1)
+    wrong_N = (predicted_N != images.labels_N.cpu()[rows_N]).nonzero().flatten()
     worst_N = wrong_N[probability_N[wrong_N].argsort(descending=True)][:_MOST_MISTAKES]
+    chosen = predicted_N[worst_N], probability_N[worst_N]
+    return _listed(images, names, rows_N[worst_N], "predicted", *chosen)
+
+
+def _listed(
+    images: ImageSet,
+    names: Sequence[str],
+    rows_N: Tensor,
+    key: str,
+    classes_N: Tensor,
+    probability_N: Tensor,
+) -> list[dict[str, Any]]:
+    """An entry for each of the images `rows_N`; key: what its class in `classes_N` is called."""
     classes = images.info.classes
+    values = (rows_N.tolist(), images.labels_N.cpu()[rows_N].tolist(), classes_N.tolist())
     return [
-        {
-            "file": names[int(rows_N[position])],
-            "label": classes[int(labels_N[position])],
-            "predicted": classes[int(predicted_N[position])],
-            "probability": float(probability_N[position]),
-        }
-        for position in worst_N.tolist()
+        {"file": names[row], "label": classes[label], key: classes[other], "probability": p}
+        for row, label, other, p in zip(*values, probability_N.tolist(), strict=True)
     ]
 
 
@@ -85,16 +86,8 @@ def doubtful_labels(
     is_doubtful_N = is_judged_N & (suggested_N != labels_N) & (margin_N >= _LEAST_MARGIN)
     doubtful_N = is_doubtful_N.nonzero().flatten()
     worst_N = doubtful_N[margin_N[doubtful_N].argsort(descending=True)][:_MOST_DOUBTFUL]
-    classes = images.info.classes
-    return [
-        {
-            "file": names[int(rows_N[position])],
-            "label": classes[int(labels_N[position])],
-            "suggested": classes[int(suggested_N[position])],
-            "probability": float(probability_N[position]),
-        }
-        for position in worst_N.tolist()
-    ]
+    chosen = suggested_N[worst_N], probability_N[worst_N]
+    return _listed(images, names, rows_N[worst_N], "suggested", *chosen)
 
 
 def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor:

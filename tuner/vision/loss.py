@@ -164,12 +164,8 @@ class CrossEntropy:
         shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
         return (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
 
-    def evaluated(self, views: Sequence[Tensor], labels_N: Tensor) -> Tensor:
-        """(sum of the loss, number right, counts of `measures`) by the logits_NK of each view.
-
-        In float64, like `nothing`.
-        """
-        logits_NK = self.averaged(views)
+    def evaluated(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
+        """(sum of the loss, number right, counts of `measures`), in float64 like `nothing`."""
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
         right = (logits_NK.argmax(1) == labels_N).sum()
         sums = torch.stack([loss.double(), right.double()])

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
-from itertools import chain
+from itertools import chain, combinations, pairwise
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from torch.optim import Optimizer
 
 from tuner.trial.state import host_copy
 from tuner.vision.epochs import Epoch, Shard
-from tuner.vision.replica import Setup, gradients_of
+from tuner.vision.replica import Setup, evaluation_batch, gradients_of
 
 PARTS_PER_STAGE = 4  # micro-batches at once: with more, stages idle less, but parts are smaller
 
@@ -49,18 +48,10 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
         most = f"the number of layers, {len(costs)}"
         raise ValueError(f"`stages` must be from 1 to {most}, got {stages}")
 
-    @cache
-    def best(end: int, stages: int) -> tuple[float, list[range]]:
-        """(cost of the dearest stage, stages) over the first `end` layers."""
-        if stages == 1:
-            return sum(costs[:end]), [range(end)]
-        cost, start = min(
-            (max(best(start, stages - 1)[0], sum(costs[start:end])), start)
-            for start in range(stages - 1, end)
-        )
-        return cost, [*best(start, stages - 1)[1], range(start, end)]
-
-    return best(len(costs), stages)[1]
+    inner = combinations(range(1, len(costs)), stages - 1)  # at most some thousand
+    every = ((0, *bounds, len(costs)) for bounds in inner)
+    best = min(every, key=lambda bounds: max(sum(costs[a:b]) for a, b in pairwise(bounds)))
+    return [range(*pair) for pair in pairwise(best)]
 
 
 def micro_batches(count: int, most: int) -> int:
@@ -93,7 +84,7 @@ class Stage:
         self._owned = set(map(id, _tensors(self._layers)))
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
         self.micro_batch_size = size // micro_batches(size, self._most)
-        self.evaluation_batch = setup.evaluation_batch
+        self.evaluation_batch = evaluation_batch(self._ranks.device)
 
     def share(self, batch_size: int) -> dict[str, int]:
         """The arguments that make `shards` this rank's: all images."""
@@ -127,7 +118,7 @@ class Stage:
         views = [schedule.step(*self._input(view)) for view in self._loss.views(x_NCHW)]
         if not self._is_last:
             return self._loss.nothing(self._ranks.device)
-        return self._loss.evaluated(views, labels_N)
+        return self._loss.evaluated(self._loss.averaged(views), labels_N)
 
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""

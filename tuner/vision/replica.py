@@ -53,11 +53,6 @@ class Setup:
     loss: CrossEntropy
     precision: Precision
 
-    @property
-    def evaluation_batch(self) -> int:
-        """Images that this rank evaluates at once, if its memory allows."""
-        return evaluation_batch(self.ranks.device)
-
 
 class _Rehearsed(NamedTuple):
     """A step that fits the memory of every rank.
@@ -107,7 +102,7 @@ class Replica:
             buffers=lambda: dict(self._model.named_buffers()) if self._is_foreign else fixed,
             purpose="training",
         )
-        size = setup.evaluation_batch
+        size = evaluation_batch(device)
         self._evaluation_micro = MicroBatch(size, device=device, purpose="evaluation")
         self.evaluation_batch = size * world_size
 
@@ -132,7 +127,7 @@ class Replica:
 
     def eval(self) -> None:
         """Prepare for an evaluation, in which all ranks evaluate one model."""
-        self._ranks.share_buffers(self._model)
+        self._ranks.broadcast(self._model.buffers())
         self._model.eval()
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:
@@ -150,7 +145,7 @@ class Replica:
 
     def measure(self, rows_N: Tensor) -> Tensor:
         """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
-        return self._evaluation_micro.run(partial(self._measure, rows_N))
+        return self._loss.evaluated(self.logits(rows_N), self._batcher.labels(rows_N))
 
     def logits(self, rows_N: Tensor) -> Tensor:
         """logits_NK of the images `rows_N`, in the precision that is applied."""
@@ -243,14 +238,6 @@ class Replica:
             views = [self._model(view) for view in self._loss.views(x_NCHW)]
             parts.append(self._loss.averaged(views))
         return torch.cat(parts)
-
-    def _measure(self, rows_N: Tensor, size: int) -> Tensor:
-        sums = self._loss.nothing(self._ranks.device)
-        for part_N in rows_N.split(size):
-            x_NCHW, labels_N = self._batcher.batch(part_N)
-            views = [self._model(view) for view in self._loss.views(x_NCHW)]
-            sums += self._loss.evaluated(views, labels_N)
-        return sums
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:

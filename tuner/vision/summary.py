@@ -7,9 +7,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,36 +25,17 @@ from tuner.vision.transfer import matching
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
 _TIMED = 5  # steps
+_STAGE = ("name", "kind", "output", "parameters")  # of a part of a model
 
 
-@dataclass(frozen=True, slots=True)
-class StageSummary:
-    """A part of a model. output: the shape of its tensor for one image, () if it gives none."""
+def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, Any]:
+    """{stages, parameters, trainable, mib, unused} of the model that `plan` builds.
 
-    name: str
-    kind: str
-    output: tuple[int, ...]
-    parameters: int
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSummary:
-    """parameters, trainable: their numbers. mib: their memory. unused: the names of those that no
-    gradient reaches, of a foreign network.
-    """
-
-    stages: tuple[StageSummary, ...]
-    parameters: int
-    trainable: int
-    mib: float
-    unused: tuple[str, ...]
-
-
-def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary:
-    """The summary of the model that `plan` builds, after a pass of blank images through it.
-
-    frozen: patterns of parameters that do not train, as in the setting `freeze`. Raises SpecError
-    for a foreign network that cannot be built or trained.
+    stages: {name, kind, output, parameters} of each part; output: the shape of its tensor for one
+    blank image, () if it gives none. parameters, trainable: their numbers. mib: their memory.
+    unused: the names of those that no gradient reaches, of a foreign network. frozen: patterns of
+    parameters that do not train, as in the setting `freeze`. Raises SpecError for a foreign network
+    that cannot be built or trained.
     """
     with seeded(0):
         model = plan.initial()
@@ -64,16 +45,16 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> ModelSummary
         unused = without_gradient(model, plan, context=nullcontext)
     still = matching(model, frozen)
     parameters = dict(model.named_parameters())
-    return ModelSummary(
-        stages=tuple(_stages(model, plan)),
-        parameters=sum(p.numel() for p in parameters.values()),
-        trainable=sum(p.numel() for n, p in parameters.items() if n not in still),
-        mib=sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
-        unused=tuple(name for name in unused if name not in still),
-    )
+    return {
+        "stages": [dict(zip(_STAGE, stage, strict=True)) for stage in _stages(model, plan)],
+        "parameters": sum(p.numel() for p in parameters.values()),
+        "trainable": sum(p.numel() for n, p in parameters.items() if n not in still),
+        "mib": sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
+        "unused": [name for name in unused if name not in still],
+    }
 
 
-def _stages(model: nn.Module, plan: Blueprint) -> Iterator[StageSummary]:
+def _stages(model: nn.Module, plan: Blueprint) -> Iterator[tuple[object, ...]]:
     parts = dict(_parts(model))
     shapes = _shapes(model, plan, parts)
     counted: set[int] = set()
@@ -82,10 +63,10 @@ def _stages(model: nn.Module, plan: Blueprint) -> Iterator[StageSummary]:
         own = [p for p in part.parameters() if id(p) not in counted]
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)
-        yield StageSummary(name, type(part).__name__, shapes.get(name, ()), count)
+        yield name, type(part).__name__, shapes.get(name, ()), count
     remaining = sum(p.numel() for p in model.parameters() if id(p) not in counted)
     if remaining:
-        yield StageSummary("", "its own parameters", (), remaining)
+        yield "", "its own parameters", (), remaining
 
 
 def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -177,20 +177,6 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     assert np.allclose(theirs, ours, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("splits", "part"),
-    [
-        (None, "10,000 for the test. ## Config"),
-        ([], "same shares in each (split seed 3)"),
-        (["validation", "test"], "came with these splits"),
-        (["test"], "validation was taken from its training images"),
-        (["validation"], "test was taken from its training images"),
-    ],
-)
-def test_card_names_user_splits(splits, part):
-    assert part in words(card({"data": CONFIG["data"] | {"own_splits": splits}}))
-
-
 def test_card_warns_of_unbeaten_baseline():
     data = CONFIG["data"] | {"baseline": 0.125}
     test = METRICS["test"] | {"images": 40, "baseline": 0.8}

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tuner.vision.batches import ImageSet
     from tuner.vision.blueprint import Blueprint
-    from tuner.vision.evaluation import Predictor
 
 MOST = 2000  # validation images that the temperature is fitted to
 _BINS = 15  # of probabilities, for the calibration error
@@ -43,7 +42,6 @@ def calibrated(
     content: of the data of the training. settings: of the training; those in an export do not say
     where the images are. Neither downloads nor decodes images.
     """
-
     from tuner.vision.evaluation import Predictor, usable_device
 
     images = _images_here(settings)
@@ -51,15 +49,7 @@ def calibrated(
         return None
     device = usable_device()
     predictor = Predictor(network, plan, settings, device, mean=pixels.mean, std=pixels.std)
-    return fitted(*logits_of(predictor, images, images.splits["validation"][:MOST]))
-
-
-def logits_of(predictor: Predictor, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
-    """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
-    import torch
-
-    parts = [predictor.logits(images.rows_NP[some_N]) for some_N in rows_N.split(predictor.batch)]
-    return torch.cat(parts), images.labels_N[rows_N].cpu()
+    return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
 
 
 def _images_here(settings: ClassifierSettings) -> ImageSet | None:

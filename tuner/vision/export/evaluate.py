@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from inspect import isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.experiment.results.best import record_test, recorded_test
@@ -30,9 +30,6 @@ from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
 from tuner.vision.weights import EXPORTED
 from tuner.wording import some_of
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
 from tuner.vision.evaluation import Predictor, usable_device
 from tuner.vision.export import interchange
-from tuner.vision.export.calibration import MOST, fitted, logits_of
+from tuner.vision.export.calibration import MOST, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
 from tuner.vision.loss import CrossEntropy, Measures
@@ -248,11 +248,11 @@ class _Combinations:
         predictor = Predictor(*arguments, mean=pixels.mean, std=pixels.std)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
-        logits_NK, labels_N = logits_of(predictor, images, images.splits["validation"])
+        logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
         temperature = fitted(logits_NK[:MOST], labels_N[:MOST]).temperature
         measures = Measures(settings.metrics, images.info.num_classes)
         loss = CrossEntropy(torch.float64, measures=measures)
-        sums = loss.evaluated([logits_NK.double() / temperature], labels_N)
+        sums = loss.evaluated(logits_NK.double() / temperature, labels_N)
         metrics = loss.measured(sums.tolist(), count=len(labels_N)).metrics
         return {f"val_{name}": value for name, value in metrics.items()}
 

@@ -2,29 +2,28 @@
 
 A custom network is called with those of `in_channels`, `num_classes` and `image_size` that its
 signature has, and with the `model_args`. Names of libraries' networks are read from their sources,
-so that a spec is checked without torch. Where torchvision is not installed, `_imagenet.NETWORKS`
-stand in for its own of the same names. Trials never download weights: several would do so at once,
-perhaps on machines without a network.
+so that a spec is checked without torch. Where torchvision is not installed, `NETWORKS` stand in for
+its own: they have the same names, state dicts and outputs. Trials never download weights: several
+would do so at once, perhaps on machines without a network.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.errors import CheckpointError, Fault, SpecError, unknown
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
-from tuner.vision.models._imagenet import NETWORKS
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
 from tuner.vision.weights import hub_folder, weights_of
 from tuner.wording import install, program
@@ -37,6 +36,28 @@ GIVEN = ("in_channels", "num_classes", "image_size")  # arguments that follow fr
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _REGISTERED = re.compile(r"^@register_model\b.*\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)
 _RGB = 3  # channels for which these networks are made
+
+
+def _resnet(blocks: Sequence[int], num_classes: int, *, bottleneck: bool = False) -> nn.Module:
+    from tuner.vision.models._imagenet_resnet import ResNet
+
+    return ResNet(blocks, num_classes, bottleneck=bottleneck)
+
+
+def _mobilenet_v3(size: Literal["small", "large"], num_classes: int) -> nn.Module:
+    from tuner.vision.models._mobilenet_v3 import mobilenet_v3
+
+    return mobilenet_v3(size, num_classes)
+
+
+# By name: called with the number of classes, for images of three channels
+NETWORKS: dict[str, Callable[[int], nn.Module]] = {
+    "resnet18": partial(_resnet, (2, 2, 2, 2)),
+    "resnet34": partial(_resnet, (3, 4, 6, 3)),
+    "resnet50": partial(_resnet, (3, 4, 6, 3), bottleneck=True),
+    "mobilenet_v3_small": partial(_mobilenet_v3, "small"),
+    "mobilenet_v3_large": partial(_mobilenet_v3, "large"),
+}
 
 
 def own_model(path: str) -> ModelInfo:
@@ -118,13 +139,14 @@ class Library:
     """A package of networks. build: called as a `ModelInfo`'s, after the network's name.
 
     weights: returns (the library's file of a network's pretrained weights or None, the command that
-    fetches it). pixel_stats: of a network's weights. fixed: arguments that `model_args` cannot set.
+    fetches it). pixel_stats: of a network's weights. fixed: arguments that `model_args` cannot set,
+    None for all.
     """
 
     build: Callable[..., nn.Module]
     weights: Callable[[str], tuple[Path | None, str]]
     pixel_stats: Callable[[str], PixelStats]
-    fixed: tuple[str, ...]
+    fixed: tuple[str, ...] | None
 
 
 def library_model(package: str, name: str) -> ModelInfo:
@@ -134,14 +156,15 @@ def library_model(package: str, name: str) -> ModelInfo:
     """
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations or spec.origin is None:
-        if package == "torchvision" and name in NETWORKS:
-            return _without_torchvision(name)
-        raise FaultsError(Fault("", f"needs a package: {install(package)}", f"{package}:{name}"))
-    names = _names(Path(spec.origin).parent / "models")
-    if name.partition(".")[0] not in names or (package != "timm" and name not in names):
-        fault = unknown("", f"network of {package}", name, names)
-        raise FaultsError(Fault("", fault.rule))  # there are hundreds of choices
-    library = LIBRARIES[package]
+        if package != "torchvision" or name not in NETWORKS:
+            rule = f"needs a package: {install(package)}"
+            raise FaultsError(Fault("", rule, f"{package}:{name}"))
+        library = replace(LIBRARIES[package], build=_build_shipped, fixed=None)
+    else:
+        library, names = LIBRARIES[package], _names(Path(spec.origin).parent / "models")
+        if name.partition(".")[0] not in names or (package != "timm" and name not in names):
+            fault = unknown("", f"network of {package}", name, names)
+            raise FaultsError(Fault("", fault.rule))  # there are hundreds of choices
     return ModelInfo(
         partial(library.build, name),
         Arguments,
@@ -149,24 +172,6 @@ def library_model(package: str, name: str) -> ModelInfo:
         faults=partial(_library_faults, library),
         pretrained=partial(_pretrained, package, name),
         pixel_stats=partial(library.pixel_stats, name),
-    )
-
-
-def _without_torchvision(name: str) -> ModelInfo:
-    def faults(model_args: Mapping[str, Any]) -> Iterator[Fault]:
-        for argument in model_args:
-            yield Fault(f"model_args.{argument}", f"needs a package: {install('torchvision')}")
-
-    def build(*, in_channels: int, num_classes: int, image_size: int, model_args: object) -> Any:
-        return _for_channels(NETWORKS[name](num_classes), in_channels)
-
-    return ModelInfo(
-        build,
-        Arguments,
-        foreign=True,
-        faults=faults,
-        pretrained=partial(_pretrained, "torchvision", name),
-        pixel_stats=partial(_imagenet_stats, name),
     )
 
 
@@ -178,8 +183,11 @@ def _names(folder: Path) -> frozenset[str]:
 
 
 def _library_faults(library: Library, model_args: Mapping[str, Any]) -> Iterator[Fault]:
-    for name in sorted(model_args.keys() & {*library.fixed}):
-        yield Fault(f"model_args.{name}", "is set by other settings, or by the data set")
+    for name in sorted(model_args):
+        if library.fixed is None:
+            yield Fault(f"model_args.{name}", f"needs a package: {install('torchvision')}")
+        elif name in library.fixed:
+            yield Fault(f"model_args.{name}", "is set by other settings, or by the data set")
 
 
 def _pretrained(package: str, name: str) -> Path:
@@ -191,6 +199,12 @@ def _pretrained(package: str, name: str) -> Path:
             f"downloads them; fetch them with: {fetch}"
         )
     return path
+
+
+def _build_shipped(
+    name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: object
+) -> nn.Module:
+    return _for_channels(NETWORKS[name](num_classes), in_channels)
 
 
 def _build_torchvision(

@@ -23,12 +23,6 @@ Norm = Literal["batch", "group"]
 Width = Annotated[int, Field(ge=1, le=4096, description="channels of the first layer")]
 
 
-class NormSettings(Settings):
-    """The hyperparameters of a residual network of fixed depth and widths."""
-
-    norm: Norm = "batch"
-
-
 class Arguments(Settings):
     """The hyperparameters of a foreign network."""
 

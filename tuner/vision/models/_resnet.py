@@ -17,13 +17,13 @@ Shortcut = Callable[[int, int, int, str], nn.Module]
 
 
 def resnet(
-    *,
     in_channels: int,
     num_classes: int,
     norm: str,
     widths: Sequence[int],
     blocks_per_stage: int,
     shortcut: Shortcut,
+    *,
     stem_stride: int = 1,
 ) -> nn.Module:
     """A network with a stage for each of `widths`, which are channels.

@@ -36,4 +36,4 @@ def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Mo
     return in_sequence(features=features, mean=GlobalMean(), head=head)
 
 
-MODEL = ModelInfo(build, Hyperparameters, smallest=4, layers=12)
+MODELS = {"cnn": ModelInfo(build, Hyperparameters, smallest=4, layers=12)}

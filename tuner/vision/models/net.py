@@ -43,4 +43,4 @@ def build(*, in_channels: int, num_classes: int, l1: int, l2: int) -> nn.Module:
     )
 
 
-MODEL = ModelInfo(build, Hyperparameters, smallest=32, largest=32, channels=3)
+MODELS = {"net": ModelInfo(build, Hyperparameters, smallest=32, largest=32, channels=3)}

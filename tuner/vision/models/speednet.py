@@ -70,4 +70,4 @@ def prepare(model: nn.Module, x_NCHW: Tensor) -> None:
     whitening.learn(x_NCHW)
 
 
-MODEL = ModelInfo(build, Hyperparameters, smallest=17, prepare=prepare)
+MODELS = {"speednet": ModelInfo(build, Hyperparameters, smallest=17, prepare=prepare)}

@@ -1,6 +1,6 @@
 """Images decoded once, to arrays of one size in a folder that every process of the node maps.
 
-    DATA_DIR/decoded/NAME-KEY/   images.npy, labels.npy, splits.npy, moments.npy, copies.npy,
+    DATA_DIR/decoded/NAME-KEY/   images.npy, labels.npy, splits.npy, moments.npy, digests.npy,
                                  names.json, and info.json, which describes them
 
 Rows are written one after the other and never to a map: on a full disk that would end the process.
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT = 4  # part of every key: what another version has decoded is left alone
+FORMAT = 5  # part of every key: what another version has decoded is left alone
 INFO, NAMES = "info.json", "names.json"
-_ARRAYS = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "copies.npy")
+_ARRAYS = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "digests.npy")
 FILES = (*_ARRAYS, NAMES, INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
 ORIGIN, LICENCE = "the images of the model's trainer", "not stated"
@@ -149,7 +149,7 @@ class _Writing:
         np.save(self.partial / "labels.npy", labels_N)
         np.save(self.partial / "splits.npy", splits_N)
         np.save(self.partial / "moments.npy", moments[: len(kept)])
-        np.save(self.partial / "copies.npy", _copies(digests))
+        np.save(self.partial / "digests.npy", np.frombuffer(b"".join(digests), "V16"))
         names = [images.name_of(position).removeprefix(images.root) for position in kept]
         (self.partial / NAMES).write_text(json.dumps(names))
         digest = hashlib.sha256(json.dumps([images.classes, size]).encode())
@@ -222,18 +222,6 @@ def _moments(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
 
     pixels_PC = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
     return np.stack([pixels_PC.sum(0), (pixels_PC**2).sum(0)])
-
-
-def _copies(digests: list[bytes]) -> NDArray[np.int64]:
-    """(position, group) of each image that occurs more than once."""
-    import numpy as np
-
-    groups: dict[bytes, list[int]] = {}
-    for position, digest in enumerate(digests):
-        groups.setdefault(digest, []).append(position)
-    several = [group for group in groups.values() if len(group) > 1]
-    rows = [(position, number) for number, group in enumerate(several) for position in group]
-    return np.array(rows, np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +349,7 @@ class _Contents:
     labels_N: NDArray[np.int64]
     splits_N: NDArray[np.uint8]
     moments: NDArray[np.int64]
-    copied: NDArray[np.int64]
+    digests: NDArray[np.void]
 
     def described(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
         """The description without what depends on the split; `sizes` counts images of splits."""
@@ -406,15 +394,12 @@ class _Contents:
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""
-        import numpy as np
-
-        positions_N, groups_N = self.copied.T
-        seen: set[int] = set()
+        seen: set[bytes] = set()
         copies = 0
         for rows_N in splits.values():
-            groups = groups_N[np.isin(positions_N, rows_N)].tolist()
-            copies += sum(group in seen for group in groups)
-            seen.update(groups)
+            digests = self.digests[rows_N].tolist()
+            copies += sum(digest in seen for digest in digests)
+            seen.update(digests)
         return copies
 
 
@@ -425,11 +410,11 @@ def _read(path: Path) -> _Contents:
     info = read_json(path / INFO)
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         raise ValueError(f"{INFO} is not of format {FORMAT}")
-    images_NHWC, labels_N, splits_N, moments, copied = (
+    images_NHWC, labels_N, splits_N, moments, digests = (
         np.load(path / name, mmap_mode="r", allow_pickle=False) for name in _ARRAYS
     )
     size, channels = info["image_size"], info["channels"]
     if images_NHWC.shape != (len(labels_N), size, size, channels):
         raise ValueError(f"images of shape {images_NHWC.shape} are not those of {INFO}")
-    labels_N, splits_N, copied = (np.array(array) for array in (labels_N, splits_N, copied))
-    return _Contents(info, images_NHWC, labels_N, splits_N, moments, copied)
+    labels_N, splits_N = np.array(labels_N), np.array(splits_N)
+    return _Contents(info, images_NHWC, labels_N, splits_N, moments, digests)

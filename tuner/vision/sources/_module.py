@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import TunerError, reason_of
@@ -208,11 +207,13 @@ def _by_split(part: Part, splits: Any, location: str) -> dict[str, list[Part]]:
     if len(named) != len(part.labels) or None in named:
         raise fault("its splits must name train, val or test for each image", location)
     positions = {split: [n for n, name in enumerate(named) if name == split] for split in SPLITS}
-    return {
-        split: [Part(partial(_read_at, part, each), [part.labels[n] for n in each], part.classes)]
-        for split, each in positions.items()
-    }
+    return {split: [_taken(part, each)] for split, each in positions.items()}
 
 
-def _read_at(part: Part, positions: Sequence[int], number: int) -> Any:
-    return part.read(positions[number])
+def _taken(part: Part, positions: Sequence[int]) -> Part:
+    """The images of `part` at these positions."""
+
+    def read(number: int) -> Any:
+        return part.read(positions[number])
+
+    return Part(read, [part.labels[position] for position in positions], part.classes)
