@@ -53,7 +53,7 @@ def run(
                          defaults; torchvision:NAME and hf:NAME likewise
       FILE               a .yaml, .json or .py file with the spec of the search
       NAME               your own experiments/NAME.py, or one that ships: digits, digits_grid,
-                         digits_hyperopt, digits_bayesopt, digits_bohb, cifar10_net,
+                         digits_mixed, digits_bayesopt, digits_hyperopt, digits_bohb, cifar10_net,
                          cifar10_resnet, cifar10_speednet
       MODULE:FUNCTION    a function of yours that returns the spec
 

@@ -74,7 +74,8 @@ class Driver:
         self._early_end = EarlyEnd(spec.stop, spec.objective, self.history, spec.search.space)
         self._warm_start = load_warm_start(spec)
         self._left_out = self._warm_start.left_out(spec.search) if self._warm_start else 0
-        spec.leave_out(self._left_out)
+        if self._left_out:
+            spec.leave_out(self._left_out)
 
     def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
         """Replay earlier events (None: the journal's) into history, scheduler and searcher."""
