@@ -21,10 +21,7 @@ def suggested(strategy, count, space=SPACE, **how):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_suggest_begins_with_what_is_expected(strategy):
-    first, *others = suggested(strategy, 8)
-    assert first == {"lr": 0.01, "kind": "b"}
-    near = [abs(np.log10(config["lr"]) + 2) < 1 for config in others]
-    assert sum(near) >= 4
+    assert suggested(strategy, 1) == [{"lr": 0.01, "kind": "b"}]
 
 
 @pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb", "mixed"])

@@ -2,7 +2,8 @@
 
 A number's prior is a normal distribution around it, cut off at the bounds; of a choice, the value
 that is expected is as likely as all others together. What a prior says fades as trials end, after
-Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022).
+Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half of
+each density, and at least half of the draws, are even.
 """
 
 # M points, D columns
@@ -22,7 +23,8 @@ from tuner.spec.space.encoding import Array, Column, Encoding, quantile
 
 _SD = 0.2  # of a number's prior, as a share of its domain, for a confidence of 1
 _STRENGTH = 10.0  # trials that a prior's logarithm counts in full for
-_EARLY = 10  # draws after which half come from the priors
+_EVEN = 0.5  # the share of the even distribution
+_EARLY = 40  # draws after which the priors' share of them is halved
 
 
 class _Prior(Protocol):
@@ -31,7 +33,7 @@ class _Prior(Protocol):
     def at(self, u: float) -> float:
         """The coordinate at quantile `u`."""
 
-    def log_density(self, u_M: Array) -> Array:
+    def density(self, u_M: Array) -> Array:
         """Relative to the even distribution."""
 
 
@@ -46,10 +48,10 @@ class _Near:
         low, high = self._ends()
         return float(np.clip(self.centre + self.sd * ndtri(low + u * (high - low)), 0.0, 1.0))
 
-    def log_density(self, u_M: Array) -> Array:
+    def density(self, u_M: Array) -> Array:
         low, high = self._ends()
         area = math.sqrt(2 * math.pi) * self.sd * (high - low)
-        return np.asarray(-0.5 * ((u_M - self.centre) / self.sd) ** 2 - math.log(area))
+        return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
 
     def _ends(self) -> tuple[float, float]:
         return float(ndtr(-self.centre / self.sd)), float(ndtr((1 - self.centre) / self.sd))
@@ -69,13 +71,12 @@ class _Option:
         other = min(int((u - self.share) / (1 - self.share) * (self.count - 1)), self.count - 2)
         return (other + (other >= self.number) + 0.5) / self.count
 
-    def log_density(self, u_M: Array) -> Array:
+    def density(self, u_M: Array) -> Array:
         if self.count == 1:
-            return np.zeros_like(u_M)
+            return np.ones_like(u_M)
         number_M = np.minimum((u_M * self.count).astype(int), self.count - 1)
         rest = (1 - self.share) / (self.count - 1)
-        share_M = np.where(number_M == self.number, self.share, rest)
-        return np.asarray(np.log(share_M * self.count))
+        return self.count * np.where(number_M == self.number, self.share, rest)
 
 
 class Priors:
@@ -105,7 +106,8 @@ class Priors:
         log_M = np.zeros(len(u_MD))
         for d, prior in self._priors.items():
             active_M = ~np.isnan(u_MD[:, d])
-            log_M[active_M] += prior.log_density(u_MD[active_M, d])
+            density_M = _EVEN + (1 - _EVEN) * prior.density(u_MD[active_M, d])
+            log_M[active_M] += np.log(density_M)
         return log_M
 
     def favour(self, u_MD: Array, trials: int) -> Array:
@@ -113,8 +115,9 @@ class Priors:
         return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
     def draws(self, number: int, rng: np.random.Generator) -> bool:
-        """Whether draw `number` is from the priors: the first is, later ones ever more rarely."""
-        return bool(self) and bool(rng.random() < _EARLY / (_EARLY + number))
+        """Whether draw `number` is from the priors, ever more rarely."""
+        share = (1 - _EVEN) * _EARLY / (_EARLY + number)
+        return bool(self) and bool(rng.random() < share)
 
 
 def _of_column(column: Column) -> _Prior | None:
