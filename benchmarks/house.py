@@ -31,7 +31,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 43_700,
+    "lines": 43_850,
     "modules": 294,
     "packages below tuner/": 11,
     "lines of tests": 41_400,

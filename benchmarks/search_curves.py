@@ -155,14 +155,14 @@ def rule_of(name, strategy, epochs=EPOCHS):
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 
-def search(line, folder, task, seed):
+def search(line, folder, task, seed, space=SPACE):
     """The best whole trial's error after each epoch spent."""
     name, rule = line.split("+")
 
     def curve(config):
         return curve_of(folder, task, config)
 
-    searcher = method(name.removesuffix("-told"), Task(SPACE), seed, EPOCHS)
+    searcher = method(name.removesuffix("-told"), Task(space), seed, EPOCHS)
     if name.endswith("-told"):
         searcher = Told(searcher, curve)
     random = np.random.default_rng(0)

@@ -133,7 +133,7 @@ def narrowed(space: Space, configs: Sequence[Mapping[str, Value]]) -> dict[str, 
             for number, option in enumerate(domain.values)
             if number in chosen
         )
-        return replace(domain, values=tuple(options))
+        return replace(domain, values=tuple(options), prior=None)
 
     return transform(space, narrow)
 
@@ -145,6 +145,7 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
         low, high = min(*values, values[0] - reach), max(*values, values[0] + reach)
         return Numeric(*_rounded(low, high), q=domain.q)
     assert isinstance(domain, Numeric)
+    domain = replace(domain, prior=None)  # the best value, which may lie elsewhere, says more
     scale, back = (math.log, math.exp) if domain.log else (float, float)
     reach = _LEAST_REACH * (scale(domain.last) - scale(domain.first))
     low = min(*values, back(scale(values[0]) - reach))

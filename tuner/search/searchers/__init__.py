@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tuner.spec.space.spaces import domains_of
+
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
     from tuner.search.searchers._learning import Model
     from tuner.spec.sections import Objective
+    from tuner.spec.space.domains import Space
     from tuner.spec.strategies import ModelSettings, SearchSettings
 
 
@@ -32,6 +35,28 @@ def distinct_searcher(
     from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch
 
     return NumberedSearch(settings.strategy, DistinctConfigs(settings, seed, first))
+
+
+def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]] | None:
+    """What draws config k of a space with priors; None of one without."""
+    if not any(getattr(domain, "prior", None) for _, domain in domains_of(space)):
+        return None
+    import numpy as np
+
+    from tuner.spec.space.encoding import Encoding
+    from tuner.spec.space.priors import Priors
+
+    encoding = Encoding(space)
+    priors = Priors(encoding)
+
+    def draw(number: int) -> dict[str, Any]:
+        rng = np.random.default_rng((seed, number))
+        is_of_priors, u_D = priors.draws(number, rng), rng.random(len(encoding))
+        if number:
+            return encoding.decode(priors.drawn(u_D) if is_of_priors else u_D)
+        return encoding.complete(priors.expected(), u_D)
+
+    return draw
 
 
 def learning_searcher(

@@ -110,7 +110,8 @@ class BayesOpt:
             x_MF = features(u_MD)
             mean_M, sd_M = process.predict(x_MF)
             apart_M = too_near(x_MF, running_PF, len(encoding))
-            return log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
+            merit_M = log_expected_improvement(mean_M, sd_M, best) - _TOO_NEAR * apart_M
+            return merit_M if data.favour is None else merit_M + data.favour(u_MD)
 
         leaders_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")[:5]]
         yield from maximise(score, encoding, leaders_ND, rng, data.allows)

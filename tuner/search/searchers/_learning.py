@@ -27,6 +27,7 @@ from tuner.spec.space.constraints import MAX_DRAWS, Constraints
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
+from tuner.spec.space.priors import Priors
 from tuner.spec.strategies import ModelSettings
 
 _LEAST = 2  # trials within the limits, before those beyond count for `startup`
@@ -63,6 +64,7 @@ class LearningSearch(Searcher):
         self._startup = settings.startup
         self._constraints = Constraints(settings.forbid)
         self._encoding = Encoding(settings.space)
+        self._priors = Priors(self._encoding)
         self._initial = list(filter(self._constraints.allow, first_configs(settings, seed)))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
@@ -141,6 +143,9 @@ class LearningSearch(Searcher):
             data = model_input(observations, encoding, self._objective, self._max_t)
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
+        if self._priors:
+            trials_known = len(data.curves) + len(data.failed_ND)
+            data = replace(data, favour=lambda u_MD: self._priors.favour(u_MD, trials_known))
         reporting = len(data.curves)
         if reporting >= _LEAST:  # a single loss is no scale
             reporting += data.beyond
@@ -151,7 +156,10 @@ class LearningSearch(Searcher):
             if observations.warm and reported < self._startup:
                 origin = "warm"  # only trials of another run are enough
         else:
-            points, origin = iter([sobol_point(encoding, self._seed, number)]), "random"
+            point = sobol_point(encoding, self._seed, number)
+            if self._priors.draws(number, rng):
+                point = self._priors.drawn(point)
+            points, origin = iter([point]), "random"
         for config in rules.untried(map(encoding.decode, points), tried):
             return config, origin
         drawn = draw_untried(encoding, rules, tried, rng)
@@ -168,11 +176,14 @@ class LearningSearch(Searcher):
 
 
 def first_configs(settings: ModelSettings, seed: int) -> list[dict[str, Value]]:
-    """The `points_to_evaluate`, completed from the seed's Sobol sequence."""
+    """What priors expect and the `points_to_evaluate`, completed from the seed's Sobol sequence."""
     encoding = Encoding(settings.space)
+    points = list(settings.points_to_evaluate)
+    if priors := Priors(encoding):
+        points.insert(0, priors.expected())
     return [
         encoding.complete(point, sobol_point(encoding, seed, number))
-        for number, point in enumerate(settings.points_to_evaluate)
+        for number, point in enumerate(points)
     ]
 
 

@@ -103,7 +103,7 @@ class ModelInput:
 
     loss_N: see `expected_losses`. failed_ND: these count as the worst, and so do those without a
     report within the limits, `beyond` in number. pending_PD: running, without a report. allows: or
-    None.
+    None. favour: what priors add to the logarithm of each point's merit, or None.
     """
 
     u_ND: Array
@@ -114,6 +114,7 @@ class ModelInput:
     pending_PD: Array
     beyond: int = 0
     allows: Callable[[Array], bool] | None = None
+    favour: Callable[[Array], Array] | None = None
 
     @property
     def stops_early(self) -> bool:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -90,12 +90,20 @@ class Parzen:
 
 
 def likelier(
-    good: Parzen, other: Parzen, count: int, rng: np.random.Generator, *, widening: float = 1.0
+    good: Parzen,
+    other: Parzen,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    widening: float = 1.0,
+    favour: Callable[[Array], Array] | None = None,
 ) -> Iterator[Array]:
     """Points near the good ones by the ratio of densities (Bergstra et al., 2011), best first."""
     for _ in range(_ROUNDS):
         u_MD = good.draw(count, rng, widening=widening)
         ratio_M = good.log_density(u_MD) - other.log_density(u_MD)
+        if favour is not None:
+            ratio_M = ratio_M + favour(u_MD)
         yield from u_MD[np.argsort(-ratio_M, kind="stable")]
 
 

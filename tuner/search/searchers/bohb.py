@@ -78,4 +78,4 @@ class BOHB:
             Parzen(points_ND, scott_widths(points_ND), encoding)
             for points_ND in (u_ND[:count], np.concatenate([u_ND[count:], data.failed_ND]))
         )
-        yield from likelier(good, bad, self.candidates, rng, widening=_WIDENING)
+        yield from likelier(good, bad, self.candidates, rng, widening=_WIDENING, favour=data.favour)

@@ -96,7 +96,9 @@ class TPE:
             widening = 1.0
         good = parzen.Parzen(good_ND, good_widths(good_ND), encoding, weight_N)
         other = parzen.Parzen(other_ND, other_widths(other_ND), encoding)
-        yield from parzen.likelier(good, other, self.candidates, rng, widening=widening)
+        yield from parzen.likelier(
+            good, other, self.candidates, rng, widening=widening, favour=data.favour
+        )
 
 
 def _improvements(loss_N: Array, count: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from tuner.search.searchers import distinct_searcher
+from tuner.search.searchers import distinct_searcher, draw_with_priors
 from tuner.spec.strategies import SearchSettings
 
 if TYPE_CHECKING:
@@ -24,4 +24,4 @@ SETTINGS = RandomSettings
 
 def build(settings: RandomSettings, seed: int, **_: Any) -> Searcher:
     """The searcher of these settings; config k depends on k, the seed and the space alone."""
-    return distinct_searcher(settings, seed)
+    return distinct_searcher(settings, seed, draw_with_priors(settings.space, seed))

@@ -24,6 +24,24 @@ Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or 
 Space = Mapping[str, Value]  # name -> Domain, constant, or a mapping of them
 
 
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Where the best value is expected. confidence: how surely, twice as narrowly for 2."""
+
+    value: Value
+    confidence: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.confidence <= _LARGEST:
+            raise FaultsError(Fault("", "confidence must be above 0", self.confidence))
+        if _holds_domain(self.value):
+            raise FaultsError(Fault("", "prior takes a value without domains", literal(self.value)))
+
+    def __str__(self) -> str:
+        confidence = f", confidence={_number(self.confidence)}" if self.confidence != 1 else ""
+        return f"prior={literal(self.value)}{confidence}"
+
+
 class Domain(ABC):
     """The values that one hyperparameter may take."""
 
@@ -53,6 +71,7 @@ class Numeric(Domain):
     log: bool = False
     integer: bool = False
     q: float | None = None
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         name = self.name
@@ -74,6 +93,9 @@ class Numeric(Domain):
             raise FaultsError(Fault("", rule))
         if self.first > self.last:
             raise FaultsError(Fault("", f"{name} has no values between its bounds: {self}"))
+        if self.prior is not None and not self.first <= self.prior.value <= self.last:
+            bounds = f"{self.first:g} to {self.last:g}"
+            raise FaultsError(Fault("", f"{name}: prior must lie in {bounds}", self.prior.value))
 
     @property
     def name(self) -> str:
@@ -133,7 +155,7 @@ class Numeric(Domain):
         return decimal(value) if self.q is not None else float(value)
 
     def __str__(self) -> str:
-        return _call(self.name, self.lower, self.upper, self.q)
+        return _call(self.name, self.lower, self.upper, self.q, prior=self.prior)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +195,20 @@ class Choice(Domain):
 
     values: tuple[Value, ...]
     grid: bool = False
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
             raise FaultsError(Fault("", f"{self.name} needs at least one value, got []"))
+        if self.prior is not None and self.expected is None:
+            rule = f"{self.name}: prior must be one of {literal(list(self.values))}"
+            raise FaultsError(Fault("", rule, self.prior.value))
+
+    @property
+    def expected(self) -> int | None:
+        """The number of the value that the prior names; None without one."""
+        wanted = None if self.prior is None else literal(self.prior.value)
+        return next((n for n, v in enumerate(self.values) if literal(v) == wanted), None)
 
     @property
     def name(self) -> str:
@@ -197,7 +229,7 @@ class Choice(Domain):
         return self.values
 
     def __str__(self) -> str:
-        return f"{self.name}({literal(list(self.values))})"
+        return f"{self.name}({', '.join([literal(list(self.values)), *_prior(self.prior)])})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +277,13 @@ def literal(value: Value) -> str:
     raise FaultsError(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
 
 
-def _call(name: str, *arguments: float | None) -> str:
-    return f"{name}({', '.join(_number(value) for value in arguments if value is not None)})"
+def _call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
+    numbers = (_number(value) for value in arguments if value is not None)
+    return f"{name}({', '.join([*numbers, *_prior(prior)])})"
+
+
+def _prior(prior: Prior | None) -> list[str]:
+    return [] if prior is None else [str(prior)]
 
 
 def _check_numbers(name: str, *numbers: float | None) -> None:

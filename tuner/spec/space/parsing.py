@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Value, constant, literal
+from tuner.spec.space.domains import (
+    Choice,
+    Domain,
+    Normal,
+    Numeric,
+    Prior,
+    Value,
+    constant,
+    literal,
+)
 
 
 class Call(NamedTuple):
@@ -96,6 +106,9 @@ _NO_FUNCTION = (
     "sample_from cannot be searched: write a domain, put a hyperparameter that depends on another "
     "into a branch of its choice, and compute all else in the trainable"
 )
+
+PRIOR = ("prior", "confidence")
+WITHOUT_PRIOR = ("randn", "qrandn", "constant")
 
 EXAMPLES = ("uniform(0, 1)", "loguniform(1e-4, 1e-1)", "randint(1, 9)", "choice([16, 32])")
 
@@ -232,14 +245,22 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
         raise FaultsError(unknown("", "domain", name, CALLS))
     names, required, _, build, takes_numbers = CALLS[name]
     arguments = dict(zip(names, node.args, strict=False))
+    allowed = names if name in WITHOUT_PRIOR else (*names, *PRIOR)
     for keyword in node.keywords:
-        if keyword.arg not in names or keyword.arg in arguments:
-            raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), names))
+        if keyword.arg not in allowed or keyword.arg in arguments:
+            raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), allowed))
         arguments[keyword.arg] = keyword.value
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
         raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
     values = {n: _evaluate(argument, text) for n, argument in arguments.items()}
-    for value in values.values() if takes_numbers else ():
-        if not is_number(value):
+    prior = {n: values.pop(n) for n in PRIOR if n in values}
+    for n, value in {**values, **prior}.items():
+        if (takes_numbers or n == "confidence") and not is_number(value):
             raise FaultsError(Fault("", f"{name} takes numbers", value))
-    return build(**values)
+    domain = build(**values)
+    if not prior:
+        return domain
+    if "prior" not in prior:
+        raise FaultsError(Fault("", "confidence needs a prior", text))
+    assert isinstance(domain, Numeric | Choice)
+    return replace(domain, prior=Prior(prior["prior"], prior.get("confidence", 1.0)))

@@ -1,0 +1,92 @@
+"""Priors: as text, and as densities and draws in the unit cube."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.spec.settings import FaultsError
+from tuner.spec.space.encoding import Encoding
+from tuner.spec.space.parsing import parse_domain, parse_space
+from tuner.spec.space.priors import Priors
+
+TEXTS = (
+    "loguniform(0.0001, 1.0, prior=0.01)",
+    "uniform(0.0, 1.0, prior=0.25, confidence=2.0)",
+    "randint(1, 9, prior=3)",
+    "quniform(0.0, 1.0, 0.1, prior=0.3)",
+    "choice([16, 32, 64], prior=32)",
+    "choice(['sgd', 'adamw'], prior='adamw', confidence=3)",
+)
+
+
+def priors_of(**space):
+    return Priors(Encoding(parse_space(space)))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_with_a_prior_is_read_back(text):
+    assert str(parse_domain(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("uniform(0, 1, prior=2)", "prior must lie in 0 to 1, got 2"),
+        ("uniform(0, 1, prior='a')", "uniform takes numbers, got 'a'"),
+        ("uniform(0, 1, confidence=2)", "confidence needs a prior"),
+        ("uniform(0, 1, prior=0.5, confidence=0)", "confidence must be above 0, got 0"),
+        ("choice([1, 2], prior=3)", r"prior must be one of \[1, 2\], got 3"),
+        ("choice([True, 2], prior=1)", "prior must be one of"),
+        ("randn(0, 1, prior=0)", "argument of randn"),
+    ],
+)
+def test_priors_that_cannot_be_are_refused(text, rule):
+    with pytest.raises(FaultsError, match=rule):
+        parse_domain(text)
+
+
+def test_priors_of_a_space_without_any_are_false():
+    assert not priors_of(lr="loguniform(1e-4, 1)", k=3)
+
+
+def test_expected_has_the_values_with_priors_alone():
+    priors = priors_of(lr=TEXTS[0], k=3, layer={"width": TEXTS[2], "free": "uniform(0, 1)"})
+    assert priors.expected() == {"lr": 0.01, "layer": {"width": 3}}
+
+
+@given(
+    st.sampled_from(
+        [
+            "uniform(0, 1, prior={}, confidence={})",
+            "choice(['a', 'b', 'c'], prior='b', confidence={1})",
+        ]
+    ),
+    st.floats(0, 1),
+    st.floats(0.3, 5),
+)
+def test_drawn_points_have_the_density(text, prior, confidence):
+    priors = priors_of(x=text.format(prior, confidence))
+    u_N = (np.arange(20_000) + 0.5) / 20_000
+    drawn_N = np.array([priors.drawn(np.array([u]))[0] for u in u_N[::10]])
+    assert ((drawn_N >= 0) & (drawn_N <= 1)).all()
+    density_N = 2 * np.exp(priors.log_density(u_N[:, None])) - 1  # half of it is even
+    assert density_N.mean() == pytest.approx(1, abs=0.01)
+    for edge in (1 / 3, 2 / 3):
+        assert (drawn_N < edge).mean() == pytest.approx(
+            density_N[u_N < edge].sum() / 20_000, abs=0.01
+        )
+
+
+def test_favour_fades_with_trials():
+    priors = priors_of(x="uniform(0, 1, prior=0.5)")
+    u_MD = np.array([[0.5], [0.0]])
+    early, late = priors.favour(u_MD, 1), priors.favour(u_MD, 100)
+    np.testing.assert_allclose(late, early / 100)
+    assert early[0] > early[1]
+
+
+def test_favour_ignores_inactive_columns():
+    space = {"m": "choice([{'k': 'a', 'x': uniform(0, 1, prior=0.2)}, {'k': 'b'}])"}
+    priors = priors_of(**space)
+    assert priors.favour(np.array([[0.75, np.nan]]), 1) == [0.0]

@@ -1,0 +1,143 @@
+"""Where the best values are expected, as `loguniform(1e-4, 1, prior=1e-2)` says: in the unit cube.
+
+A number's prior is a normal distribution around it, cut off at the bounds; of a choice, the value
+that is expected is as likely as all others together. What a prior says fades as trials end, after
+Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half of
+each density, and at least half of the draws, are even.
+"""
+
+# M points, D columns
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tuner.spec.space.domains import Choice, Numeric, Space, Value
+from tuner.spec.space.encoding import Array, Column, Encoding, quantile
+
+_SD = 0.2  # of a number's prior, as a share of its domain, for a confidence of 1
+_STRENGTH = 10.0  # trials that a prior's logarithm counts in full for
+_EVEN = 0.5  # the share of the even distribution
+_EARLY = 40  # draws after which the priors' share of them is halved
+
+
+class _Prior(Protocol):
+    """A distribution of one coordinate."""
+
+    def at(self, u: float) -> float:
+        """The coordinate at quantile `u`."""
+
+    def density(self, u_M: Array) -> Array:
+        """Relative to the even distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """A normal distribution, cut off at 0 and 1."""
+
+    centre: float
+    sd: float
+
+    def at(self, u: float) -> float:
+        low, high = self._ends()
+        return float(np.clip(self.centre + self.sd * ndtri(low + u * (high - low)), 0.0, 1.0))
+
+    def density(self, u_M: Array) -> Array:
+        low, high = self._ends()
+        area = math.sqrt(2 * math.pi) * self.sd * (high - low)
+        return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
+
+    def _ends(self) -> tuple[float, float]:
+        return float(ndtr(-self.centre / self.sd)), float(ndtr((1 - self.centre) / self.sd))
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """Option `number` of `count` with a `share`; the others have the rest evenly."""
+
+    number: int
+    count: int
+    share: float
+
+    def at(self, u: float) -> float:
+        if u < self.share or self.count == 1:
+            return (self.number + 0.5) / self.count
+        other = min(int((u - self.share) / (1 - self.share) * (self.count - 1)), self.count - 2)
+        return (other + (other >= self.number) + 0.5) / self.count
+
+    def density(self, u_M: Array) -> Array:
+        if self.count == 1:
+            return np.ones_like(u_M)
+        number_M = np.minimum((u_M * self.count).astype(int), self.count - 1)
+        rest = (1 - self.share) / (self.count - 1)
+        return self.count * np.where(number_M == self.number, self.share, rest)
+
+
+class Priors:
+    """The priors of a space's columns; false if it has none."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._space = encoding.space
+        priors = {d: _of_column(column) for d, column in enumerate(encoding.columns)}
+        self._priors = {d: prior for d, prior in priors.items() if prior is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self._priors)
+
+    def expected(self) -> dict[str, Value]:
+        """The values that are expected, without the others."""
+        return _expected(self._space)
+
+    def drawn(self, u_D: Array) -> Array:
+        """The point whose quantiles in the priors are `u_D`."""
+        u_D = u_D.copy()
+        for d, prior in self._priors.items():
+            u_D[d] = prior.at(float(u_D[d]))
+        return u_D
+
+    def log_density(self, u_MD: Array) -> Array:
+        """Of each point, relative to the even distribution; inactive columns are ignored."""
+        log_M = np.zeros(len(u_MD))
+        for d, prior in self._priors.items():
+            active_M = ~np.isnan(u_MD[:, d])
+            density_M = _EVEN + (1 - _EVEN) * prior.density(u_MD[active_M, d])
+            log_M[active_M] += np.log(density_M)
+        return log_M
+
+    def favour(self, u_MD: Array, trials: int) -> Array:
+        """What is added to the logarithm of each point's merit once so many trials are known."""
+        return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
+
+    def draws(self, number: int, rng: np.random.Generator) -> bool:
+        """Whether draw `number` is from the priors, ever more rarely."""
+        share = (1 - _EVEN) * _EARLY / (_EARLY + number)
+        return bool(self) and bool(rng.random() < share)
+
+
+def _of_column(column: Column) -> _Prior | None:
+    domain = column.domain
+    if not isinstance(domain, Numeric | Choice) or domain.prior is None:
+        return None
+    confidence = domain.prior.confidence
+    if isinstance(domain, Numeric):
+        return _Near(quantile(domain, domain.prior.value) or 0.0, _SD / confidence)
+    number, count = domain.expected or 0, len(domain.values)
+    if column.categories:
+        return _Option(number, count, confidence / (1 + confidence))
+    return _Near((number + 0.5) / count, _SD / confidence)  # numbers in order
+
+
+def _expected(space: Space) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for name, value in space.items():
+        if isinstance(value, Numeric | Choice) and value.prior is not None:
+            values[name] = value.prior.value
+        elif isinstance(value, Mapping) and (nested := _expected(value)):
+            values[name] = nested
+    return values
