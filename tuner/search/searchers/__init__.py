@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tuner.spec.space.spaces import domains_of
-
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
@@ -39,6 +37,8 @@ def distinct_searcher(
 
 def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]] | None:
     """What draws config k of a space with priors; None of one without."""
+    from tuner.spec.space.spaces import domains_of
+
     if not any(getattr(domain, "prior", None) for _, domain in domains_of(space)):
         return None
     import numpy as np

@@ -2,8 +2,8 @@
 
 A number's prior is a normal distribution around it, cut off at the bounds; of a choice, the value
 that is expected is as likely as all others together. What a prior says fades as trials end, after
-Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half of
-each density, and at least half of the draws, are even.
+Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half
+of each density, and at least half of the draws, are even.
 """
 
 # M points, D columns
