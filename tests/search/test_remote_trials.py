@@ -82,6 +82,8 @@ class Fleet:
         self.driver = AskTell(spec_of(storage / "0", strategy), clock=self.clock).__enter__()
         self.trials = {}  # client -> its trial, and the last epoch
         self.acknowledged, self.ended = {}, {}  # by trial_id: losses by epoch, and the status
+        self.ask("first")  # without any report, a search whose first three trials fail alike ends
+        self.report("first", *self.trials["first"])
 
     @property
     def folder(self):
@@ -128,9 +130,8 @@ class Fleet:
         self.complete(who, trial, last, failure="out of memory", kind="oom")
 
     def vanish(self, who, trial, last):
-        if self.acknowledged:  # a search whose first three trials fail alike ends
-            del self.trials[who]
-            self.clock.now += 60
+        del self.trials[who]
+        self.clock.now += 60
 
     def settle(self, who, trial, epoch, stops):
         if stops:
