@@ -32,7 +32,7 @@ LINES = (
     *("bayesopt+asha", "bayesopt+forecast", "optuna-tpe+asha"),
 )
 WHOLE = 12  # trainings, the budget of a search
-LEAST = 1e-3  # of the floor's regret; less is not told from it
+LEAST = 1e-3  # of the floor's regret; less cannot be distinguished
 
 
 class Watched:
@@ -50,14 +50,14 @@ class Watched:
 
     def deviations(self):
         """How many deviations each true end is above what was forecast."""
-        found = []
+        deviations = []
         for trial_id, end in self.ends.items():
             made = getattr(self.rule, "forecasts", lambda _: {})(trial_id)
             for forecast in made.values():
                 side = "high" if end > forecast["end"] else "low"
                 width = abs(forecast[side] - forecast["end"])
-                found.append((end - forecast["end"]) / max(width, 1e-12))
-        return found
+                deviations.append((end - forecast["end"]) / max(width, 1e-12))
+        return deviations
 
 
 def search(job):

@@ -25,8 +25,8 @@ class Ours:
 
     def go_on(self, number):
         """Have a trial that has ended run again, as only a simulation does."""
-        if observations := getattr(self.search, "_observations", None):
-            observations.own[f"{number:05d}"].status = "running"
+        if go_on := getattr(self.search, "go_on", None):
+            go_on(f"{number:05d}")
 
 
 class Optuna:
