@@ -118,6 +118,8 @@ class TrialRecord:
 
     def is_beyond(self, objective: Objective) -> bool:
         """Whether it has reported the objective, and no report keeps the limits."""
+        if not objective.limits:
+            return False
         return bool(self.values(objective.metric)) and not self.values_within(objective)
 
     def report_at(self, epoch: int) -> Report | None:

@@ -51,9 +51,9 @@ def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]]
 
     def draw(number: int) -> dict[str, Any]:
         rng = np.random.default_rng((seed, number))
-        is_of_priors, u_D = priors.draws(number, rng), rng.random(len(encoding))
+        lot, u_D = rng.random(), rng.random(len(encoding))
         if number:
-            return encoding.decode(priors.drawn(u_D) if is_of_priors else u_D)
+            return encoding.decode(priors.sampled(u_D, number, lot))
         return encoding.complete(priors.expected(), u_D)
 
     return draw

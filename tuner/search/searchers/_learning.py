@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -144,8 +145,8 @@ class LearningSearch(Searcher):
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if self._priors:
-            trials_known = len(data.curves) + len(data.failed_ND)
-            data = replace(data, favour=lambda u_MD: self._priors.favour(u_MD, trials_known))
+            ended = len(data.curves) + len(data.failed_ND)
+            data = replace(data, favour=partial(self._priors.favour, trials=ended))
         reporting = len(data.curves)
         if reporting >= _LEAST:  # a single loss is no scale
             reporting += data.beyond
@@ -157,8 +158,8 @@ class LearningSearch(Searcher):
                 origin = "warm"  # only trials of another run are enough
         else:
             point = sobol_point(encoding, self._seed, number)
-            if self._priors.draws(number, rng):
-                point = self._priors.drawn(point)
+            if self._priors:
+                point = self._priors.sampled(point, number, rng.random())
             points, origin = iter([point]), "random"
         for config in rules.untried(map(encoding.decode, points), tried):
             return config, origin

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tuner.search.searchers._observations import ModelInput
     from tuner.spec.space.encoding import Array, Encoding
 
+_GAMMA, _CANDIDATES = 0.1, 64
 _MAX_GOOD = 25  # as in hyperopt
 _LEAST_WEIGHT = 1e-3
 _WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials are stopped early
@@ -34,12 +35,14 @@ class HyperOptSettings(ModelSettings):
         10, ge=1, description="how many random configs are tried before the model is asked"
     )
     gamma: float = Field(
-        0.1,
+        _GAMMA,
         gt=0,
         lt=1,
         description="the share of trials that count as good, at most 25 of them",
     )
-    candidates: int = Field(64, ge=1, description="how many draws are compared for a suggestion")
+    candidates: int = Field(
+        _CANDIDATES, ge=1, description="how many draws are compared for a suggestion"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -72,8 +75,8 @@ class TPE:
     as in BOHB. Failed trials and running ones without a report count among the others.
     """
 
-    gamma: float
-    candidates: int
+    gamma: float = _GAMMA
+    candidates: int = _CANDIDATES
 
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator

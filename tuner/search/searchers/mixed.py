@@ -36,8 +36,7 @@ def build(settings: MixedSettings, seed: int, **context: Any) -> Searcher:
     from tuner.search.searchers._bayesopt import BayesOpt
     from tuner.search.searchers.hyperopt import TPE
 
-    models = BayesOpt(), TPE(gamma=0.1, candidates=64)  # as by default
-    return learning_searcher(Mixed(models), settings, seed, **context)
+    return learning_searcher(Mixed((BayesOpt(), TPE())), settings, seed, **context)
 
 
 class Mixed:

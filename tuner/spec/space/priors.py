@@ -114,10 +114,12 @@ class Priors:
         """What is added to the logarithm of each point's merit once so many trials are known."""
         return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
-    def draws(self, number: int, rng: np.random.Generator) -> bool:
-        """Whether draw `number` is from the priors, ever more rarely."""
-        share = (1 - _EVEN) * _EARLY / (_EARLY + number)
-        return bool(self) and bool(rng.random() < share)
+    def sampled(self, u_D: Array, number: int, lot: float) -> Array:
+        """`drawn(u_D)` or, ever more often with the number of the draw, `u_D` itself.
+
+        lot: from 0 to 1, decides.
+        """
+        return self.drawn(u_D) if lot < (1 - _EVEN) * _EARLY / (_EARLY + number) else u_D
 
 
 def _of_column(column: Column) -> _Prior | None:
