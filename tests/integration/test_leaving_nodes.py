@@ -100,7 +100,9 @@ def test_trial_of_a_node_that_shuts_down_continues_elsewhere(cluster, searching)
 
 @pytest.mark.slow
 def test_driver_ends_silent_worker_of_other_node(cluster, searching):
-    working, search = searching(2, f"timeouts.report_s={SILENT_S}")
+    # Both report on while the slower node starts, so that no trial but the suspended is silent
+    reporting = ("training.epochs=300", "training.wait_s=1")
+    working, search = searching(2, f"timeouts.report_s={SILENT_S}", *reporting)
     [worker] = cluster.nodes[2].workers("ray::ResourceTrainable")
     worker.suspend()
     (working / "open").touch()
