@@ -1,4 +1,4 @@
-"""Several goals: weights, what a trial is compared by, the front, and whole searches."""
+"""Several goals: weights, what a trial is compared by, and whole searches."""
 
 import json
 
@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import SpecError
-from tuner.experiment.results.front import front_of, hypervolume
 from tuner.experiment.results.results import Results
-from tuner.experiment.trials import TrialRecord
-from tuner.reporting.figures import draw_section
-from tuner.reporting.report import Report
 from tuner.search.ask_tell import AskTell
 from tuner.search.goals import GoalRungs, weighted, weights_of
 from tuner.spec.experiment import build_spec
@@ -79,29 +75,6 @@ def test_weighted_prefers_a_point_that_dominates(points):
     assert (distances <= 1.05 + 1e-9).all()
 
 
-@given(points_of_two)
-def test_front_has_what_no_other_beats(points):
-    trials = [(point, TrialRecord(f"{n:05}", 0.0)) for n, point in enumerate(points)]
-    front = [point for point, _ in front_of(trials)]
-    for point in points:
-        assert any(a <= point[0] and b <= point[1] for a, b in front)
-    for a, b in front:
-        assert not any(x <= a and y <= b and (x, y) != (a, b) for x, y in points)
-
-
-@given(points_of_two)
-def test_hypervolume_is_the_share_of_points_that_are_dominated(points):
-    draws = np.random.default_rng(0).random((4000, 2))
-    dominated = (np.array(points)[None] <= draws[:, None]).all(axis=2).any(axis=1)
-    assert hypervolume(points, (1.0, 1.0)) == pytest.approx(dominated.mean(), abs=0.04)
-
-
-def test_hypervolume_of_three_goals():
-    assert hypervolume([(0.5, 0.5, 0.5)], (1, 1, 1)) == 0.125
-    assert hypervolume([(0, 0, 0.5), (0.5, 0.5, 0)], (1, 1, 1)) == 0.5 + 0.125
-    assert hypervolume([(1, 0, 0)], (1, 1, 1)) == 0
-
-
 def test_rungs_stop_what_is_worse_in_every_goal():
     rungs = GoalRungs([1], 2)
     assert rungs.goes_on("00000", 1, (0.5, 0.5))
@@ -119,7 +92,7 @@ def test_search_of_two_goals_resumes_as_if_undisturbed(tmp_path, strategy):
     assert min(xs) < 0.3 < 0.7 < max(xs)
 
 
-def test_front_is_in_best_show_and_the_report(tmp_path):
+def test_front_is_in_best_and_show(tmp_path):
     spec = spec_of(tmp_path)
     run(spec)
     results = Results(spec.folder)
@@ -131,11 +104,6 @@ def test_front_is_in_best_show_and_the_report(tmp_path):
     assert f"Front of {len(front)} trials" in call("best", spec.folder).stdout
     assert "front" not in json.loads(call("best", spec.folder, "--json", "--metric", "ms").stdout)
     assert f"Front        {len(front)} trials" in call("show", spec.folder).stdout
-    figures = {figure.name: figure for figure in draw_section("best", Report(results))}
-    assert len(figures["front"].plot.data[-1].x) == len(front)
-    volumes = list(figures["volume"].plot.data[0].y)
-    assert volumes == sorted(volumes)
-    assert 0 < volumes[-1] <= 1
 
 
 @pytest.mark.parametrize(
