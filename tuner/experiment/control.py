@@ -33,7 +33,7 @@ from tuner.experiment.verbs import VERBS, Verb
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plain_values import fault_of_values
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.wording import program, seconds
 
 FOLDER = "control"
@@ -57,8 +57,12 @@ def _seconds(value: object) -> object:
     return seconds(value) if isinstance(value, str) else value
 
 
+def _trial_id(value: object) -> object:
+    return str(value).zfill(5) if str(value).isdecimal() else value
+
+
 _TYPES: dict[str, Any] = {  # field -> the type of its values
-    "trial_id": Annotated[str, Field(pattern=r"^\d{1,100}$")],
+    "trial_id": Annotated[str, Field(pattern=r"^\d{1,100}$"), BeforeValidator(_trial_id)],
     "max_concurrent": Annotated[int | None, Field(ge=1, le=MAX_COUNT)],
     "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_seconds)],
     "num_samples": Annotated[int, Field(ge=1, le=MAX_COUNT)],
@@ -90,9 +94,12 @@ class Request(Settings):
 
 
 def control_of(verb: str, value: Any = None) -> Control:
-    """The control of a verb and its value. Raises pydantic's ValidationError, a ValueError."""
+    """The control of a verb and its value. Raises UsageError for a value of another kind."""
     field = VERBS[verb].field
-    return CONTROLS[verb].model_validate({field: value} if field else {})
+    control, faults = parse(CONTROLS[verb], {field: value} if field else {})
+    if control is None:
+        raise UsageError("; ".join(map(str, faults)))
+    return control
 
 
 def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
