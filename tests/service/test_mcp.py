@@ -80,8 +80,8 @@ def test_experiment_is_listed_and_shown(serving, tmp_path):
     assert (listed["matches"], listed["experiments"][0]["name"]) == (1, "digits")
     shown = agent.call("show", name="digits")
     assert (shown["status"], shown["best"]["trial_id"]) == ("completed", "00000")
-    trials = agent.call("trials", name="digits", sort="val_accuracy", limit=1)
-    assert (trials["matches"], trials["trials"][0]["trial_id"]) == (2, "00001")
+    trials = agent.call("trials", name="digits", sort="-val_accuracy", limit=1)
+    assert (trials["matches"], trials["trials"][0]["trial_id"]) == (2, "00000")
     trial = agent.call("show", name="digits", trial_id="00000")
     assert trial["reports"][1] == {"epoch": 2, "val_accuracy": 0.9}
     assert "findings" in agent.call("advise", name="digits")
@@ -153,7 +153,7 @@ def test_agents_stay_within_their_limits(serving, queue):
     for settings, message in {
         ("num_samples=3", "time_budget_s=60"): "trials: must be at most 1, which is left of the 7",
         ("num_samples=1", "time_budget_s=200"): "time_budget_s: must be at most 180, which is left",
-        ("num_samples=1",): "got 'none'",
+        ("num_samples=1",): "got None",
     }.items():
         assert message in agent.refused("queue_add", experiment="digits", settings=settings)
     assert list(queue.names()) == ["digits"]

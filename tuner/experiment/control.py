@@ -57,12 +57,12 @@ def _seconds(value: object) -> object:
     return seconds(value) if isinstance(value, str) else value
 
 
-def _trial_id(value: object) -> object:
-    return str(value).zfill(5) if str(value).isdecimal() else value
-
-
 _TYPES: dict[str, Any] = {  # field -> the type of its values
-    "trial_id": Annotated[str, Field(pattern=r"^\d{1,100}$"), BeforeValidator(_trial_id)],
+    "trial_id": Annotated[
+        str,
+        Field(pattern=r"^\d{1,100}$"),
+        BeforeValidator(lambda raw: f"{raw:0>5}" if str(raw).isdecimal() else raw),
+    ],
     "max_concurrent": Annotated[int | None, Field(ge=1, le=MAX_COUNT)],
     "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_seconds)],
     "num_samples": Annotated[int, Field(ge=1, le=MAX_COUNT)],

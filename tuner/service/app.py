@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from importlib.metadata import distribution, version
 from typing import Any
 
@@ -32,13 +32,10 @@ _BEAT_S = 15.0  # between two signs of life: proxies may close a silent connecti
 def application(
     storage: str | None, access: Access, *, agents: Mapping[str, float] | None = None
 ) -> FastAPI:
-    """The server of a storage. `state.live` ends its streams.
-
-    agents: the limits of agents, which need the extra `serve`; None: no MCP.
-    """
+    """The server of a storage. `state.live` ends its streams. agents: limits; None: no MCP."""
     live = Live(Experiments(storage))
     routes: list[BaseRoute] = [Route("/verbs.js", _verbs), Route("/plotly.js", _plotly)]
-    answering: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    answering: Callable[[], Any] = nullcontext
     if agents is not None:
         from tuner.service import mcp  # takes 0.4 s
 

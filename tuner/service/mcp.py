@@ -7,18 +7,15 @@ starts what ships, and what the user has in experiments/. Needs the extra `serve
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from importlib.metadata import version
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -44,7 +41,6 @@ from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.text import override
 
-PATH = "/mcp"
 BRIEF = 2000  # bytes of an answer, and of an error
 AGENT = "mcp:"  # before a client's name, as the requester of controls and the user of entries
 
@@ -82,32 +78,25 @@ class Tools:
 
     def list_experiments(self, where: Text = None, limit: Limit = 10) -> str:
         """The latest experiments. where: an expression over their keys, as status == 'running'."""
-        rows = _content(api.experiments(self._experiments, where=where))
+        rows = json.loads(bytes(api.experiments(self._experiments, where=where).body))
         return _answer({"matches": len(rows), "experiments": rows[::-1][:limit]}, limit > _SHORT)
 
     def show(self, name: str, trial_id: Text = None, full: Full = False) -> str:
         """The status, best trial and controls of an experiment; or a trial with its reports."""
         results = self._experiments.opened(name)
         answer = api.trial(results, trial_id) if trial_id else api.experiment(results)
-        return _answer(_content(answer), full)
+        return _answer(json.loads(bytes(answer.body)), full)
 
-    def trials(
-        self,
-        name: str,
-        where: Text = None,
-        sort: Text = None,
-        reverse: bool = False,
-        limit: Limit = 10,
-    ) -> str:
-        """The trials of an experiment. where: an expression over the keys of a row; sort: a key."""
-        results = self._experiments.opened(name)
-        answer = api.trials(results, where, sort, reverse, limit)
-        matches = int(answer.headers["X-Total-Count"])
-        return _answer({"matches": matches, "trials": _content(answer)}, limit > _SHORT)
+    def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
+        """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
+        results, key = self._experiments.opened(name), (sort or "").removeprefix("-") or None
+        answer = api.trials(results, where, key, sort != key, limit)
+        matches, rows = int(answer.headers["X-Total-Count"]), json.loads(bytes(answer.body))
+        return _answer({"matches": matches, "trials": rows}, limit > _SHORT)
 
     def advise(self, name: str, full: Full = False) -> str:
         """What to change after a search, with evidence and the command to run next."""
-        return _answer(_content(api.advice(self._experiments.opened(name))), full)
+        return _answer(json.loads(bytes(api.advice(self._experiments.opened(name)).body)), full)
 
     def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
         """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""
@@ -144,20 +133,21 @@ class Tools:
         raw = override(experiment if isinstance(experiment, dict) else {}, settings)
         check_remote(raw)
         storage = [] if self._storage is None else ["--storage", self._storage]
-        command = [sys.executable, "-m", "tuner", "validate", "--json", *storage, "--"]
-        with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tuner", "validate", "--json", *storage]
+        with NamedTemporaryFile("w", suffix=".json") as file:
             if isinstance(experiment, dict):
-                experiment, settings = str(Path(folder, "search.json")), ()
-                Path(experiment).write_text(json.dumps(raw))
+                json.dump({"name": "search", **raw}, file)
+                file.flush()
+                experiment, settings = file.name, ()
             elif not experiment.isidentifier():
                 schemes = tuple(default_declaration().schemes)
                 if experiment.partition(":")[0] not in schemes:
                     rule = "must be a name, or images after a scheme"
                     raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
-            command += [experiment, *settings]
+            command += ["--", experiment, *settings]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S)
         if done.returncode:
-            message = done.stderr.rpartition(ERROR)[2].replace(f"{folder}/", "").strip()
+            message = done.stderr.rpartition(ERROR)[2].replace(file.name, "the spec").strip()
             raise UsageError(message or f"the check has failed with {done.returncode}")
         plan = json.loads(done.stdout)
         spec = plan.pop("spec")
@@ -169,16 +159,13 @@ class Tools:
             entries = map(self._queue.entry, self._queue.names())
             specs = [spec_of(each) for each in entries if each and each.user.startswith(AGENT)]
             left = most - sum(getattr(each, key) or 0 for each in specs)
-            if (getattr(spec, key) or math.inf) > left:
+            if (amount := getattr(spec, key)) is None or amount > left:
                 rule = f"must be at most {left:g}, which is left of the {most:g} of all agents"
-                raise UsageError(str(Fault(key, rule, getattr(spec, key) or "none")))
+                raise UsageError(f"{key}: {rule}, got {amount}")
 
 
-Answering = Callable[[], AbstractAsyncContextManager[None]]
-
-
-def serve_tools(tools: Tools) -> tuple[list[Route], Answering]:
-    """The routes of the tools, and the context in which they answer."""
+def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
+    """The routes of the tools, and what makes the asynchronous context in which they answer."""
     # log_level: the SDK gives Python's root logger a handler, and this level
     server = MCPServer(
         "tuner", version=version("tuner"), instructions=_INSTRUCTIONS, log_level="ERROR"
@@ -195,7 +182,7 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Answering]:
         # access.Guard checks the header Host
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     ).routes
-    routes = [Route(PATH, route.endpoint, methods=["POST"]), Route(PATH, _no_stream)]
+    routes = [Route("/mcp", route.endpoint, methods=["POST"]), Route("/mcp", _no_stream)]
     return routes, server.session_manager.run
 
 
@@ -222,10 +209,6 @@ def _user(context: Context) -> str:
     client, agent = context.session.client_params, (context.headers or {}).get("user-agent", "")
     name = client.client_info.name if client else agent.partition("/")[0]
     return AGENT + (re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII)[:50] or "agent")
-
-
-def _content(answer: Response) -> Any:
-    return json.loads(bytes(answer.body))
 
 
 def _answer(answer: dict[str, Any], is_full: bool = False) -> str:
