@@ -18,7 +18,8 @@ def test_agent_searches_on_a_folder_of_images(tmp_path):
     try:
         url, token = re.fullmatch(r"(.*)/\?token=(.*)\n", serving.stdout.readline()).groups()
         agent = Agent(f"{url}/mcp", token)
-        settings = ["num_samples=2", "scheduler.max_t=1", "training.image_size=32"]
+        data = ("training.model=cnn", "training.image_size=16")
+        settings = ["num_samples=2", "scheduler.max_t=1", *data]
         plan = agent.call("validate", experiment="folder:photos", settings=settings)
         assert plan["data"]["classes"] == {"daisy": 10, "rose": 10, "tulip": 10}
         name = agent.call("queue_add", experiment="folder:photos", settings=settings)["name"]
