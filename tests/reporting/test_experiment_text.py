@@ -11,6 +11,8 @@ import tuner
 from tuner.experiment.results.best import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
+from tuner.reporting.advice import advice_text, advise
+from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import (
     best_text,
     change_lines,
@@ -32,6 +34,30 @@ def storage(tmp_path, monkeypatch):
 
 def metrics(accuracy):
     return {"val_loss": 1 - accuracy, "val_accuracy": accuracy, "train_loss": 0.1, "lr": 0.2}
+
+
+@pytest.mark.parametrize(("best", "is_better"), [(0.91, False), (0.99, True)])
+def test_best_trial_is_compared_with_the_default_config(storage, best, is_better):
+    search = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.0001, 1)"}}
+    folder = make_folder(
+        storage / "digits", search={**search, "points_to_evaluate": [{"lr": 0.1}, {"lr": 0.2}]}
+    )
+    writer = Writer(with_baseline(folder, images=200, baseline=0.1))
+    writer.trial(0, [metrics(0.9), metrics(0.5)], config={"lr": 0.1})
+    writer.trial(1, [metrics(best)], config={"lr": 0.2})
+    writer.end()
+    results = Results(folder)
+    sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
+    [shown] = best_json(results)
+    texts = summary(results), best_text(shown, results.accuracy(shown)), advised(results)
+    assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
+    assert results.show()["validation"].get("default") == (None if is_better else 0.9)
+    default = results.best_json(results.trials["00000"])
+    assert results.accuracy(default).default is None
+
+
+def advised(results):
+    return advice_text(advise(SearchRecord.of(results)))
 
 
 def test_summary_of_completed_search(storage):

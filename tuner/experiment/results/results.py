@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -247,9 +248,19 @@ class Results(Described):
         }
 
     def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
-        """The validation accuracy of a trial in the shape of `best_json`; None if unknown."""
+        """The validation accuracy of a trial in the shape of `best_json`; None if unknown.
+
+        The first of `points_to_evaluate` is the default config, of trial 00000.
+        """
         images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
-        return accuracy_of("val_accuracy", best["metrics"], images, among=among)
+        accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
+        search, first = self.document["spec"].get("search"), self.trials.get("0" * _DIGITS)
+        points = search.get("points_to_evaluate") if isinstance(search, Mapping) else None
+        is_default = first and isinstance(points, list) and points[:1] == [first.config]
+        if accuracy and first and is_default and first.config != best["config"]:
+            default = accuracy_of("val_accuracy", self.best_json(first)["metrics"], images)
+            return replace(accuracy, default=default)
+        return accuracy
 
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, best or None.
