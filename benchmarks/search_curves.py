@@ -2,6 +2,7 @@
 
     python -m benchmarks.search_curves FOLDER                   the claims; an hour of two cores
     python -m benchmarks.search_curves FOLDER --split tuning    on which settings were chosen
+    python -m benchmarks.search_curves FOLDER --seconds         at equal seconds, not epochs
     python -m benchmarks.search_curves FOLDER --quick           that it works, no more
     python -m benchmarks.search_curves FOLDER --cost            of a decision by prediction
 
@@ -14,7 +15,9 @@ asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs 
 A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
 9; `asha-brackets`: in as many brackets as the search has by default), `forecast` (tuner's stopping
 by prediction), `none`, and `freeze-thaw`, which pauses trials and goes on with the most promising
-(`benchmarks.freeze_thaw`; tuner has none). What cannot be had in earnest: `oracle`
+(`benchmarks.freeze_thaw`; tuner has none). With `--seconds` an epoch takes what it took on the task
+(as lognormal noise of 20 % has it), and the budget is that of 12 whole trials of median pace; there
+`forecast-epochs` is `forecast` without the times. What cannot be had in earnest: `oracle`
 stops a trial at its first report if another one that is known will end better; `bayesopt-told` is
 given the true end of every trial at its first report. `random+top` trains half of the budget in
 trials of one epoch, and then the best of them to their end.
@@ -95,14 +98,23 @@ def surrogate(folder):
     return session, json.loads((folder / "encoding.json").read_text())["OpenML_task_id"]
 
 
-def curve_of(folder, task, config):
-    """The validation error after each epoch."""
+def measured(folder, task, config):
+    """Seconds from the start, and accuracy in percent, after each epoch; and four other columns."""
     session, codes = surrogate(folder)
     row = np.array([config[name] for name in SPACE], dtype=np.float32)
     x_EF = np.column_stack([np.arange(1, EPOCHS + 1), np.tile(row, (EPOCHS, 1))])
     inputs = {"x_cat": np.full((EPOCHS, 1), codes[task], np.int32), "x_cont": np.float32(x_EF)}
-    accuracy_E = session.run(None, inputs)[0][:, 1].astype(float)
-    return np.clip((100 - accuracy_E) / 100, 1e-4, 1.0)
+    return session.run(None, inputs)[0].astype(float)
+
+
+def curve_of(folder, task, config):
+    """The validation error after each epoch."""
+    return np.clip((100 - measured(folder, task, config)[:, 1]) / 100, 1e-4, 1.0)
+
+
+def pace_of(folder, task, config):
+    """The seconds of an epoch."""
+    return max(measured(folder, task, config)[-1, 0], 1e-3) / EPOCHS
 
 
 class Oracle:
@@ -137,6 +149,13 @@ class Told:
         self.search.tell(number, self.ends[number], EPOCHS)
 
 
+class Untimed:
+    """A rule that gets no times."""
+
+    def __init__(self, rule):
+        self.goes_on = rule.goes_on
+
+
 class Unstopped:
     def goes_on(self, trial_id, epoch, loss):
         return True
@@ -150,13 +169,15 @@ def rule_of(name, strategy, epochs=EPOCHS):
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=first))
+    if name == "forecast-epochs":
+        return Untimed(rule_of("forecast", strategy, epochs))
     if name == "forecast":
         return Forecasts(Objective(metric="error", mode="min"), max_t=epochs, grace=1, peers=3)
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 
-def search(line, folder, task, seed, space=SPACE):
-    """The best whole trial's error after each epoch spent."""
+def search(line, folder, task, seed, in_seconds=False, space=SPACE):
+    """The best whole trial's error after each epoch, or median epoch's time, spent."""
     name, rule = line.split("+")
 
     def curve(config):
@@ -168,6 +189,7 @@ def search(line, folder, task, seed, space=SPACE):
     random = np.random.default_rng(0)
     configs = [method("random", Task(SPACE), 0).ask(int(n)) for n in random.integers(1e6, size=50)]
     typical = float(np.median([curve(config)[-1] for config in configs]))
+    median_s = float(np.median([pace_of(folder, task, config) for config in configs]))
     if rule == "top":
         return one_epoch_then_top(searcher, curve, typical)
     if rule == "freeze-thaw":
@@ -182,6 +204,7 @@ def search(line, folder, task, seed, space=SPACE):
         budget=BUDGET,
         seed=seed,
         typical=typical,
+        pace_of=(lambda c: pace_of(folder, task, c) / median_s) if in_seconds else None,
     )
 
 
@@ -259,9 +282,9 @@ def interval(by_task_T, draws=10_000):
     return np.quantile(by_task_T[rows].mean(axis=1), [0.025, 0.975])
 
 
-def show(runs, split, lines, tasks, seeds):
+def show(runs, split, lines, tasks, seeds, unit):
     print(f"{len(tasks)} tasks ({split}), {len(seeds)} seeds from {seeds[0]}, ", end="")
-    print(f"{WORKERS} workers, {BUDGET} epochs; ", end="")
+    print(f"{WORKERS} workers, {BUDGET} {unit}; ", end="")
     packages = ("optuna", "hyperopt", "ray", "onnxruntime", "numpy")
     print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
     print(f"{'':20} ratio                 budget  tasks")
@@ -279,6 +302,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--cost", action="store_true", help="of a decision by prediction")
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
+    parser.add_argument("--seconds", action="store_true", help="equal seconds, not equal epochs")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -297,21 +321,22 @@ def main():
     if arguments.runs and arguments.runs.exists():
         runs = {tuple(key): run for key, run in json.loads(arguments.runs.read_text())}
     jobs = [
-        (line, arguments.folder, task, seed)
+        (line, arguments.folder, task, seed, arguments.seconds)
         for seed in seeds
         for task in tasks
         for line in lines
         if (line, task, seed) not in runs
     ]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for done, ((line, _, task, seed), run) in enumerate(pool.map(_job, jobs)):
+        for done, ((line, _, task, seed, _), run) in enumerate(pool.map(_job, jobs)):
             runs[line, task, seed] = run
             if arguments.runs and (done % 10 == 9 or done == len(jobs) - 1):
                 kept = json.dumps([[list(key), run] for key, run in runs.items()])
                 arguments.runs.write_text(kept)
             if done % 50 == 0:
                 print(f"{done} of {len(jobs)} searches", file=sys.stderr)
-    show(runs, arguments.split, lines, tasks, seeds)
+    unit = "times the seconds of a median epoch" if arguments.seconds else "epochs"
+    show(runs, arguments.split, lines, tasks, seeds, unit)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from tuner import ray_compat
 from tuner.search.curves import CurveModel, milestones
-from tuner.spec.sections import Objective
+from tuner.spec.sections import EPOCH_S, Objective
 from tuner.spec.space.encoding import Array
 from tuner.trial.trainable import REPORT, RUNS_ON
 
@@ -50,8 +51,10 @@ class InOrder(FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Whether the trial goes on, in Tune's words; a complete trial always does."""
         trial_id = str(trial.config["trial_id"])
-        is_whole = f"{REPORT}/{RUNS_ON}" in result
-        goes_on = is_whole or self.record(trial_id, int(result["training_iteration"]), result)
+        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
+        if f"{REPORT}/{RUNS_ON}" in result:
+            self.stopped.discard(trial_id)
+            goes_on = True
         goes_on = goes_on and not self.leaves(trial_id)
         return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
 
@@ -78,7 +81,8 @@ class StoppingRule(Protocol):
         """Take in a finite loss; returns whether the trial goes on.
 
         Deterministic, since a resume replays the journal. An optional `forecasts(trial_id)` gives
-        predictions by epoch, journaled with the trial's end.
+        predictions by epoch, journaled with the trial's end. An optional `took(trial_id, epoch,
+        seconds)` takes in the reported time of the epoch before its loss.
         """
 
 
@@ -115,6 +119,10 @@ class StoppingScheduler(InOrder):
             return True  # no report keeps the limits yet
         else:
             loss = self._worst
+        seconds = metrics.get(EPOCH_S, 0.0)
+        for rule in self.rules:
+            if seconds > 0 and hasattr(rule, "took"):
+                rule.took(trial_id, epoch, seconds)
         answers = [rule.goes_on(trial_id, epoch, loss) for rule in self.rules]
         goes_on = all(answers)
         # A trial reports after it was stopped if other settings let it go on before a resume
@@ -134,7 +142,8 @@ class Forecasts:
     """The rule of `forecast`: stops trials that are predicted to end badly.
 
     Forecasts have `end`, `low` and `high` (one deviation off), `chance` to beat the best trial, and
-    `chance_of_new`, that of a new trial.
+    `chance_of_new`, that of a new trial; where epochs have times, also `cost`, the seconds of an
+    epoch as a ratio to the median trial's.
     """
 
     def __init__(self, objective: Objective, *, max_t: int, grace: int, peers: int) -> None:
@@ -143,6 +152,12 @@ class Forecasts:
         self._epochs = milestones(max_t)
         self._losses: dict[str, list[float]] = {}  # trial_id -> at each milestone that it reached
         self._stopped: set[str] = set()
+        self._took: dict[str, dict[int, float]] = {}  # trial_id -> seconds of each epoch
+        self._pace: dict[str, float] = {}  # trial_id -> seconds per epoch
+
+    def took(self, trial_id: str, epoch: int, seconds: float) -> None:
+        """Take in the seconds of an epoch; those of an epoch that is run again do not count."""
+        self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         """See `StoppingRule`."""
@@ -152,12 +167,16 @@ class Forecasts:
         if came == len(losses):
             return True
         losses += [loss] * (came - len(losses))
+        if trial_id in self._took:  # the median: a noisy machine slows single epochs
+            self._pace[trial_id] = median(self._took[trial_id].values())
         is_early = epoch < self._grace or len(self._losses) <= self._peers
+        if came == len(self._epochs):
+            self._took.pop(trial_id, None)
         if is_early or came == len(self._epochs):
             return True
         forecast = self._forecast(trial_id)
         self._made.setdefault(trial_id, {})[str(epoch)] = forecast
-        left = 1 - epoch / self._max_t
+        left = (1 - epoch / self._max_t) * forecast.get("cost", 1.0)  # of the cost of a new trial
         if forecast["chance"] >= left * forecast["chance_of_new"]:
             return True
         self._stopped.add(trial_id)
@@ -181,8 +200,12 @@ class Forecasts:
         scaled = ends.mean_N[index] + ends.sd_N[index] * np.array([-1, 0, 1])
         low, end, high = sorted((self._sign * model.scale.losses(scaled)).tolist())
         chance = float(ends.chances(*best)[index])
-        spread = {"end": end, "low": low, "high": high}
-        return {**spread, "chance": chance, "chance_of_new": float(of_new)}
+        made = {"end": end, "low": low, "high": high, "chance": chance}
+        made["chance_of_new"] = float(of_new)
+        paces = [self._pace[i] for i in latest if i in self._pace]
+        if trial_id in self._pace and len(paces) > 1:
+            made["cost"] = self._pace[trial_id] / median(paces)
+        return made
 
     def _table(self, ids: Sequence[str]) -> Array:
         """The losses of these trials at the milestones; NaN at those that they have not reached."""
