@@ -1,7 +1,7 @@
 """A search with trials that may be stopped, on four simulated asynchronous workers.
 
-An epoch takes about one unit of time, or what its config takes. A worker that is free asks for the next config while the
-other three are busy.
+An epoch takes about one unit of time, or what its config takes. A worker that is free asks for the
+next config while the other three are busy.
 """
 
 import heapq
@@ -11,9 +11,7 @@ import numpy as np
 WORKERS = 4
 
 
-def simulate(
-    searcher, rule, curve_of, *, epochs, budget, seed, typical, pace_of=None, ended=None
-):
+def simulate(searcher, rule, curve_of, *, epochs, budget, seed, typical, pace_of=None, ended=None):
     """The best whole trial's loss after each epoch spent, 1 to `budget`; before one: `typical`.
 
     curve_of(config): the losses of its `epochs` epochs. rule: `goes_on(trial_id, epoch, loss)`; if

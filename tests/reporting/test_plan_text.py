@@ -59,6 +59,11 @@ def test_plan_text_has_the_trials_that_fit(monkeypatch):
     assert plan_rows(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
 
 
+def test_plan_text_says_which_gain_ends_the_search():
+    ends = plan_rows(stop={"target": 0.1, "utility": 0.01})["Ends early"]
+    assert ends == "at val_loss 0.1; when less than 0.01 more is expected of another hour"
+
+
 def test_plan_text_lists_nodes():
     nodes = [{"address": "10.0.0.1", "cpus": 4.0, "gpus": 0.0, "trials": 1}]
     spec = build_spec(SPEC | {"resources": {"workers": 3}})

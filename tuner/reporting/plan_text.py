@@ -95,6 +95,8 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
         yield f"after {amount_of(stop.patience_trials, 'trial')} without a better one"
     if stop.patience_s:
         yield f"after {duration(stop.patience_s)} without a better one"
+    if stop.utility:
+        yield f"when less than {stop.utility:g} more is expected of another hour"
     if stop.patience_epochs:
         yield f"a trial after {amount_of(stop.patience_epochs, 'epoch')} without a better one"
 

@@ -219,6 +219,12 @@ class Stop(Settings):
     patience_s: float | None = Field(
         None, gt=0, description="the search ends after so many seconds without a better value"
     )
+    utility: float | None = Field(
+        None,
+        gt=0,
+        description="the search ends when less improvement of the objective than this is expected "
+        "of another hour of searching, in the objective's unit; not before 20 trials have ended",
+    )
     patience_epochs: int | None = Field(
         None,
         ge=1,
