@@ -51,6 +51,7 @@ from tuner.spec.strategies import SEARCHERS
 
 EPOCHS = 50
 BUDGET = 12 * EPOCHS
+FASTEST = 0.1  # of the median pace: the surrogate's times may be near 0
 SPACE = {
     "batch_size": "lograndint(16, 513)",
     "learning_rate": "loguniform(1e-4, 1e-1)",
@@ -114,7 +115,7 @@ def curve_of(folder, task, config):
 
 def pace_of(folder, task, config):
     """The seconds of an epoch."""
-    return max(measured(folder, task, config)[-1, 0], 1e-3) / EPOCHS
+    return measured(folder, task, config)[-1, 0] / EPOCHS
 
 
 class Oracle:
@@ -176,8 +177,22 @@ def rule_of(name, strategy, epochs=EPOCHS):
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 
-def search(line, folder, task, seed, in_seconds=False, space=SPACE):
-    """The best whole trial's error after each epoch, or median epoch's time, spent."""
+def search(
+    line,
+    folder,
+    task,
+    seed,
+    space=SPACE,
+    *,
+    in_seconds=False,
+    budget=BUDGET,
+    watch=lambda rule: rule,
+    ended=None,
+):
+    """The best whole trial's error after each epoch, or median epoch's time, spent.
+
+    watch(rule): what stands in for the rule. ended: see `simulate`.
+    """
     name, rule = line.split("+")
 
     def curve(config):
@@ -190,6 +205,10 @@ def search(line, folder, task, seed, in_seconds=False, space=SPACE):
     configs = [method("random", Task(SPACE), 0).ask(int(n)) for n in random.integers(1e6, size=50)]
     typical = float(np.median([curve(config)[-1] for config in configs]))
     median_s = float(np.median([pace_of(folder, task, config) for config in configs]))
+
+    def pace(config):
+        return max(pace_of(folder, task, config) / median_s, FASTEST)
+
     if rule == "top":
         return one_epoch_then_top(searcher, curve, typical)
     if rule == "freeze-thaw":
@@ -198,13 +217,14 @@ def search(line, folder, task, seed, in_seconds=False, space=SPACE):
         )
     return simulate(
         searcher,
-        rule_of(rule, name),
+        watch(rule_of(rule, name)),
         curve,
         epochs=EPOCHS,
-        budget=BUDGET,
+        budget=budget,
         seed=seed,
         typical=typical,
-        pace_of=(lambda c: pace_of(folder, task, c) / median_s) if in_seconds else None,
+        ended=ended,
+        pace_of=pace if in_seconds else None,
     )
 
 
@@ -256,7 +276,8 @@ def _job(job):
     import torch
 
     torch.set_num_threads(1)
-    return job, search(*job)
+    *what, in_seconds = job
+    return job, search(*what, in_seconds=in_seconds)
 
 
 def ratios(runs, line, tasks, seeds):

@@ -1,4 +1,4 @@
-"""Stops a trial when a new one has the better chance, per epoch, to become the best."""
+"""Stops a trial when a new one has the better chance, for its cost, to become the best."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class ForecastSettings(GraceSettings):
-    """Stopping by predicted ends, counted in epochs."""
+    """Stopping by predicted ends, counted in epochs: a trial goes on while it has as good a chance to
+    become the best as a new one, for each second left. Reports have the seconds as `epoch_s`; without
+    it epochs count.
+    """
 
     name: Literal["forecast"] = "forecast"
     peers: int = Field(
