@@ -195,6 +195,12 @@ def test_forecasts_cost_is_the_median_epoch_and_counts_a_repeated_one_once():
     assert cost_of([(1, 4.0), (2, 4.0), (1, 99.0), (2, 99.0), (3, 4.0)]) == steady
 
 
+def test_forecasts_stop_as_ever_where_first_epochs_are_slow():
+    curves = falling(40)
+    slow = play(forecasting(), curves, seconds=lambda _, epoch: 50.0 if epoch == 1 else 1.0)
+    assert [r[:2] for r in slow] == [r[:2] for r in play(forecasting(), curves)]
+
+
 def brackets_of(count):
     settings = AshaSettings(max_t=10, reduction_factor=3, brackets=count)
     return lambda: asha_of(settings, brackets=count)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, Protocol
 
@@ -153,7 +153,7 @@ class Forecasts:
         self._losses: dict[str, list[float]] = {}  # trial_id -> at each milestone that it reached
         self._stopped: set[str] = set()
         self._took: dict[str, dict[int, float]] = {}  # trial_id -> seconds of each epoch
-        self._pace: dict[str, float] = {}  # trial_id -> seconds per epoch
+        self._paces: dict[str, list[float]] = {}  # trial_id -> seconds per epoch by each milestone
 
     def took(self, trial_id: str, epoch: int, seconds: float) -> None:
         """Take in the seconds of an epoch; those of an epoch that is run again do not count."""
@@ -168,7 +168,8 @@ class Forecasts:
             return True
         losses += [loss] * (came - len(losses))
         if trial_id in self._took:  # the median: a noisy machine slows single epochs
-            self._pace[trial_id] = median(self._took[trial_id].values())
+            paces = self._paces.setdefault(trial_id, [])
+            paces += [median(self._took[trial_id].values())] * (came - len(paces))
         is_early = epoch < self._grace or len(self._losses) <= self._peers
         if came == len(self._epochs):
             self._took.pop(trial_id, None)
@@ -202,10 +203,16 @@ class Forecasts:
         chance = float(ends.chances(*best)[index])
         made = {"end": end, "low": low, "high": high, "chance": chance}
         made["chance_of_new"] = float(of_new)
-        paces = [self._pace[i] for i in latest if i in self._pace]
-        if trial_id in self._pace and len(paces) > 1:
-            made["cost"] = self._pace[trial_id] / median(paces)
+        if trial_id in self._paces:
+            made["cost"] = self._cost(self._paces[trial_id], ids)
         return made
+
+    def _cost(self, paces: Sequence[float], ids: Iterable[str]) -> float:
+        """These paces as a ratio to the median trial's; first epochs are often slow for all."""
+        all_paces = [self._paces[i] for i in ids if i in self._paces]
+        last = len(paces) - 1
+        warming = median(others[last] / others[0] for others in all_paces if len(others) > last)
+        return paces[last] / (median(others[0] for others in all_paces) * warming)
 
     def _table(self, ids: Sequence[str]) -> Array:
         """The losses of these trials at the milestones; NaN at those that they have not reached."""
