@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 
 class ForecastSettings(GraceSettings):
-    """Stopping by predicted ends, counted in epochs: a trial goes on while it has as good a chance to
-    become the best as a new one, for each second left. Reports have the seconds as `epoch_s`; without
-    it epochs count.
+    """Stopping by predicted ends: a trial goes on while its chance to become the best, for each
+    second left, is that of a new one. Reports give the seconds as `epoch_s`; else epochs count.
     """
 
     name: Literal["forecast"] = "forecast"
