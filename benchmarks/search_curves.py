@@ -15,12 +15,12 @@ asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs 
 A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
 9; `asha-brackets`: in as many brackets as the search has by default), `forecast` (tuner's stopping
 by prediction), `none`, and `freeze-thaw`, which pauses trials and goes on with the most promising
-(`benchmarks.freeze_thaw`; tuner has none). With `--seconds` an epoch takes what it took on the task
-(as lognormal noise of 20 % has it), and the budget is that of 12 whole trials of median pace; there
-`forecast-epochs` is `forecast` without the times. What cannot be had in earnest: `oracle`
-stops a trial at its first report if another one that is known will end better; `bayesopt-told` is
-given the true end of every trial at its first report. `random+top` trains half of the budget in
-trials of one epoch, and then the best of them to their end.
+(`benchmarks.freeze_thaw`; tuner has none). With `--seconds` an epoch takes its config's time on
+the task, with lognormal noise of 20 %, and the budget is that of 12 whole trials of median pace;
+`forecast-epochs` is `forecast` with `scheduler.cost=epochs`. What cannot be had in earnest:
+`oracle` stops a trial at its first report if another one that is known will end better;
+`bayesopt-told` is given the true end of every trial at its first report. `random+top` trains half
+of the budget in trials of one epoch, and then the best of them to their end.
 
 "ratio" is the error after the whole budget over that of random+asha, the geometric mean over tasks
 and seeds; in brackets its 95 % interval, by a bootstrap over tasks. "budget" is the share of the
@@ -150,13 +150,6 @@ class Told:
         self.search.tell(number, self.ends[number], EPOCHS)
 
 
-class Untimed:
-    """A rule that gets no times."""
-
-    def __init__(self, rule):
-        self.goes_on = rule.goes_on
-
-
 class Unstopped:
     def goes_on(self, trial_id, epoch, loss):
         return True
@@ -170,10 +163,9 @@ def rule_of(name, strategy, epochs=EPOCHS):
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=first))
-    if name == "forecast-epochs":
-        return Untimed(rule_of("forecast", strategy, epochs))
-    if name == "forecast":
-        return Forecasts(Objective(metric="error", mode="min"), max_t=epochs, grace=1, peers=3)
+    if name.startswith("forecast"):
+        objective, in_seconds = Objective(metric="error", mode="min"), name == "forecast"
+        return Forecasts(objective, max_t=epochs, grace=1, peers=3, in_seconds=in_seconds)
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 

@@ -178,6 +178,8 @@ def test_forecasts_count_the_seconds_of_slow_trials():
     uneven = play(forecasting(), curves, seconds=lambda number, _: 1.0 + 9.0 * (number % 2))
     assert epochs_of(uneven, slow=1) < epochs_of(untimed, slow=1)
     assert epochs_of(uneven, slow=0) > epochs_of(untimed, slow=0)
+    by_epochs = play(forecasting(cost="epochs"), curves, seconds=lambda number, _: 1.0 + number % 2)
+    assert [report[:2] for report in by_epochs] == [report[:2] for report in untimed]
 
 
 def test_forecasts_cost_is_the_median_epoch_and_counts_a_repeated_one_once():

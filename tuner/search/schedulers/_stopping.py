@@ -146,18 +146,22 @@ class Forecasts:
     epoch as a ratio to the median trial's.
     """
 
-    def __init__(self, objective: Objective, *, max_t: int, grace: int, peers: int) -> None:
+    def __init__(
+        self, objective: Objective, *, max_t: int, grace: int, peers: int, in_seconds: bool = True
+    ) -> None:
         self._made: dict[str, dict[str, dict[str, float]]] = {}  # trial_id -> by epoch
         self._sign, self._max_t, self._grace, self._peers = objective.sign, max_t, grace, peers
         self._epochs = milestones(max_t)
         self._losses: dict[str, list[float]] = {}  # trial_id -> at each milestone that it reached
         self._stopped: set[str] = set()
+        self._in_seconds = in_seconds
         self._took: dict[str, dict[int, float]] = {}  # trial_id -> seconds of each epoch
         self._paces: dict[str, list[float]] = {}  # trial_id -> seconds per epoch by each milestone
 
     def took(self, trial_id: str, epoch: int, seconds: float) -> None:
         """Take in the seconds of an epoch; those of an epoch that is run again do not count."""
-        self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
+        if self._in_seconds:
+            self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         """See `StoppingRule`."""
