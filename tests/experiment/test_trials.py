@@ -56,9 +56,9 @@ def ended(values, seconds=90.0, status="completed"):
 
 
 @pytest.mark.parametrize(("mode", "sign"), [("min", 1), ("max", -1)])
-def test_expected_gain_is_the_excess_of_three_leaders_over_the_next(mode, sign):
+def test_expected_gain_is_the_excess_of_the_leaders_over_the_next(mode, sign):
     objective = Objective(metric="m", mode=mode)
-    values = [sign * value for value in (0.1, 0.2, 0.3, 0.4, 0.9)]
+    values = [sign * value for value in (0.1, 0.2, 0.3, 0.4, 0.45)]
     trials = ended([*values, *[sign * 0.9] * 15])  # half an hour: three times as much in another
     gain = expected_gain(trials, objective)
     assert gain == pytest.approx(0.2 * log(3))
@@ -70,8 +70,8 @@ def test_expected_gain_is_the_excess_of_three_leaders_over_the_next(mode, sign):
 
 def test_expected_gain_counts_the_time_in_which_trials_ran():
     objective = Objective(metric="m", mode="min")
-    values = [0.1, 0.2, 0.3, 0.4, *[0.9] * 16]
-    at_once = ended(values, seconds=45.0) + ended([None] * 20, seconds=90.0)
+    values = [0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 15]
+    at_once = ended(values[:10], seconds=180.0) + ended(values[10:], seconds=180.0)
     assert expected_gain(at_once, objective) == pytest.approx(0.2 * log(3))
     late = ended(values)
     late[7].runs[0] = Run(1e6, 1e6 + 90.0)  # after a pause

@@ -125,14 +125,14 @@ def test_summary_out_of_time_has_resume_command(storage):
 
 @pytest.mark.parametrize(
     ("trials", "value", "per_hour"),
-    [(19, "not known yet", None), (20, "0.9 of val_accuracy", 0.2 * log1p(3600 / 40))],
+    [(19, "not known yet", None), (20, "1.1 of val_accuracy", 0.25 * log1p(3600 / 40))],
 )
 def test_summary_and_report_show_what_another_hour_is_expected_to_bring(
     storage, trials, value, per_hour
 ):
     writer = Writer(make_folder(storage / "digits", stop={"utility": 0.01}))
     for number in range(trials):
-        writer.trial(number, [max(0.1, 0.6 - number / 10)])
+        writer.trial(number, [0.6 - number / 10])
     writer.add("experiment_ended", status="completed", reason="utility")
     results = Results(writer.folder)
     lines = summary(results).splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import fsum, inf, log1p
+from math import fsum, inf, isqrt, log1p
 from typing import Any, NamedTuple
 
 from tuner.experiment.events import COMPLETED, FAILED, RUNNING, STOPPED
@@ -14,7 +14,6 @@ from tuner.spec.sections import Objective
 OF_CONFIGS = ("nan", "oom")  # kinds of failure that part of a sound space may lead to
 
 _LEAST = 20  # ended trials, before which no gain is estimated
-_LEADERS = 3  # distinct best values by which it is
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _AMOUNT = re.compile(r"allocate (\d[\d.]* ?\w+)")
@@ -172,7 +171,8 @@ def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
         searched_s += max(run.ended - max(run.started, until), 0.0)
         until = max(until, run.ended)
     bests = {t.best.value for t in ended if t.best is not None and t.status != FAILED}
-    *leaders, next_best = sorted(objective.key(value) for value in bests)[: _LEADERS + 1] or [inf]
+    losses = sorted(map(objective.key, bests))  # a tie says nothing of the tail
+    *leaders, next_best = losses[: isqrt(len(ended)) + 1] or [inf]
     if len(ended) < _LEAST or not searched_s or next_best == inf:
         return None
     excess = fsum(next_best - loss for loss in leaders) / max(len(leaders), 1)
