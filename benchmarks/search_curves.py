@@ -272,18 +272,18 @@ def _job(job):
     return job, search(*what, in_seconds=in_seconds)
 
 
-def ratios(runs, line, tasks, seeds):
+def ratios(runs, line, tasks, seeds, floor=FLOOR):
     """The log of the line's error over the floor's, of each task and seed."""
     last = {key: np.log(run[-1]) for key, run in runs.items()}
-    return np.array([[last[line, t, s] - last[FLOOR, t, s] for s in seeds] for t in tasks])
+    return np.array([[last[line, t, s] - last[floor, t, s] for s in seeds] for t in tasks])
 
 
-def shares(runs, line, tasks, seeds):
+def shares(runs, line, tasks, seeds, floor=FLOOR):
     """The share of the budget to the floor's last level, of each task; inf: never."""
     found = []
     for task in tasks:
         mean = np.log([runs[line, task, seed] for seed in seeds]).mean(axis=0)
-        level = np.log([runs[FLOOR, task, seed][-1] for seed in seeds]).mean()
+        level = np.log([runs[floor, task, seed][-1] for seed in seeds]).mean()
         reached = np.flatnonzero(mean <= level + 1e-9)
         found.append((reached[0] + 1) / BUDGET if len(reached) else np.inf)
     return np.array(found)
@@ -295,16 +295,16 @@ def interval(by_task_T, draws=10_000):
     return np.quantile(by_task_T[rows].mean(axis=1), [0.025, 0.975])
 
 
-def show(runs, split, lines, tasks, seeds, unit):
+def show(runs, split, lines, tasks, seeds, unit, floor):
     print(f"{len(tasks)} tasks ({split}), {len(seeds)} seeds from {seeds[0]}, ", end="")
     print(f"{WORKERS} workers, {BUDGET} {unit}; ", end="")
     packages = ("optuna", "hyperopt", "ray", "onnxruntime", "numpy")
     print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
     print(f"{'':20} ratio                 budget  tasks")
     for line in lines:
-        log_TS = ratios(runs, line, tasks, seeds)
+        log_TS = ratios(runs, line, tasks, seeds, floor)
         low, high = np.exp(interval(log_TS.mean(axis=1)))
-        share_T = shares(runs, line, tasks, seeds)
+        share_T = shares(runs, line, tasks, seeds, floor)
         print(f"{line:20} {np.exp(log_TS.mean()):.2f} [{low:.2f}, {high:.2f}] ", end="")
         print(f"{np.median(share_T):12.2f}  {np.isfinite(share_T).mean():5.0%}")
 
@@ -317,6 +317,7 @@ def main():
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
     parser.add_argument("--seconds", action="store_true", help="equal seconds, not equal epochs")
     parser.add_argument("--lines", default=",".join(LINES))
+    parser.add_argument("--floor", default=FLOOR, help="the line of which others are a ratio")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
@@ -325,7 +326,7 @@ def main():
     if arguments.cost:
         show_cost(arguments.folder, SPLITS["tuning"][0])
         return
-    lines = list(dict.fromkeys([FLOOR, *arguments.lines.split(",")]))
+    lines = list(dict.fromkeys([arguments.floor, *arguments.lines.split(",")]))
     tasks, count = SPLITS[arguments.split], arguments.seeds
     if arguments.quick:
         lines, tasks, count = lines[:2], tasks[:2], 2
@@ -349,7 +350,7 @@ def main():
             if done % 50 == 0:
                 print(f"{done} of {len(jobs)} searches", file=sys.stderr)
     unit = "times the seconds of a median epoch" if arguments.seconds else "epochs"
-    show(runs, arguments.split, lines, tasks, seeds, unit)
+    show(runs, arguments.split, lines, tasks, seeds, unit, arguments.floor)
 
 
 if __name__ == "__main__":
