@@ -315,7 +315,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--cost", action="store_true", help="of a decision by prediction")
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
-    parser.add_argument("--seconds", action="store_true", help="equal seconds, not equal epochs")
+    parser.add_argument("--seconds", action="store_true", help="without top, freeze-thaw")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--floor", default=FLOOR, help="the line of which others are a ratio")
     parser.add_argument("--seeds", type=int, default=10)
@@ -327,6 +327,8 @@ def main():
         show_cost(arguments.folder, SPLITS["tuning"][0])
         return
     lines = list(dict.fromkeys([arguments.floor, *arguments.lines.split(",")]))
+    if arguments.seconds:
+        lines = [line for line in lines if not line.endswith(("+top", "+freeze-thaw"))]
     tasks, count = SPLITS[arguments.split], arguments.seeds
     if arguments.quick:
         lines, tasks, count = lines[:2], tasks[:2], 2
