@@ -1,6 +1,6 @@
 """What `stop.utility` saves of a search's time, and what the search loses for it.
 
-    python -m benchmarks.stop_utility FOLDER                   the claims, half an hour of a core
+    python -m benchmarks.stop_utility FOLDER                   the claims, ten minutes of a core
     python -m benchmarks.stop_utility FOLDER --split tuning    on which the estimate was chosen
     python -m benchmarks.stop_utility FOLDER --quick           that it works, no more
 
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("folder", type=Path, help="of LCBench's surrogate")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
-    parser.add_argument("--lines", default="random+asha,bayesopt+forecast")
+    parser.add_argument("--lines", default="random+asha")
     parser.add_argument("--hours", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
