@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from math import log1p
 
 import pytest
 from confirmed import retrained, searched
@@ -20,6 +21,9 @@ from tuner.reporting.experiment_text import (
     folder_name,
     summary,
 )
+from tuner.reporting.follow import status_text
+from tuner.reporting.html import tiles
+from tuner.reporting.report import Report
 from tuner.reporting.tables import experiments_table
 
 CONFIG = {"lr": 0.003552, "batch_size": 64}
@@ -143,6 +147,28 @@ def test_summary_out_of_time_has_resume_command(storage):
     assert lines[-1] == "Go on        tuner resume digits --time-budget 90s"
     assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
     assert "out of time" in experiments_table(list_experiments(storage))
+
+
+@pytest.mark.parametrize(
+    ("trials", "value", "per_hour"),
+    [(19, "not known yet", None), (20, "1.1 of val_accuracy", 0.25 * log1p(3600 / 40))],
+)
+def test_summary_and_report_show_what_another_hour_is_expected_to_bring(
+    storage, trials, value, per_hour
+):
+    writer = Writer(make_folder(storage / "digits", stop={"utility": 0.01}))
+    for number in range(trials):
+        writer.trial(number, [0.6 - number / 10])
+    writer.add("experiment_ended", status="completed", reason="utility")
+    results = Results(writer.folder)
+    lines = summary(results).splitlines()
+    assert lines[0].startswith("digits: little more expected after")
+    assert lines[2] == f"expected of another hour: {value} (ends below 0.01)"
+    assert lines[2] in status_text(results, now=0.0)
+    shown = results.show()["expected_gain"]
+    assert shown == {"per_hour": per_hour and pytest.approx(per_hour), "utility": 0.01}
+    [tile] = [tile for tile in tiles(Report(results)) if tile[0] == "expected gain"]
+    assert tile[1] == value.removesuffix(" of val_accuracy")
 
 
 def test_summary_of_search_elsewhere_prints_a_call(storage):

@@ -24,6 +24,7 @@ from tuner.experiment.events import (
     INTERRUPTED,
     RUNNING,
     TARGET,
+    UTILITY,
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
@@ -176,7 +177,11 @@ def _why_not_driven(folder: ExperimentFolder) -> str:
         go_on = f"`{program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
     is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
     # After other reasons a resume has trials left
-    has = "is completed" if is_done and end.get("reason") in (None, TARGET) else "has no driver"
+    has = (
+        "is completed"
+        if is_done and end.get("reason") in (None, TARGET, UTILITY)
+        else "has no driver"
+    )
     return f"{folder.name} {has}; go on with it by: {go_on}"
 
 

@@ -32,7 +32,7 @@ from tuner.experiment.results.selection import (
 )
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import Cause, TrialRecord, failures_by_cause
+from tuner.experiment.trials import Cause, TrialRecord, expected_gain, failures_by_cause
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -75,8 +75,21 @@ class Results(Described):
 
     @property
     def ended_by(self) -> str | None:
-        """Why it ended early: "time_budget", "target", "patience", "finish", "same_failure"."""
+        """Why it ended early: "time_budget", "target", "patience", "utility", "finish",
+        "same_failure".
+        """
         return self.history.ended_by
+
+    @property
+    def expected_gain(self) -> dict[str, float | None] | None:
+        """The improvement that another hour is expected to bring (None before 20 ended trials), and
+        the least that the search goes on for; None without `stop.utility`.
+        """
+        utility = (self.document["spec"].get("stop") or {}).get("utility")
+        if not utility:
+            return None
+        gain = expected_gain(self.trials.values(), self.objective)
+        return {"per_hour": gain, "utility": utility}
 
     @property
     def status_text(self) -> str:
@@ -265,8 +278,8 @@ class Results(Described):
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, best or None.
 
-        If known, also `validation` (the accuracy's interval and baseline), `ended_by`, `controls`,
-        `paused` and `changes`.
+        If known, also `validation` (the accuracy's interval and baseline), `ended_by`,
+        `expected_gain`, `controls`, `paused` and `changes`.
         """
         leaders = self.top(1)
         best = self.best_json(leaders[0]) if leaders else None
@@ -276,6 +289,8 @@ class Results(Described):
         shown |= {"counts": self.counts, "best": best}
         if best and (accuracy := self.accuracy(best)):
             shown[VALIDATION] = accuracy.as_dict()
+        if gain := self.expected_gain:
+            shown["expected_gain"] = gain
         if answers := self.history.steered.answers:
             shown["controls"] = [answer.as_dict() for answer in answers]
         if self._is_paused:
