@@ -17,7 +17,7 @@ A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `a
 by prediction), `none`, and `freeze-thaw`, which pauses trials and goes on with the most promising
 (`benchmarks.freeze_thaw`; tuner has none). With `--seconds` an epoch takes its config's time on
 the task, with lognormal noise of 20 %, and the budget is that of 12 whole trials of median pace;
-`forecast-epochs` is `forecast` with `scheduler.cost=epochs`. What cannot be had in earnest:
+`forecast-seconds` is `forecast` with `scheduler.cost=seconds`. What cannot be had in earnest:
 `oracle` stops a trial at its first report if another one that is known will end better;
 `bayesopt-told` is given the true end of every trial at its first report. `random+top` trains half
 of the budget in trials of one epoch, and then the best of them to their end.
@@ -164,7 +164,7 @@ def rule_of(name, strategy, epochs=EPOCHS):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=first))
     if name.startswith("forecast"):
-        objective, in_seconds = Objective(metric="error", mode="min"), name == "forecast"
+        objective, in_seconds = Objective(metric="error", mode="min"), name != "forecast"
         return Forecasts(objective, max_t=epochs, grace=1, peers=3, in_seconds=in_seconds)
     return {"oracle": Oracle, "none": Unstopped}[name]()
 

@@ -68,9 +68,9 @@ def test_plan_text_says_which_gain_ends_the_search():
 @pytest.mark.parametrize(
     ("scheduler", "is_timed"),
     [
-        ({"name": "forecast"}, True),
-        ({"name": "forecast", "cost": "epochs"}, False),
-        ({"name": "forecast", "grace_period": 10}, False),
+        ({"name": "forecast", "cost": "seconds"}, True),
+        ({"name": "forecast"}, False),
+        ({"name": "forecast", "cost": "seconds", "grace_period": 10}, False),
         ({"name": "asha"}, False),
     ],
 )

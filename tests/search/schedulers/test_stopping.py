@@ -114,6 +114,10 @@ def forecasting(mode="min", **settings):
     return asha_of(ForecastSettings(max_t=10, **settings), mode=mode)
 
 
+def timed():
+    return forecasting(cost="seconds")
+
+
 def play(rule, curves, at_once=4, seconds=lambda number, epoch: None):
     """Report the curves, `at_once` trials at a time, while the rule lets them go on.
 
@@ -173,18 +177,18 @@ def test_forecasts_count_the_seconds_of_slow_trials():
         return sum(number % 2 == slow for number, *_ in reports)
 
     curves = falling(40)
-    untimed, even = play(forecasting(), curves), play(forecasting(), curves, seconds=lambda *_: 7.0)
+    untimed, even = play(timed(), curves), play(timed(), curves, seconds=lambda *_: 7.0)
     assert [report[:2] for report in even] == [report[:2] for report in untimed]
-    uneven = play(forecasting(), curves, seconds=lambda number, _: 1.0 + 9.0 * (number % 2))
+    uneven = play(timed(), curves, seconds=lambda number, _: 1.0 + 9.0 * (number % 2))
     assert epochs_of(uneven, slow=1) < epochs_of(untimed, slow=1)
     assert epochs_of(uneven, slow=0) > epochs_of(untimed, slow=0)
-    by_epochs = play(forecasting(cost="epochs"), curves, seconds=lambda number, _: 1.0 + number % 2)
+    by_epochs = play(forecasting(), curves, seconds=lambda number, _: 1.0 + number % 2)
     assert [report[:2] for report in by_epochs] == [report[:2] for report in untimed]
 
 
 def test_forecasts_cost_is_the_median_epoch_and_counts_a_repeated_one_once():
     def cost_of(reports):
-        rule = forecasting()
+        rule = timed()
         for number in range(4):
             rule.record(f"{number:05}", 1, {"m": 0.5 + number / 10, "epoch_s": 2.0})
         for epoch, seconds in reports:
@@ -199,7 +203,7 @@ def test_forecasts_cost_is_the_median_epoch_and_counts_a_repeated_one_once():
 
 def test_forecasts_stop_as_ever_where_first_epochs_are_slow():
     curves = falling(40)
-    slow = play(forecasting(), curves, seconds=lambda _, epoch: 50.0 if epoch == 1 else 1.0)
+    slow = play(timed(), curves, seconds=lambda _, epoch: 50.0 if epoch == 1 else 1.0)
     assert [r[:2] for r in slow] == [r[:2] for r in play(forecasting(), curves)]
 
 
@@ -225,7 +229,7 @@ def noisy(number, epoch):
     [
         *((brackets_of(count), interleaved) for count in (1, 2, 4)),
         (forecasting, lambda rule: play(rule, falling(40))),
-        (forecasting, lambda rule: play(rule, falling(40), seconds=noisy)),
+        (timed, lambda rule: play(rule, falling(40), seconds=noisy)),
     ],
 )
 def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(

@@ -153,7 +153,7 @@ class Forecasts:
     """
 
     def __init__(
-        self, objective: Objective, *, max_t: int, grace: int, peers: int, in_seconds: bool = True
+        self, objective: Objective, *, max_t: int, grace: int, peers: int, in_seconds: bool = False
     ) -> None:
         self._made: dict[str, dict[str, dict[str, float]]] = {}  # trial_id -> by epoch
         self._sign, self._max_t, self._grace, self._peers = objective.sign, max_t, grace, peers

@@ -23,10 +23,11 @@ class ForecastSettings(GraceSettings):
         3, ge=2, description="how many others must have reported before a trial can be stopped"
     )
 
-    cost: Literal["seconds", "epochs"] = Field(
-        "seconds",
-        description="what a chance is weighed by: the seconds left, where reports have epoch_s, or "
-        "the epochs left, so that one trial at a time gives the same result again",
+    cost: Literal["epochs", "seconds"] = Field(
+        "epochs",
+        description="what a chance is weighed by: the epochs left, or the seconds left, which is "
+        "fairer where batch size or network is searched. By seconds a seed gives other configs "
+        "each time, and reports must have epoch_s",
     )
 
     @property
