@@ -18,7 +18,6 @@ by a bootstrap over tasks.
 import argparse
 import platform
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -90,9 +89,8 @@ def search(line, folder, task, seed, first=()):
     return recorded
 
 
-@cache
-def source(folder, task, seed, is_hostile):
-    trials = search(EARLIER, folder, task, seed)
+def source(trials, is_hostile):
+    """The source of a portfolio that a recorded search is."""
     known = [(c, curve) for c, curve in zip(trials.configs, trials.curves, strict=True) if curve]
     curves = [
         {epoch: 1 - loss if is_hostile else loss for epoch, loss in curve.items()}
@@ -101,17 +99,26 @@ def source(folder, task, seed, is_hostile):
     return Source([config for config, _ in known], curves, [True] * len(known))
 
 
-def job(arguments):
-    """(arguments, the level after each epoch spent)."""
-    line, kind, folder, task, seed = arguments
-    tasks, first = SPLITS["tuning"], []
-    if kind != "without":
-        start = next(i for split in SPLITS.values() for i, t in enumerate(split) if t == task)
-        earlier = [tasks[(start + 1 + n) % len(tasks)] for n in range(SIZE)]
-        sources = [source(folder, t, seed + 1000, kind == "hostile") for t in earlier]
-        first = portfolio(sources, Encoding(parse_space(SPACE)), CONFIGS)
-    losses = search(line, folder, task, seed, first).losses
-    return arguments, np.minimum.accumulate(losses)
+def first_configs(kind, task, earlier):
+    """What a search begins with. earlier: {tuning task: its recorded search}."""
+    if kind == "without":
+        return ()
+    tasks = SPLITS["tuning"]
+    start = next(split.index(task) for split in SPLITS.values() if task in split)
+    names = [tasks[(start + 1 + n) % len(tasks)] for n in range(SIZE)]
+    sources = [source(earlier[name], kind == "hostile") for name in names]
+    return portfolio(sources, Encoding(parse_space(SPACE)), CONFIGS)
+
+
+def trials_of(arguments):
+    recorded = search(*arguments)
+    recorded.search = None  # it stays in its process
+    return recorded
+
+
+def levels_of(arguments):
+    """The level after each epoch spent."""
+    return np.minimum.accumulate(search(*arguments).losses)
 
 
 def median_interval(by_task_T, draws=10_000):
@@ -156,12 +163,17 @@ def main():
     if arguments.quick:
         tasks, lines, count = tasks[:2], lines[:1], 1
     seeds = range(arguments.first_seed, arguments.first_seed + count)
-    jobs = [
-        (line, kind, arguments.folder, task, seed)
-        for seed, task, line, kind in product(seeds, tasks, lines, KINDS)
-    ]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        levels = {(*key[:2], *key[3:]): level for key, level in pool.map(job, jobs)}
+        pairs = [*product(seeds, SPLITS["tuning"])]
+        before = [(EARLIER, arguments.folder, task, 1000 + seed) for seed, task in pairs]
+        earlier = dict(zip(pairs, pool.map(trials_of, before), strict=True))
+        keys = [*product(lines, KINDS, tasks, seeds)]
+        by_seed = {seed: {t: earlier[seed, t] for t in SPLITS["tuning"]} for seed in seeds}
+        jobs = [
+            (line, arguments.folder, task, seed, first_configs(kind, task, by_seed[seed]))
+            for line, kind, task, seed in keys
+        ]
+        levels = dict(zip(keys, pool.map(levels_of, jobs), strict=True))
     log_levels = {
         (line, kind, task): np.log([levels[line, kind, task, seed] for seed in seeds])
         for line, kind, task in product(lines, KINDS, tasks)
