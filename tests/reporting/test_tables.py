@@ -58,13 +58,13 @@ def results(tmp_path):
 
 
 def test_trials_table_shows_varying_hyperparameters(results):
-    assert trials_table(trial_rows(results), "val_accuracy").splitlines() == [
+    assert trials_table(trial_rows(results), results.objective).splitlines() == [
         "TRIAL  STATUS     VAL_ACCURACY  EPOCH  OF  TIME  lr",
         "00000  completed  0.75          2      3   4s    0.1",
         "00001  stopped    0.25          1      1   2s    0.2",
         "00002  oom                             0   1s    0.3",
     ]
-    assert trials_table([], "val_accuracy") == "no trials"
+    assert trials_table([], results.objective) == "no trials"
 
 
 def test_trial_text_has_a_curve(results):

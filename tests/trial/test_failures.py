@@ -132,8 +132,7 @@ def test_check_report_without_a_limited_metric_fails():
     assert metrics == {}
     assert (failure.kind, failure.message) == (
         "bad_report",
-        "did not report 'ms', which objective.limits names, as a finite number; it reported m, "
-        "size",
+        "did not report 'ms', which the objective needs, as a finite number; it reported m, size",
     )
     assert check_report({"m": 1, "ms": 2}, "m", ["ms"]) == ({"m": 1, "ms": 2}, [], None)
 

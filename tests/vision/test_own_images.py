@@ -16,7 +16,7 @@ from tuner.reporting.plan_text import plan_text
 from tuner.spec.plan import plan_of
 from tuner.spec.validation import ValidatedSpec, validate
 from tuner.vision.catalog import DataChoice, describe
-from tuner.vision.own_images import default_experiment
+from tuner.vision.own_images import best_model, default_experiment
 from tuner.vision.weights import weights_named
 
 
@@ -197,6 +197,27 @@ def torch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     weights_named("resnet18").path.parent.mkdir(parents=True)
     return tmp_path / "torch"
+
+
+def test_best_model_depends_on_device_and_weights(torch_home: Path) -> None:
+    for network in ("resnet50", "resnet18"):
+        weights_named(network).path.write_bytes(b"")
+    assert best_model("cpu") == "torchvision:resnet18"
+    assert best_model("gpu") == "torchvision:resnet50"
+
+
+def test_best_model_takes_those_that_timm_has_fetched(
+    torch_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("timm")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for name in ("vit_tiny_patch16_224.augreg_in21k", "mobilenetv3_large_100.ra_in1k"):
+        snapshot = tmp_path / f"models--timm--{name}" / "snapshots" / "abc"
+        snapshot.mkdir(parents=True)
+        (snapshot.parents[1] / "refs").mkdir()
+        (snapshot.parents[1] / "refs" / "main").write_text("abc")
+        (snapshot / "model.safetensors").write_bytes(b"")
+    assert best_model("cpu") == "timm:mobilenetv3_large_100.ra_in1k"
 
 
 def test_default_experiment_fine_tunes_weights_that_are_here(

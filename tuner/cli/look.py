@@ -114,15 +114,22 @@ def best(
 ) -> int:
     """Show the best trial of experiment NAME, or the K best.
 
-    After `tuner confirm` the confirmed trials come first, ordered by their mean.
+    With several objectives the best is that of the first, and the front follows: the trials of
+    which none is better in every objective. After `tuner confirm` the confirmed trials come first,
+    ordered by their mean.
     """
     from tuner.experiment.results.best import best_json
     from tuner.reporting.experiment_text import best_text
+    from tuner.reporting.tables import front_text
 
     results = tuner.load_results(name, storage)
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
-    shown = leaders if top else leaders[0]
     texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]
+    front = [] if top or metric or not results.objective.others else results.front
+    if front:
+        leaders[0]["front"] = [results.best_json(trial) for trial in front]
+        texts.append(front_text(results))
+    shown = leaders if top else leaders[0]
     click.echo(json_text(shown) if as_json else "\n\n".join(texts))
     return 0
 
@@ -165,5 +172,5 @@ def trials(
         return 0
     rows = trial_rows(results)
     rows = [rows[n] for n in arranged(rows, where=where, sort=sort, reverse=reverse)]
-    click.echo(json_text(rows) if as_json else trials_table(rows, results.metric))
+    click.echo(json_text(rows) if as_json else trials_table(rows, results.objective))
     return 0

@@ -14,7 +14,8 @@ def weights() -> None:
     """Show and download pretrained weights.
 
     They lie in torch's cache ($TORCH_HOME, else ~/.cache/torch), where torchvision looks for them,
-    too. A search uses them with training.model=torchvision:NAME training.pretrained=true.
+    too. A search uses them with training.model=torchvision:NAME training.pretrained=true. Weights
+    that timm has fetched are listed as well.
     """
 
 
@@ -22,16 +23,23 @@ def weights() -> None:
 @options.as_json
 def ls(as_json: bool) -> int:
     """List the weights that are here, and those that can be fetched."""
-    from tuner.vision.weights import LICENCE, SOURCE, WEIGHTS, hub_folder
+    from tuner.vision.weights import LICENCE, SOURCE, WEIGHTS, hub_folder, timm_files
 
+    cached = timm_files()
     if as_json:
-        click.echo(json_text([each.row() for each in WEIGHTS]))
+        of_timm = [
+            {"name": name, "model": f"timm:{name}", "path": str(path), "here": True}
+            for name, path in cached.items()
+        ]
+        click.echo(json_text([*(each.row() for each in WEIGHTS), *of_timm]))
         return 0
     rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "STATUS")]
     for each in WEIGHTS:
         size, status = f"{each.size_mib:.1f} MiB", "here" if each.is_here else "can be fetched"
         model = f"torchvision:{each.network}"
         rows.append((each.name, model, f"{each.parameters:,}", size, status))
+    for name, path in cached.items():
+        rows.append((name, f"timm:{name}", "", f"{path.stat().st_size / 2**20:.1f} MiB", "here"))
     click.echo("\n".join(aligned(rows)))
     click.echo(f"folder: {hub_folder()}\nsource: {SOURCE}\nlicence: {LICENCE}", err=True)
     return 0

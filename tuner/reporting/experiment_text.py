@@ -193,7 +193,8 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
         why = f"{results.name} has no usable trial: {results.why_unusable(results.metric)}"
         return wrap(printable(why), _WIDTH)
     best = results.best_json(trial)
-    names = [results.metric, *(name for name in best["metrics"] if name.startswith("val_"))]
+    goals = [goal.metric for goal in results.objective.goals]
+    names = [*goals, *(name for name in best["metrics"] if name.startswith("val_"))]
     metrics = {name: best["metrics"][name] for name in names if name in best["metrics"]}
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
@@ -253,6 +254,9 @@ def _next_steps(results: Results) -> list[str]:
         f"Report       {program()} report {name}",
         f"TensorBoard  {program()} tensorboard {name}",
     ]
+    if results.objective.others and results.front:
+        front = amount_of(len(results.front), "trial")
+        lines.append(f"Front        {front}: {program()} best {name}")
     training = spec.get("training")
     dataset = training.get("dataset") if isinstance(training, Mapping) else None
     if results.ranked and str(dataset).startswith("folder:"):

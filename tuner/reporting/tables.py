@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.rows import trial_row
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import flat, get_at
+from tuner.spec.sections import Objective
 from tuner.wording import aligned, amount_of, duration, moment, number, printable, shorten
 
 if TYPE_CHECKING:
@@ -88,19 +90,29 @@ _LONGEST = 24  # characters of a value
 _PLOT_WIDTH, _PLOT_HEIGHT = 60, 12
 
 
-def trials_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+def front_text(results: Results) -> str:
+    """The trials on the front of several objectives, in a table under a head."""
+    goals = ", ".join(f"{goal.better} {goal.metric}" for goal in results.objective.goals)
+    count = amount_of(len(results.front), "trial")
+    rows = [trial_row(results, trial) for trial in results.front]
+    head = f"Front of {count}, which no trial beats in every objective: {printable(goals)}"
+    return f"{head}\n{trials_table(rows, results.objective)}"
+
+
+def trials_table(rows: Sequence[Mapping[str, Any]], objective: Objective) -> str:
     """A line for each row of `trial_rows`, with the hyperparameters that differ between them."""
     if not rows:
         return "no trials"
     configs = [flat(row["config"], ".") for row in rows]
     names = dict.fromkeys(name for config in configs for name in config)
     varying = [name for name in names if len({repr(c.get(name)) for c in configs}) > 1]
-    head = ("TRIAL", "STATUS", metric.upper(), "EPOCH", "OF", "TIME", *varying)
+    goals = [goal.metric for goal in objective.goals]
+    head = ("TRIAL", "STATUS", *map(str.upper, goals), "EPOCH", "OF", "TIME", *varying)
     lines = [
         (
             row["trial_id"],
             row["error"] or row["status"] + ", beyond limits" * bool(row.get("beyond_limits")),
-            _text(row.get(metric)) if row["epoch"] is not None else "",
+            *(_text(row.get(goal)) if row["epoch"] is not None else "" for goal in goals),
             _text(row["epoch"]),
             str(row["epochs"]),
             duration(row["time"]),

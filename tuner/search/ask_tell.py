@@ -160,7 +160,7 @@ class AskTell:
         if type(epoch) is not int or not 1 <= epoch < 10**15:
             raise UsageError(str(Fault("epoch", "must be a whole number from 1 on", epoch)))
         objective = self.spec.objective
-        recorded, _, failure = check_report(metrics, objective.metric, objective.limited)
+        recorded, _, failure = check_report(metrics, objective.metric, objective.required)
         if failure and failure.kind == "bad_report":
             raise UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
         with self._lock:

@@ -64,7 +64,7 @@ class Driver:
         self.spec, self.folder, self.journal = spec, folder, journal
         self.retry_failed, self.lengths = retry_failed, lengths or Lengths(spec.epochs)
         self._has_grown = has_grown
-        kept = [spec.objective.metric, *spec.objective.limited]
+        kept = [spec.objective.metric, *spec.objective.required]
         self.history = History(spec.objective, metrics=kept)
         self.stop = StopRequest(spec.time_budget_s)
         self.error: ExperimentError | None = None

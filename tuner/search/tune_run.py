@@ -227,7 +227,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         trainable=spec.trainable,
         constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
         metric=spec.objective.metric,
-        limited=frozenset(spec.objective.limited),
+        required=frozenset(spec.objective.required),
         epochs=spec.epochs,
         cpus=spec.resources.cpus,
         gpus=spec.resources.gpus,

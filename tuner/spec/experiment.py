@@ -197,6 +197,18 @@ class ExperimentSpec(Settings):
         "storage, the best configs are tried first",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _objectives(cls, raw: Any) -> Any:
+        """`objectives` as the objective, which is the first, and its `others`."""
+        match raw:
+            case {"objectives": [dict() as first, *others], **values} if "objective" not in values:
+                return {**values, "objective": {**first, "others": others}}
+            case {"objectives": objectives}:
+                rule = "must be a list of mappings with a metric, and replaces objective"
+                raise FaultsError(Fault("objectives", rule, objectives))
+        return raw
+
     @model_validator(mode="after")
     def _ends(self) -> Self:
         faults = []
@@ -223,12 +235,23 @@ class ExperimentSpec(Settings):
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
+        faults += self._faults_of_goals()
         if self.confirms and not self._is_of_leaders(self.confirms):
             rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
             faults.append(Fault("confirms", rule))
         if faults:
             raise FaultsError(*faults)
         return self
+
+    def _faults_of_goals(self) -> Iterator[Fault]:
+        """What does not work with several goals."""
+        if not self.objective.others:
+            return
+        if self.scheduler and self.scheduler.name != "asha":
+            rule = "must be asha or none where there are several objectives"
+            yield Fault("scheduler.name", rule, self.scheduler.name)
+        if self.warm_start and self.search.learns:
+            yield Fault("warm_start", "is of one objective, and there are several here")
 
     def _in_both(self, constants: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[str]:
         """The keys that are constants and searched; the classifier merges mappings of both."""

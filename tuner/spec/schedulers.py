@@ -103,7 +103,9 @@ def _read(raw: object, info: ValidationInfo) -> object:
     if not isinstance(raw, Mapping):
         return raw
     search = info.data.get("search")  # None: that section is at fault
-    name = _name_of(raw, search.scheduler if search else DEFAULT)
+    objective = info.data.get("objective")
+    usual = DEFAULT if objective and objective.others else search and search.scheduler
+    name = _name_of(raw, usual or DEFAULT)
     if name == NONE:
         raw = _unstopped(raw)
         if raw is None:

@@ -14,6 +14,7 @@ from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names
 from tuner.spec.space.constraints import Condition, expressions
 
 Mode = Literal["min", "max"]
+_MOST_OTHERS = 2  # goals beside the first; a front of more has most trials on it
 _LOWER = re.compile(
     r"loss|error|perplexity|(?<![a-z])(err|mse|rmse|mae|nll|ppl|fid|latency)(?![a-z])"
 )
@@ -42,39 +43,19 @@ def _condition(text: str) -> Condition:
     return Condition(text)
 
 
-class Objective(Settings):
-    """The metric that decides which trial is better.
+class Goal(Settings):
+    """A metric, and which of its values are better.
 
     What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
     place in an order, so callers leave it out.
     """
 
-    metric: str = Field("val_loss", min_length=1, description="its name in the trainable's reports")
+    metric: str = Field(min_length=1, description="its name in the trainable's reports")
     mode: Mode = Field(
         "min",
         description='"min" where lower values are better, "max" where higher ones are; unless set '
         'as the metric\'s name implies ("max" for val_accuracy), else "min"',
     )
-
-    limits: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
-        (),
-        description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
-        "is not true does not count, so a trial without any other is never the best. Every report "
-        "must have these metrics",
-    )
-
-    @model_validator(mode="after")
-    def _readable_limits(self) -> Self:
-        faults: list[Fault] = []
-        for number, text in enumerate(self.limits):
-            try:
-                if not _condition(text).names:
-                    faults.append(Fault(str(number), "names no metric", text))
-            except FaultsError as error:
-                faults += (fault.under(str(number)) for fault in error.faults)
-        if faults:
-            raise FaultsError(*(fault.under("limits") for fault in faults))
-        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -84,15 +65,6 @@ class Objective(Settings):
         metric = raw.get("metric")
         implied = usual_mode(metric) if isinstance(metric, str) else None
         return {**raw, "mode": implied} if implied else raw
-
-    @property
-    def limited(self) -> tuple[str, ...]:
-        """The metrics that the limits name, each once."""
-        return tuple(dict.fromkeys(n for text in self.limits for n in _condition(text).names))
-
-    def allows(self, metrics: Mapping[str, Any]) -> bool:
-        """Whether a report keeps every limit; one that lacks a metric does not."""
-        return all(_condition(text).holds(metrics) for text in self.limits)
 
     @property
     def better(self) -> str:
@@ -115,6 +87,70 @@ class Objective(Settings):
     def best(self, values: Iterable[float]) -> float:
         """The best of `values`, the first of equals. Raises ValueError where there are none."""
         return min(values, key=self.key)
+
+
+class Objective(Goal):
+    """The metric that decides which trial is better, and what else counts."""
+
+    metric: str = Field("val_loss", min_length=1, description="its name in the trainable's reports")
+
+    limits: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
+        (),
+        description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
+        "is not true does not count, so a trial without any other is never the best. Every report "
+        "must have these metrics",
+    )
+
+    others: tuple[Goal, ...] = Field(
+        (),
+        description="further goals, as {metric, mode}, one or two: strategies look for trials of "
+        "which none is better in every goal. `objectives: [...]` in a spec sets them all, the "
+        "first as `objective`, which names the best trial",
+    )
+
+    @model_validator(mode="after")
+    def _distinct_goals(self) -> Self:
+        names = [goal.metric for goal in self.goals]
+        if len({*names}) < len(names) or len(self.others) > _MOST_OTHERS:
+            rule = f"must be other metrics, {_MOST_OTHERS} at most"
+            raise FaultsError(Fault("others", rule, names[1:]))
+        return self
+
+    @model_validator(mode="after")
+    def _readable_limits(self) -> Self:
+        faults: list[Fault] = []
+        for number, text in enumerate(self.limits):
+            try:
+                if not _condition(text).names:
+                    faults.append(Fault(str(number), "names no metric", text))
+            except FaultsError as error:
+                faults += (fault.under(str(number)) for fault in error.faults)
+        if faults:
+            raise FaultsError(*(fault.under("limits") for fault in faults))
+        return self
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """This objective, then the others."""
+        return (self, *self.others)
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The metrics that the limits name, each once."""
+        return tuple(dict.fromkeys(n for text in self.limits for n in _condition(text).names))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The metrics beside `metric` that every report must have: those of goals and limits."""
+        return tuple(dict.fromkeys([*(goal.metric for goal in self.others), *self.limited]))
+
+    def losses(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+        """A report's value of each goal, as a loss."""
+        return tuple(goal.key(metrics[goal.metric]) for goal in self.goals)
+
+    def allows(self, metrics: Mapping[str, Any]) -> bool:
+        """Whether a report keeps every limit; one that lacks a metric does not."""
+        return all(_condition(text).holds(metrics) for text in self.limits)
 
 
 LEAST_SHARE = 0.0001  # of a CPU or a GPU

@@ -303,7 +303,8 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
         fault = unknown("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
     reported = (*metrics, *MEMORY_METRICS)
-    for name in objective.limited:
+    for name in objective.required:
         if name not in reported:
-            fault = unknown("objective.limits", "metric", name, reported)
+            key = "limits" if name in objective.limited else "others"
+            fault = unknown(f"objective.{key}", "metric", name, reported)
             yield replace(fault, rule=f"{fault.rule}: the trainable does not report it")

@@ -25,7 +25,7 @@ class TrialContext:
     that a trial trains in. split: how many stages of one model they are, or 1. report_timeout_s:
     the longest that an epoch may take. ranks_timeout_s: the longest that one rank waits for
     another. sys_path: where modules are searched. directory: the driver's working directory.
-    limited: metrics, beside the objective's `metric`, that every report must have. saves: when the
+    required: metrics, beside the objective's `metric`, that every report must have. saves: when the
     checkpoints of a Learner are written.
     """
 
@@ -42,7 +42,7 @@ class TrialContext:
     ranks_timeout_s: float
     sys_path: tuple[str, ...]
     directory: str
-    limited: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
     saves: SaveRules = field(default_factory=SaveRules)
 
     @property

@@ -182,11 +182,11 @@ def _text(error: BaseException) -> str:
 
 
 def check_report(
-    report: object, metric: str, limited: Collection[str] = ()
+    report: object, metric: str, required: Collection[str] = ()
 ) -> tuple[dict[str, float], list[str], Failure | None]:
     """The metrics of `report` that can be recorded: (metrics, names left out, failure or None).
 
-    The objective's `metric` must be a finite number, and so must the `limited` ones. Other values
+    The objective's `metric` must be a finite number, and so must the `required` ones. Other values
     that are not finite numbers are left out. Values of nested mappings are named "OUTER/INNER", as
     in Tune. Scalars of numpy and torch are numbers. The number of metrics and the length of their
     names are limited, so that each report fits into a line of the journal.
@@ -209,8 +209,8 @@ def check_report(
     if not math.isfinite(value):
         return {}, [], Failure("nan", f"{metric!r} is {value}")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
-    if missing := sorted(set(limited) - metrics.keys()):
-        lacking = f"did not report {missing[0]!r}, which objective.limits names, as a finite number"
+    if missing := sorted(set(required) - metrics.keys()):
+        lacking = f"did not report {missing[0]!r}, which the objective needs, as a finite number"
         return {}, [], Failure("bad_report", cut(f"{lacking}; it reported {', '.join(metrics)}"))
     return metrics, [name for name in numbers if name not in metrics and name != DONE], None
 

@@ -189,8 +189,8 @@ class Trial(Trainable):
         is_last: whether the trial ends with it by itself. save(epoch, value, is_last): called with
         the objective's value, and with whether the trial ends with it for either reason.
         """
-        limited = self._context.limited - memory.keys()
-        metrics, left_out, self._failure = check_report(report, self._context.metric, limited)
+        required = self._context.required - memory.keys()
+        metrics, left_out, self._failure = check_report(report, self._context.metric, required)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:

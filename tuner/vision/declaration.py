@@ -115,7 +115,7 @@ class ClassifierDeclaration(Declaration):
         wanted = OPTIONAL.get(spec.objective.metric)
         if wanted and isinstance(named, list) and wanted not in named:
             training["metrics"] = [*named, wanted]
-        if LATENCY in (spec.objective.metric, *spec.objective.limited):
+        if LATENCY in (spec.objective.metric, *spec.objective.required):
             training["latency"] = True
         if isinstance(source := training.get("start_from"), str):
             training["start_from"] = os.path.abspath(Path(source).expanduser())

@@ -1,4 +1,4 @@
-"""Pretrained weights: torchvision's files by name, in torch's own cache, and those of exports.
+"""Pretrained weights: torchvision's by name, those in timm's cache, and those of exports.
 
 Only `fetch` downloads. Nothing here imports torch, so that a spec is checked without it.
 """
@@ -9,6 +9,7 @@ import hashlib
 import os
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,7 @@ WEIGHTS = (
     Weights("resnet34", "b627a593", 83.275, 21_797_672),
     Weights("resnet50", "11ad3fa6", 97.790, 25_557_032, _NEWER),
     Weights("resnet50-v1", "0676ba61", 97.781, 25_557_032),
+    Weights("convnext_tiny", "983f1562", 109.119, 28_589_128, Preprocessing(resize=236)),
 )
 
 
@@ -165,17 +167,15 @@ def _write(path: Path, *, content: NDArray[np.uint8]) -> None:
     path.write_bytes(content.data)
 
 
-# The best first: of those whose fine-tuning takes minutes, on a CPU for a few hundred photos
-_BEST = {
-    "gpu": ("resnet50", "resnet34", "mobilenet_v3_large", "resnet18", "mobilenet_v3_small"),
-    "cpu": ("mobilenet_v3_large", "resnet18", "mobilenet_v3_small", "resnet34", "resnet50"),
-}
+def timm_files() -> dict[str, Path]:
+    """The weights in timm's cache, by the names of their networks; none unless it is installed."""
+    if find_spec("timm") is None:
+        return {}
+    from huggingface_hub import constants
 
-
-def best_here(device: str) -> Weights | None:
-    """The weights on this machine to fine-tune first on a "cpu" or a "gpu", or None."""
-    networks = (weights_of(network) for network in _BEST[device])
-    return next((weights for weights in networks if weights and weights.is_here), None)
+    files = Path(constants.HF_HUB_CACHE).glob("models--timm--*/snapshots/*/*")
+    weights = [file for file in files if file.name in ("model.safetensors", "pytorch_model.bin")]
+    return {file.parts[-4].removeprefix("models--timm--"): file for file in sorted(weights)}
 
 
 def export_config(source: str | None) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ def test_no_trial_beyond_the_limits_is_the_best(tmp_path):
     rows = [row.get("beyond_limits", False) for row in trial_rows(results)]
     assert rows == [True, False, False, False]
     assert ", 1 beyond the limits ms <= 20" in summary(results)
-    assert "completed, beyond limits" in trials_table(trial_rows(results), "val_accuracy")
+    assert "completed, beyond limits" in trials_table(trial_rows(results), results.objective)
 
 
 def test_get_best_trial_beyond_the_limits_is_refused(tmp_path):

@@ -70,11 +70,9 @@ class Described:
         self.files.refresh()
         self.document = self.files.document()
         objective = self.document["spec"]["objective"]
-        limits = objective.get("limits", ())
         with translate_error(UsageError, f"experiment.json of {self.files.name} is damaged"):
-            self.objective = Objective(
-                metric=objective["metric"], mode=objective["mode"], limits=limits
-            )
+            known = {name: objective[name] for name in Objective.model_fields if name in objective}
+            self.objective = Objective.model_validate({**known, "mode": objective["mode"]})
         self.metric: str = self.objective.metric
         self.mode: str = self.objective.mode
         self.name = self.files.name

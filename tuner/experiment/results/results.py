@@ -18,6 +18,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.described import Described
+from tuner.experiment.results.front import front_of, points_of
 from tuner.experiment.results.selection import (
     MODES,
     best_epoch,
@@ -119,6 +120,12 @@ class Results(Described):
         with collector_paused():
             scored = [(trial.best.value, trial) for trial in usable if trial.best]
             return best_first(scored, self.objective)
+
+    @cached_property
+    def front(self) -> list[TrialRecord]:
+        """The usable trials of which none is better in every goal, the first goal's best first."""
+        usable = (trial for trial in self.trials.values() if trial.status != FAILED)
+        return [trial for _, trial in front_of(points_of(usable, self.objective))]
 
     @property
     def failures(self) -> dict[Cause, list[TrialRecord]]:
@@ -297,7 +304,11 @@ class Results(Described):
             return self.objective.model_copy(update={"mode": mode or self.mode})
         if self.metrics:
             check("metric", metric, self.metrics)
-        return Objective(metric=metric, mode=mode or mode_of(metric), limits=self.objective.limits)
+        goals = {goal.metric: goal.mode for goal in self.objective.others}
+        mode = mode or goals.get(metric) or mode_of(metric)
+        return Objective.model_validate(
+            {"metric": metric, "mode": mode, "limits": self.objective.limits}
+        )
 
     def why_unusable(self, metric: str) -> str:
         """Why no trial has a value of `metric` that counts: how many failed, and how."""

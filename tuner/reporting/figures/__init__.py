@@ -9,6 +9,7 @@ from typing import Any, Literal
 from tuner.reporting.figures.best import classes, history
 from tuner.reporting.figures.comparison import epochs
 from tuner.reporting.figures.figure import Figure, drawn
+from tuner.reporting.figures.front import front, volume
 from tuner.reporting.figures.hyperparameters import contours, importance, parallel, slices
 from tuner.reporting.figures.stopping import curves, forecasts, rungs
 
@@ -26,6 +27,8 @@ def _figures(section: Section, subject: Any) -> Iterator[Figure | None]:
     match section:
         case "best":
             yield drawn("history", "Best so far", history, subject)
+            yield drawn("front", "Front of the objectives", front, subject, half=True)
+            yield drawn("volume", "Hypervolume of the front", volume, subject, half=True)
             yield drawn("classes", "Classes of the test split", classes, subject)
         case "hyperparameters":
             yield drawn("importance", "Importance", importance, subject)

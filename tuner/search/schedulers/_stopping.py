@@ -74,11 +74,12 @@ class InOrder(FIFOScheduler):
 class StoppingRule(Protocol):
     """Decides from reports which trials go on."""
 
-    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+    def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
         """Take in a finite loss; returns whether the trial goes on.
 
         Deterministic, since a resume replays the journal. An optional `forecasts(trial_id)` gives
-        predictions by epoch, journaled with the trial's end.
+        predictions by epoch, journaled with the trial's end. A rule with `weighs_goals = True` gets
+        the losses of all goals in place of the first one's.
         """
 
 
@@ -102,20 +103,25 @@ class StoppingScheduler(InOrder):
 
     def __init__(self, objective: Objective, rule: StoppingRule) -> None:
         super().__init__()
-        self._objective, self._sign = objective, objective.sign
-        self._worst = -math.inf  # loss of a report that keeps the limits
+        self._objective = objective
+        self._worst: tuple[float, ...] = ()  # losses of reports that keep the limits
         self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
         """See `InOrder.record`."""
-        loss = self._sign * metrics[self._objective.metric]
+        losses = self._objective.losses(metrics)
         if self._objective.allows(metrics):
-            self._worst = max(self._worst, loss)
-        elif self._worst == -math.inf:
+            self._worst = tuple(map(max, losses, self._worst or losses))
+        elif not self._worst:
             return True  # no report keeps the limits yet
         else:
-            loss = self._worst
-        answers = [rule.goes_on(trial_id, epoch, loss) for rule in self.rules]
+            losses = self._worst
+        answers = [
+            rule.goes_on(
+                trial_id, epoch, losses if getattr(rule, "weighs_goals", False) else losses[0]
+            )
+            for rule in self.rules
+        ]
         goes_on = all(answers)
         # A trial reports after it was stopped if other settings let it go on before a resume
         (self.stopped.discard if goes_on else self.stopped.add)(trial_id)

@@ -4,6 +4,7 @@ Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020),
 form of Ray Tune's ASHA: a trial that reaches a rung goes on if it is among the best
 1 / reduction_factor of those that reached it before. A lot decides between equal values, as of
 accuracies at chance. Brackets are Hyperband's (Li et al., JMLR 2018): each begins one rung later.
+With several goals a trial is among the best by its own weights (see `tuner.search.goals`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,6 +27,7 @@ from tuner.spec.settings import FaultsError
 from tuner.wording import number
 
 if TYPE_CHECKING:
+    from tuner.search.goals import GoalRungs
     from tuner.search.schedulers._stopping import StoppingScheduler
 
 MAX_RUNGS = 100
@@ -141,20 +143,31 @@ SETTINGS = AshaSettings
 
 def build(settings: AshaSettings, objective: Objective, brackets: int) -> StoppingScheduler:
     """ASHA in so many brackets."""
-    return stopping_scheduler(objective, Brackets(settings, brackets))
+    if not objective.others:
+        return stopping_scheduler(objective, Brackets(settings, brackets))
+    from tuner.search.goals import GoalRungs
+
+    return stopping_scheduler(objective, Brackets(settings, brackets, GoalRungs))
 
 
 class Brackets:
     """The rungs of `count` brackets; a trial's bracket follows from its number."""
 
-    def __init__(self, settings: AshaSettings, count: int = 1) -> None:
+    def __init__(
+        self,
+        settings: AshaSettings,
+        count: int = 1,
+        kind: type[Rungs] | type[GoalRungs] | None = None,
+    ) -> None:
+        self.weighs_goals = kind is not None
+        kind = kind or Rungs
         self._ends = list(accumulate(settings.shares(count)))
         self._rungs = [
-            Rungs([rung for rung in settings.rungs() if rung >= start], settings.reduction_factor)
+            kind([rung for rung in settings.rungs() if rung >= start], settings.reduction_factor)
             for start in settings.starts(count)
         ]
 
-    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+    def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
         """See `Rungs.goes_on`, among the trials of its bracket."""
         return self._rungs[self.bracket_of(int(trial_id))].goes_on(trial_id, epoch, loss)
 

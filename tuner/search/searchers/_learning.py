@@ -86,8 +86,11 @@ class LearningSearch(Searcher):
             return
         if not self._objective.allows(result):
             trial.beyond = True
-        else:
-            trial.add(result[self._objective.metric], result["training_iteration"])
+            return
+        epoch = result["training_iteration"]
+        trial.add(result[self._objective.metric], epoch)
+        if self._objective.others and not trial.broken:
+            trial.losses = {**(trial.losses or {}), epoch: self._objective.losses(result)}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -145,7 +148,7 @@ class LearningSearch(Searcher):
         for config in rules.untried(self._initial, tried):
             return config, "initial"
         with collector_paused():
-            data = model_input(observations, encoding, self._objective, self._max_t)
+            data = model_input(observations, encoding, self._objective, self._max_t, number)
         if rules:
             data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
         if self._priors:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from tuner.search.curves import bounded
+from tuner.search.goals import weighted, weights_of
 from tuner.spec.sections import Objective
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
@@ -31,13 +32,15 @@ class Observation:
     """One trial.
 
     origin: initial, random, model, resumed, or warm. reports: epoch -> finite value; 0: a complete
-    trial. status: running, ended, failed (avoid its config), or lost (nothing was learned).
+    trial. losses: epoch -> the loss of each goal, if there are several. status: running, ended,
+    failed (avoid its config), or lost (nothing was learned).
     """
 
     config: dict[str, Value]
     origin: str
     status: str = RUNNING
     reports: dict[int, float] = field(default_factory=dict)
+    losses: dict[int, tuple[float, ...]] | None = None
     broken: bool = False  # its latest report was not a finite number
     beyond: bool = False  # a report, which is not among `reports`, did not keep the limits
     _key: str | None = field(default=None, repr=False, compare=False)
@@ -124,14 +127,24 @@ class ModelInput:
 
 
 def model_input(
-    observations: Observations, encoding: Encoding, objective: Objective, max_t: int | None
+    observations: Observations,
+    encoding: Encoding,
+    objective: Objective,
+    max_t: int | None,
+    number: int,
 ) -> ModelInput:
-    """The input of a model. max_t: epochs of a complete trial; None: the most that one reported."""
+    """The input of a model for trial `number`.
+
+    max_t: epochs of a complete trial; None: the most that one reported.
+    """
     trials = list(observations)
     reported = [trial for trial in trials if trial.status != FAILED and trial.reports]
     whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
     sign = objective.sign
-    curves = [_losses(trial.reports, sign, whole) for trial in reported]
+    if objective.others:
+        curves = _weighted_curves(reported, weights_of(number, len(objective.goals)))
+    else:
+        curves = [_losses(trial.reports, sign, whole) for trial in reported]
     return ModelInput(
         _points(reported, encoding),
         expected_losses(curves),
@@ -143,6 +156,16 @@ def model_input(
         ),
         sum(trial.is_beyond for trial in trials),
     )
+
+
+def _weighted_curves(trials: Sequence[Observation], weight_G: Array) -> list[dict[int, float]]:
+    """The curves of trials with several goals, by these weights."""
+    losses = [trial.losses or {} for trial in trials]
+    rows = [loss_G for by_epoch in losses for loss_G in by_epoch.values()]
+    if not rows:
+        return []
+    distances = iter(weighted(np.array(rows), weight_G).tolist())
+    return [{epoch: next(distances) for epoch in by_epoch} for by_epoch in losses]
 
 
 def _losses(reports: dict[int, float], sign: int, whole: int) -> dict[int, float]:

@@ -1,0 +1,133 @@
+"""Several goals: weights, what a trial is compared by, and whole searches."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import call
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import SpecError
+from tuner.experiment.results.results import Results
+from tuner.search.ask_tell import AskTell
+from tuner.search.goals import GoalRungs, weighted, weights_of
+from tuner.spec.experiment import build_spec
+
+points_of_two = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30)
+
+
+def spec_of(storage, **changes):
+    raw = {
+        "name": "goals",
+        "trainable": "elsewhere",
+        "search": {"strategy": "bayesopt", "space": {"x": "uniform(0, 1)"}, "startup": 3},
+        "objectives": [{"metric": "loss"}, {"metric": "ms", "mode": "min"}],
+        "scheduler": {"max_t": 4, "grace_period": 1, "reduction_factor": 2},
+        "num_samples": 16,
+        "storage": str(storage),
+    }
+    return build_spec(raw | changes)
+
+
+def run(spec, *, restarts=False):
+    """The configs in order; the loss falls with x, and the milliseconds rise.
+
+    restarts: whether the driver restarts after each report.
+    """
+    configs, where, is_over = {}, spec, False
+    while not is_over:
+        with AskTell(where) as search:
+            where = spec.folder
+            while trial := search.suggest("client"):
+                configs[trial.trial_id] = trial.config
+                train(search, trial, 1 if restarts else 4)
+                if restarts:
+                    break
+            is_over = trial is None
+    return list(configs.values())
+
+
+def train(search, trial, epochs):
+    """Report so many epochs, unless the trial is stopped or complete before."""
+    for epoch in range(trial.epoch + 1, min(trial.epoch + epochs, 4) + 1):
+        x = trial.config["x"]
+        if search.report(trial.trial_id, epoch, {"loss": 1 - x + 1 / epoch, "ms": x}):
+            return
+    if epoch == 4:
+        search.complete(trial.trial_id)
+
+
+@pytest.mark.parametrize("goals", [2, 3])
+def test_weights_of_trials_are_shares_that_cover_the_front(goals):
+    weights = np.array([weights_of(trial, goals) for trial in range(200)])
+    assert (weights > 0).all()
+    assert np.allclose(weights.sum(axis=1), 1)
+    assert np.allclose(weights.mean(axis=0), 1 / goals, atol=0.02)
+    assert (weights.max(axis=0) > 0.8).all()
+
+
+@given(points_of_two)
+def test_weighted_prefers_a_point_that_dominates(points):
+    distances = weighted(np.array([*points, (2.0, 2.0)]), weights_of(3, 2))
+    assert distances[-1] == pytest.approx(max(distances))
+    assert (distances >= 0).all()
+    assert (distances <= 1.05 + 1e-9).all()
+
+
+def test_rungs_stop_what_is_worse_in_every_goal():
+    rungs = GoalRungs([1], 2)
+    assert rungs.goes_on("00000", 1, (0.5, 0.5))
+    assert not rungs.goes_on("00001", 1, (0.9, 0.9))
+    assert rungs.goes_on("00002", 1, (0.1, 0.1))
+    assert rungs.goes_on("00001", 2, (0.9, 0.9))  # a rung decides once
+
+
+@pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "mixed", "bohb"])
+def test_search_of_two_goals_resumes_as_if_undisturbed(tmp_path, strategy):
+    search = {"strategy": strategy, "space": {"x": "uniform(0, 1)"}}
+    calm = run(spec_of(tmp_path / "a", search=search))
+    assert run(spec_of(tmp_path / "b", search=search), restarts=True) == calm
+    xs = [config["x"] for config in calm]
+    assert min(xs) < 0.3 < 0.7 < max(xs)
+
+
+def test_front_is_in_best_and_show(tmp_path):
+    spec = spec_of(tmp_path)
+    run(spec)
+    results = Results(spec.folder)
+    front = results.front
+    assert len(front) > 3
+    assert front[0] == results.get_best_trial()
+    best = json.loads(call("best", spec.folder, "--json").stdout)
+    assert [entry["trial_id"] for entry in best["front"]] == [trial.trial_id for trial in front]
+    assert f"Front of {len(front)} trials" in call("best", spec.folder).stdout
+    assert "front" not in json.loads(call("best", spec.folder, "--json", "--metric", "ms").stdout)
+    assert f"Front        {len(front)} trials" in call("show", spec.folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        (
+            {"objectives": [{"metric": "a"}, {"metric": "a"}]},
+            "objective.others: must be other metrics",
+        ),
+        (
+            {"objectives": [{"metric": n} for n in "abcd"]},
+            "others: must be other metrics, 2 at most",
+        ),
+        ({"objectives": "loss"}, "objectives: must be a list of mappings with a metric"),
+        ({"objectives": [{"metric": "a"}, {"mode": "min"}]}, "objective.others.0.metric: is req"),
+        ({"scheduler": "forecast"}, "scheduler.name: must be asha or none where there are several"),
+        ({"warm_start": "earlier"}, "warm_start: is of one objective"),
+    ],
+)
+def test_spec_of_several_goals_that_cannot_work_is_refused(tmp_path, changes, fault):
+    with pytest.raises(SpecError) as raised:
+        spec_of(tmp_path, **changes)
+    assert fault in str(raised.value)
+
+
+def test_several_goals_are_stopped_by_asha_unless_set(tmp_path):
+    assert spec_of(tmp_path, scheduler={"max_t": 4}).scheduler.name == "asha"
