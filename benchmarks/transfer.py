@@ -99,8 +99,9 @@ def source(trials, is_hostile):
     return Source([config for config, _ in known], curves, [True] * len(known))
 
 
-def first_configs(kind, task, earlier):
-    """What a search begins with. earlier: {tuning task: its recorded search}."""
+def first_configs(arguments):
+    """What a search of the task begins with."""
+    kind, task, earlier = arguments  # of each tuning task its recorded search
     if kind == "without":
         return ()
     tasks = SPLITS["tuning"]
@@ -167,10 +168,13 @@ def main():
         pairs = [*product(seeds, SPLITS["tuning"])]
         before = [(EARLIER, arguments.folder, task, 1000 + seed) for seed, task in pairs]
         earlier = dict(zip(pairs, pool.map(trials_of, before), strict=True))
-        keys = [*product(lines, KINDS, tasks, seeds)]
         by_seed = {seed: {t: earlier[seed, t] for t in SPLITS["tuning"]} for seed in seeds}
+        begins = [*product(KINDS, tasks, seeds)]
+        known = [(kind, task, by_seed[seed]) for kind, task, seed in begins]
+        first = dict(zip(begins, pool.map(first_configs, known), strict=True))
+        keys = [*product(lines, KINDS, tasks, seeds)]
         jobs = [
-            (line, arguments.folder, task, seed, first_configs(kind, task, by_seed[seed]))
+            (line, arguments.folder, task, seed, first[kind, task, seed])
             for line, kind, task, seed in keys
         ]
         levels = dict(zip(keys, pool.map(levels_of, jobs), strict=True))
