@@ -2,6 +2,7 @@
 
     python -m benchmarks.search_curves FOLDER                   the claims; an hour of two cores
     python -m benchmarks.search_curves FOLDER --split tuning    on which settings were chosen
+    python -m benchmarks.search_curves FOLDER --seconds         at equal seconds, not epochs
     python -m benchmarks.search_curves FOLDER --quick           that it works, no more
     python -m benchmarks.search_curves FOLDER --cost            of a decision by prediction
 
@@ -14,10 +15,12 @@ asynchronous workers are simulated (`benchmarks.asynchronous`), with the epochs 
 A line is SEARCH+RULE. Rules: `asha` (reduction factor 3, rungs from epoch 1; `asha9`: from epoch
 9; `asha-brackets`: in as many brackets as the search has by default), `forecast` (tuner's stopping
 by prediction), `none`, and `freeze-thaw`, which pauses trials and goes on with the most promising
-(`benchmarks.freeze_thaw`; tuner has none). What cannot be had in earnest: `oracle`
-stops a trial at its first report if another one that is known will end better; `bayesopt-told` is
-given the true end of every trial at its first report. `random+top` trains half of the budget in
-trials of one epoch, and then the best of them to their end.
+(`benchmarks.freeze_thaw`; tuner has none). With `--seconds` an epoch takes its config's time on
+the task, with lognormal noise of 20 %, and the budget is that of 12 whole trials of median pace;
+`forecast-epochs` is `forecast` with `scheduler.cost=epochs`. What cannot be had in earnest:
+`oracle` stops a trial at its first report if another one that is known will end better;
+`bayesopt-told` is given the true end of every trial at its first report. `random+top` trains half
+of the budget in trials of one epoch, and then the best of them to their end.
 
 "ratio" is the error after the whole budget over that of random+asha, the geometric mean over tasks
 and seeds; in brackets its 95 % interval, by a bootstrap over tasks. "budget" is the share of the
@@ -48,6 +51,7 @@ from tuner.spec.strategies import SEARCHERS
 
 EPOCHS = 50
 BUDGET = 12 * EPOCHS
+FASTEST = 0.1  # of the median pace: the surrogate's times may be near 0
 SPACE = {
     "batch_size": "lograndint(16, 513)",
     "learning_rate": "loguniform(1e-4, 1e-1)",
@@ -95,14 +99,23 @@ def surrogate(folder):
     return session, json.loads((folder / "encoding.json").read_text())["OpenML_task_id"]
 
 
-def curve_of(folder, task, config):
-    """The validation error after each epoch."""
+def measured(folder, task, config):
+    """Seconds from the start, and accuracy in percent, after each epoch; and four other columns."""
     session, codes = surrogate(folder)
     row = np.array([config[name] for name in SPACE], dtype=np.float32)
     x_EF = np.column_stack([np.arange(1, EPOCHS + 1), np.tile(row, (EPOCHS, 1))])
     inputs = {"x_cat": np.full((EPOCHS, 1), codes[task], np.int32), "x_cont": np.float32(x_EF)}
-    accuracy_E = session.run(None, inputs)[0][:, 1].astype(float)
-    return np.clip((100 - accuracy_E) / 100, 1e-4, 1.0)
+    return session.run(None, inputs)[0].astype(float)
+
+
+def curve_of(folder, task, config):
+    """The validation error after each epoch."""
+    return np.clip((100 - measured(folder, task, config)[:, 1]) / 100, 1e-4, 1.0)
+
+
+def pace_of(folder, task, config):
+    """The seconds of an epoch."""
+    return measured(folder, task, config)[-1, 0] / EPOCHS
 
 
 class Oracle:
@@ -150,13 +163,28 @@ def rule_of(name, strategy, epochs=EPOCHS):
     if name.startswith("asha"):
         first = int(name.removeprefix("asha") or 1)
         return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=first))
-    if name == "forecast":
-        return Forecasts(Objective(metric="error", mode="min"), max_t=epochs, grace=1, peers=3)
+    if name.startswith("forecast"):
+        objective, in_seconds = Objective(metric="error", mode="min"), name == "forecast"
+        return Forecasts(objective, max_t=epochs, grace=1, peers=3, in_seconds=in_seconds)
     return {"oracle": Oracle, "none": Unstopped}[name]()
 
 
-def search(line, folder, task, seed, space=SPACE):
-    """The best whole trial's error after each epoch spent."""
+def search(
+    line,
+    folder,
+    task,
+    seed,
+    space=SPACE,
+    *,
+    in_seconds=False,
+    budget=BUDGET,
+    watch=lambda rule: rule,
+    ended=None,
+):
+    """The best whole trial's error after each epoch, or median epoch's time, spent.
+
+    watch(rule): what stands in for the rule. ended: see `simulate`.
+    """
     name, rule = line.split("+")
 
     def curve(config):
@@ -168,6 +196,11 @@ def search(line, folder, task, seed, space=SPACE):
     random = np.random.default_rng(0)
     configs = [method("random", Task(SPACE), 0).ask(int(n)) for n in random.integers(1e6, size=50)]
     typical = float(np.median([curve(config)[-1] for config in configs]))
+    median_s = float(np.median([pace_of(folder, task, config) for config in configs]))
+
+    def pace(config):
+        return max(pace_of(folder, task, config) / median_s, FASTEST)
+
     if rule == "top":
         return one_epoch_then_top(searcher, curve, typical)
     if rule == "freeze-thaw":
@@ -176,12 +209,14 @@ def search(line, folder, task, seed, space=SPACE):
         )
     return simulate(
         searcher,
-        rule_of(rule, name),
+        watch(rule_of(rule, name)),
         curve,
         epochs=EPOCHS,
-        budget=BUDGET,
+        budget=budget,
         seed=seed,
         typical=typical,
+        ended=ended,
+        pace_of=pace if in_seconds else None,
     )
 
 
@@ -233,21 +268,22 @@ def _job(job):
     import torch
 
     torch.set_num_threads(1)
-    return job, search(*job)
+    *what, in_seconds = job
+    return job, search(*what, in_seconds=in_seconds)
 
 
-def ratios(runs, line, tasks, seeds):
+def ratios(runs, line, tasks, seeds, floor=FLOOR):
     """The log of the line's error over the floor's, of each task and seed."""
     last = {key: np.log(run[-1]) for key, run in runs.items()}
-    return np.array([[last[line, t, s] - last[FLOOR, t, s] for s in seeds] for t in tasks])
+    return np.array([[last[line, t, s] - last[floor, t, s] for s in seeds] for t in tasks])
 
 
-def shares(runs, line, tasks, seeds):
+def shares(runs, line, tasks, seeds, floor=FLOOR):
     """The share of the budget to the floor's last level, of each task; inf: never."""
     found = []
     for task in tasks:
         mean = np.log([runs[line, task, seed] for seed in seeds]).mean(axis=0)
-        level = np.log([runs[FLOOR, task, seed][-1] for seed in seeds]).mean()
+        level = np.log([runs[floor, task, seed][-1] for seed in seeds]).mean()
         reached = np.flatnonzero(mean <= level + 1e-9)
         found.append((reached[0] + 1) / BUDGET if len(reached) else np.inf)
     return np.array(found)
@@ -259,16 +295,16 @@ def interval(by_task_T, draws=10_000):
     return np.quantile(by_task_T[rows].mean(axis=1), [0.025, 0.975])
 
 
-def show(runs, split, lines, tasks, seeds):
+def show(runs, split, lines, tasks, seeds, unit, floor):
     print(f"{len(tasks)} tasks ({split}), {len(seeds)} seeds from {seeds[0]}, ", end="")
-    print(f"{WORKERS} workers, {BUDGET} epochs; ", end="")
+    print(f"{WORKERS} workers, {BUDGET} {unit}; ", end="")
     packages = ("optuna", "hyperopt", "ray", "onnxruntime", "numpy")
     print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
     print(f"{'':20} ratio                 budget  tasks")
     for line in lines:
-        log_TS = ratios(runs, line, tasks, seeds)
+        log_TS = ratios(runs, line, tasks, seeds, floor)
         low, high = np.exp(interval(log_TS.mean(axis=1)))
-        share_T = shares(runs, line, tasks, seeds)
+        share_T = shares(runs, line, tasks, seeds, floor)
         print(f"{line:20} {np.exp(log_TS.mean()):.2f} [{low:.2f}, {high:.2f}] ", end="")
         print(f"{np.median(share_T):12.2f}  {np.isfinite(share_T).mean():5.0%}")
 
@@ -279,7 +315,9 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--cost", action="store_true", help="of a decision by prediction")
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
+    parser.add_argument("--seconds", action="store_true", help="without top, freeze-thaw")
     parser.add_argument("--lines", default=",".join(LINES))
+    parser.add_argument("--floor", default=FLOOR, help="the line of which others are a ratio")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
@@ -288,7 +326,9 @@ def main():
     if arguments.cost:
         show_cost(arguments.folder, SPLITS["tuning"][0])
         return
-    lines = list(dict.fromkeys([FLOOR, *arguments.lines.split(",")]))
+    lines = list(dict.fromkeys([arguments.floor, *arguments.lines.split(",")]))
+    if arguments.seconds:
+        lines = [line for line in lines if not line.endswith(("+top", "+freeze-thaw"))]
     tasks, count = SPLITS[arguments.split], arguments.seeds
     if arguments.quick:
         lines, tasks, count = lines[:2], tasks[:2], 2
@@ -297,21 +337,22 @@ def main():
     if arguments.runs and arguments.runs.exists():
         runs = {tuple(key): run for key, run in json.loads(arguments.runs.read_text())}
     jobs = [
-        (line, arguments.folder, task, seed)
+        (line, arguments.folder, task, seed, arguments.seconds)
         for seed in seeds
         for task in tasks
         for line in lines
         if (line, task, seed) not in runs
     ]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for done, ((line, _, task, seed), run) in enumerate(pool.map(_job, jobs)):
+        for done, ((line, _, task, seed, _), run) in enumerate(pool.map(_job, jobs)):
             runs[line, task, seed] = run
             if arguments.runs and (done % 10 == 9 or done == len(jobs) - 1):
                 kept = json.dumps([[list(key), run] for key, run in runs.items()])
                 arguments.runs.write_text(kept)
             if done % 50 == 0:
                 print(f"{done} of {len(jobs)} searches", file=sys.stderr)
-    show(runs, arguments.split, lines, tasks, seeds)
+    unit = "times the seconds of a median epoch" if arguments.seconds else "epochs"
+    show(runs, arguments.split, lines, tasks, seeds, unit, arguments.floor)
 
 
 if __name__ == "__main__":

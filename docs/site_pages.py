@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for file in ROOT.glob("cluster/*"):
         files.append(File.generated(config, f"cluster/{file.name}", abs_src_path=str(file)))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """llms.txt links the Markdown of the pages."""
+    for page in (ROOT / "docs").glob("*.md"):
+        shutil.copy(page, config.site_dir)
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("benchmarks/*.md")]
+DOCS = [*sorted(ROOT.glob("docs/*.md")), ROOT / "docs/llms.txt"]
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, *ROOT.glob("benchmarks/*.md")]
 
 
 def headings(page: Path) -> set[str]:
@@ -25,6 +26,11 @@ def test_links_of_a_page_lead_to_a_file_and_heading(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), path
         assert not anchor or anchor in headings(target), f"{path}#{anchor}"
+
+
+def test_llms_txt_links_every_page() -> None:
+    links = re.findall(r"^- \[.+\]\((.+)\): .+$", DOCS[-1].read_text(), re.MULTILINE)
+    assert sorted(links) == [page.name for page in DOCS[:-1]]
 
 
 def test_contributing_shows_every_package() -> None:

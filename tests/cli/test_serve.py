@@ -1,5 +1,6 @@
 """The commands serve and tensorboard."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,13 @@ def test_serve_of_a_public_host_needs_tls(here):
     done = call("serve", "--host", "0.0.0.0")
     assert isinstance(done.exception, UsageError)
     assert "--insecure" in str(done.exception)
+
+
+def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    done = call("serve", "--host", "0.0.0.0")
+    assert done.stderr.count("/mcp is off, since it needs a package: pip install") == 1
+    assert "'tuner[serve]'" in done.stderr
 
 
 @pytest.fixture

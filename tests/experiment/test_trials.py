@@ -1,8 +1,18 @@
-"""What is known of one trial."""
+"""What is known of one trial, and what is expected of the next."""
+
+from math import log
 
 import pytest
 
-from tuner.experiment.trials import Run, TrialError, TrialRecord, failures_by_cause
+from tuner.experiment.trials import (
+    Best,
+    Run,
+    TrialError,
+    TrialRecord,
+    expected_gain,
+    failures_by_cause,
+)
+from tuner.spec.sections import Objective
 
 
 @pytest.mark.parametrize(
@@ -29,3 +39,47 @@ def test_failures_by_cause_puts_the_most_frequent_first():
         ("b, line #", ["00001", "00003"]),
         ("a", ["00000"]),
     ]
+
+
+def ended(values, seconds=90.0, status="completed"):
+    """Trials that ran one after the other; None: without a value."""
+    return [
+        TrialRecord(
+            f"{number:05}",
+            number * seconds,
+            status=status,
+            runs=[Run(number * seconds, (number + 1) * seconds)],
+            best=None if value is None else Best(value, f"{number:05}", 1),
+        )
+        for number, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(("mode", "sign"), [("min", 1), ("max", -1)])
+def test_expected_gain_is_the_excess_of_the_leaders_over_the_next(mode, sign):
+    objective = Objective(metric="m", mode=mode)
+    values = [sign * value for value in (0.1, 0.2, 0.3, 0.4, 0.45)]
+    trials = ended([*values, *[sign * 0.9] * 15])  # half an hour: three times as much in another
+    gain = expected_gain(trials, objective)
+    assert gain == pytest.approx(0.2 * log(3))
+    assert expected_gain(trials[:19], objective) is None
+    assert expected_gain(ended([*values, *[None] * 15]), objective) == gain
+    running = ended([sign * -9.0] * 3, status="running")
+    assert expected_gain([*trials, *running], objective) == gain
+
+
+def test_expected_gain_counts_the_time_in_which_trials_ran():
+    objective = Objective(metric="m", mode="min")
+    values = [0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 15]
+    at_once = ended(values[:10], seconds=180.0) + ended(values[10:], seconds=180.0)
+    assert expected_gain(at_once, objective) == pytest.approx(0.2 * log(3))
+    late = ended(values)
+    late[7].runs[0] = Run(1e6, 1e6 + 90.0)  # after a pause
+    assert expected_gain(late, objective) == pytest.approx(0.2 * log(3))
+
+
+def test_expected_gain_of_a_flat_objective_is_nothing_and_without_values_unknown():
+    objective = Objective(metric="m", mode="min")
+    assert expected_gain(ended([0.5] * 20), objective) == 0.0
+    assert expected_gain(ended([None] * 20), objective) is None
+    assert expected_gain(ended([0.5] * 20, seconds=0.0), objective) is None

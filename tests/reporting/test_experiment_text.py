@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from math import log1p
 
 import pytest
 from confirmed import retrained, searched
@@ -11,6 +12,8 @@ import tuner
 from tuner.experiment.results.best import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
+from tuner.reporting.advice import advice_text, advise
+from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import (
     best_text,
     change_lines,
@@ -18,6 +21,9 @@ from tuner.reporting.experiment_text import (
     folder_name,
     summary,
 )
+from tuner.reporting.follow import status_text
+from tuner.reporting.html import tiles
+from tuner.reporting.report import Report
 from tuner.reporting.tables import experiments_table
 
 CONFIG = {"lr": 0.003552, "batch_size": 64}
@@ -32,6 +38,30 @@ def storage(tmp_path, monkeypatch):
 
 def metrics(accuracy):
     return {"val_loss": 1 - accuracy, "val_accuracy": accuracy, "train_loss": 0.1, "lr": 0.2}
+
+
+@pytest.mark.parametrize(("best", "is_better"), [(0.91, False), (0.99, True)])
+def test_best_trial_is_compared_with_the_default_config(storage, best, is_better):
+    search = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.0001, 1)"}}
+    folder = make_folder(
+        storage / "digits", search={**search, "points_to_evaluate": [{"lr": 0.1}, {"lr": 0.2}]}
+    )
+    writer = Writer(with_baseline(folder, images=200, baseline=0.1))
+    writer.trial(0, [metrics(0.9), metrics(0.5)], config={"lr": 0.1})
+    writer.trial(1, [metrics(best)], config={"lr": 0.2})
+    writer.end()
+    results = Results(folder)
+    sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
+    [shown] = best_json(results)
+    texts = summary(results), best_text(shown, results.accuracy(shown)), advised(results)
+    assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
+    assert results.show()["validation"].get("default") == (None if is_better else 0.9)
+    default = results.best_json(results.trials["00000"])
+    assert results.accuracy(default).default is None
+
+
+def advised(results):
+    return advice_text(advise(SearchRecord.of(results)))
 
 
 def test_summary_of_completed_search(storage):
@@ -117,6 +147,28 @@ def test_summary_out_of_time_has_resume_command(storage):
     assert lines[-1] == "Go on        tuner resume digits --time-budget 90s"
     assert (results.show()["status"], results.show()["ended_by"]) == ("completed", "time_budget")
     assert "out of time" in experiments_table(list_experiments(storage))
+
+
+@pytest.mark.parametrize(
+    ("trials", "value", "per_hour"),
+    [(19, "not known yet", None), (20, "1.1 of val_accuracy", 0.25 * log1p(3600 / 40))],
+)
+def test_summary_and_report_show_what_another_hour_is_expected_to_bring(
+    storage, trials, value, per_hour
+):
+    writer = Writer(make_folder(storage / "digits", stop={"utility": 0.01}))
+    for number in range(trials):
+        writer.trial(number, [0.6 - number / 10])
+    writer.add("experiment_ended", status="completed", reason="utility")
+    results = Results(writer.folder)
+    lines = summary(results).splitlines()
+    assert lines[0].startswith("digits: little more expected after")
+    assert lines[2] == f"expected of another hour: {value} (ends below 0.01)"
+    assert lines[2] in status_text(results, now=0.0)
+    shown = results.show()["expected_gain"]
+    assert shown == {"per_hour": per_hour and pytest.approx(per_hour), "utility": 0.01}
+    [tile] = [tile for tile in tiles(Report(results)) if tile[0] == "expected gain"]
+    assert tile[1] == value.removesuffix(" of val_accuracy")
 
 
 def test_summary_of_search_elsewhere_prints_a_call(storage):

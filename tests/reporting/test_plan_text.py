@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from confirmed import searched
 
@@ -57,6 +58,25 @@ def test_plan_text_has_the_trials_that_fit(monkeypatch):
     rows = plan_rows(here=True, resources={"cpus": 4, "gpus": 2})
     assert rows["At once"] == "1 on this machine's 8 CPUs and 2 GPUs"
     assert plan_rows(here=True, max_concurrent=3)["At once"] == "3, which is max_concurrent"
+
+
+def test_plan_text_says_which_gain_ends_the_search():
+    ends = plan_rows(stop={"target": 0.1, "utility": 0.01})["Ends early"]
+    assert ends == "at val_loss 0.1; when less than 0.01 more is expected of another hour"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "is_timed"),
+    [
+        ({"name": "forecast"}, True),
+        ({"name": "forecast", "cost": "epochs"}, False),
+        ({"name": "forecast", "grace_period": 10}, False),
+        ({"name": "asha"}, False),
+    ],
+)
+def test_plan_text_says_when_times_decide_although_one_trial_runs_at_a_time(scheduler, is_timed):
+    rows = plan_rows(max_concurrent=1, scheduler=scheduler)
+    assert ("the seconds of epochs decide" in rows.get("Same seed", "")) == is_timed
 
 
 def test_plan_text_lists_nodes():

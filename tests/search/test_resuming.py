@@ -13,6 +13,7 @@ from tuner.experiment.history import History
 from tuner.experiment.reading import read
 from tuner.experiment.resolve import resolve
 from tuner.experiment.results.results import Results
+from tuner.reporting.experiment_text import nothing_left
 from tuner.search.resuming import (
     Extension,
     assignment_of,
@@ -258,6 +259,21 @@ def test_finished_of_a_search_with_its_target_is_none_only_under_another(writer,
         assert finished(writer.folder, more) is not None
     for target in (0.6, None):
         assert finished(writer.folder, Extension(changes={"stop.target": target})) is None
+
+
+def test_finished_of_a_search_that_expects_little_is_none_only_under_changes(writer, files):
+    writer.trial(0, [0.5], end="interrupted")
+    writer.add("experiment_ended", status="completed", reason="utility")
+    writer.kill()
+    document = files.document()
+    document["spec"]["stop"] = {"utility": 0.4}
+    (writer.folder / "experiment.json").write_text(json.dumps(document))
+    results = finished(writer.folder, Extension())
+    assert "expects little more, nothing is left to do; for smaller gains: " in nothing_left(
+        results
+    )
+    for more in (Extension(changes={"stop.utility": 0.3}), Extension(retry_failed=True)):
+        assert finished(writer.folder, more) is None
 
 
 @pytest.mark.parametrize("path", CLASSIFIERS_BEFORE)

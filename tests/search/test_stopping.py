@@ -7,7 +7,7 @@ import pytest
 
 from tuner import process
 from tuner.errors import InterruptedSearchError
-from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET
+from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET, UTILITY
 from tuner.experiment.history import History
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.spec.experiment import ExperimentSpec
@@ -118,6 +118,18 @@ def test_early_end_counts_seconds_without_a_better_value_except_in_a_pause():
     assert search.after("control", id="2", control={"verb": "go-on"}) is None
     assert search.early_end.reason(search.now + 9) is None
     assert search.early_end.reason(search.now + 10) == PATIENCE
+
+
+def test_early_end_when_little_is_expected_of_another_hour():
+    rule, values = Stop(utility=0.895), (0.1, 0.2, 0.3, 0.4, 0.45, *[0.9] * 16)
+    search = Search(utility=rule.utility)
+    ends = [search.trial(number, value) for number, value in enumerate(values)]
+    assert ends == [None] * 20 + [UTILITY]
+    search.drive(rule, resumed=True)  # as when it was killed before its end
+    assert search.early_end.reason(search.now) == UTILITY
+    search.drive(Stop(utility=0.88), resumed=True)
+    assert search.early_end.reason(search.now) is None
+    assert [search.trial(number, 0.9) for number in (21, 22)] == [None, UTILITY]
 
 
 @pytest.mark.parametrize("kind", ["exception", "bad_report", "crash", "timeout"])

@@ -43,6 +43,10 @@ def test_other_files_are_not_served(tmp_path, path):
     assert Served(tmp_path).ask("GET", f"{HOST}{path}").status_code == 404
 
 
+def test_agents_are_not_served_unless_requested(tmp_path):
+    assert Served(tmp_path).ask("POST", "/mcp", json={}).status_code == 405  # of a page
+
+
 def test_openapi_has_every_endpoint_and_valid_schemas(tmp_path):
     document = Served(tmp_path).ask("GET", "/api/openapi.json").json()
     paths = {"/api/experiments/{name}/trials/{trial_id}", "/api/events", "/api/ask-tell/"}

@@ -27,6 +27,49 @@ DIGITS: dict[str, Any] = {
 }
 
 
+def with_default_first(**search: Any) -> dict[str, Any]:
+    settings = {"strategy": "hyperopt", "default_first": True, **DIGITS["search"], **search}
+    return {**DIGITS, "search": settings}
+
+
+def test_default_first_is_the_declared_default_before_other_points() -> None:
+    raw = with_default_first(points_to_evaluate=[{"lr": 0.5}])
+    spec = validate(
+        raw
+        | {
+            "search": raw["search"]
+            | {
+                "space": {
+                    "lr": "loguniform(1e-3, 1)",
+                    "momentum": "uniform(0, 0.99, prior=0.8)",
+                    "optimizer": "sgd",
+                }
+            }
+        },
+        machine=MACHINE,
+    )
+    first = {"lr": 0.1, "momentum": 0.8, "optimizer": "sgd"}
+    assert spec.search.points_to_evaluate == (first, {"lr": 0.5})
+    assert validate(spec, machine=MACHINE) == spec
+    searcher = spec.search.build(3, objective=spec.objective)
+    assert searcher.suggest("00000") == first
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (
+            {"width": "choice([8, 16])"},
+            "search.default_first: needs a prior, or a default in .*width",
+        ),
+        ({"lr": "loguniform(0.5, 1)"}, r"points_to_evaluate\.0\.lr: must lie in .* got 0\.1"),
+    ],
+)
+def test_default_first_needs_a_default_inside_each_domain(space: Any, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        validate(with_default_first(space=space), machine=MACHINE)
+
+
 class GoodLearner:
     metrics = ("val_loss", "f1")
 

@@ -93,10 +93,7 @@ def _control(
     files: ExperimentFolder, verb: str, values: Sequence[str], like: str | None
 ) -> Control:
     """The control that was written. Raises UsageError for what is none."""
-    from pydantic import ValidationError
-
-    from tuner.experiment.control import CONTROLS, control_of
-    from tuner.spec.settings import faults_of
+    from tuner.experiment.control import control_of
 
     field, written = VERBS[verb].field, VERBS[verb].written
     if verb != "try" and like is not None:
@@ -105,12 +102,7 @@ def _control(
         got = " ".join(values) or "nothing"
         raise UsageError(f"{verb} takes {written or 'no value'}, got {got}")
     value: Any = _config(files, values, like) if verb == "try" else "".join(values)
-    if field == "trial_id" and value.isdecimal():
-        value = value.zfill(5)
-    try:
-        return control_of(verb, None if value == "none" else value)
-    except ValidationError as error:
-        raise UsageError("; ".join(map(str, faults_of(error, CONTROLS[verb])))) from None
+    return control_of(verb, None if value == "none" else value)
 
 
 def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:

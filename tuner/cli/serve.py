@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from tuner.cli import options
 from tuner.errors import UsageError
+from tuner.wording import install
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -43,15 +45,34 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     is_flag=True,
     help="Allow a --host that others can reach without TLS.",
 )
+@click.option(
+    "--mcp-trials",
+    "trials",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The trials that agents may queue by MCP, in all.  [default: any number]",
+)
+@click.option(
+    "--mcp-time-budget",
+    "time_budget_s",
+    type=options.Duration(),
+    metavar="DURATION",
+    help="The time budget of all searches that agents queue by MCP, in all.  [default: any]",
+)
 @options.storage
 def serve(storage: str | None, **settings: Any) -> int:
     """Show the experiments in a browser, and steer those that run.
 
     Open the address that it prints. The token in it is the key: nothing is shown without it. It is
-    new at each start, unless $TUNER_SERVE_TOKEN sets it.
+    new at each start, unless $TUNER_SERVE_TOKEN sets it. Agents use the same token at /mcp.
     """
     from tuner.service.server import serve as run
 
+    limits = {key: settings.pop(key) for key in ("trials", "time_budget_s")}
+    agents = {key: most for key, most in limits.items() if most is not None}
+    if not (has_mcp := find_spec("mcp") is not None):
+        click.echo(f"/mcp is off, since it needs a package: {install('serve')}", err=True)
+    settings["agents"] = agents if has_mcp else None
     run(storage, notify=lambda url, port: click.echo(url), **settings)
     return 0
 

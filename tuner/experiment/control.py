@@ -24,6 +24,7 @@ from tuner.experiment.events import (
     INTERRUPTED,
     RUNNING,
     TARGET,
+    UTILITY,
 )
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
@@ -33,7 +34,7 @@ from tuner.experiment.verbs import VERBS, Verb
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.plain_values import fault_of_values
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.wording import program, seconds
 
 FOLDER = "control"
@@ -58,7 +59,11 @@ def _seconds(value: object) -> object:
 
 
 _TYPES: dict[str, Any] = {  # field -> the type of its values
-    "trial_id": Annotated[str, Field(pattern=r"^\d{1,100}$")],
+    "trial_id": Annotated[
+        str,
+        Field(pattern=r"^\d{1,100}$"),
+        BeforeValidator(lambda raw: f"{raw:0>5}" if str(raw).isdecimal() else raw),
+    ],
     "max_concurrent": Annotated[int | None, Field(ge=1, le=MAX_COUNT)],
     "time_budget_s": Annotated[float | None, Field(gt=0), BeforeValidator(_seconds)],
     "num_samples": Annotated[int, Field(ge=1, le=MAX_COUNT)],
@@ -90,9 +95,12 @@ class Request(Settings):
 
 
 def control_of(verb: str, value: Any = None) -> Control:
-    """The control of a verb and its value. Raises pydantic's ValidationError, a ValueError."""
+    """The control of a verb and its value. Raises UsageError for a value of another kind."""
     field = VERBS[verb].field
-    return CONTROLS[verb].model_validate({field: value} if field else {})
+    control, faults = parse(CONTROLS[verb], {field: value} if field else {})
+    if control is None:
+        raise UsageError("; ".join(map(str, faults)))
+    return control
 
 
 def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
@@ -169,7 +177,11 @@ def _why_not_driven(folder: ExperimentFolder) -> str:
         go_on = f"`{program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
     is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
     # After other reasons a resume has trials left
-    has = "is completed" if is_done and end.get("reason") in (None, TARGET) else "has no driver"
+    has = (
+        "is completed"
+        if is_done and end.get("reason") in (None, TARGET, UTILITY)
+        else "has no driver"
+    )
     return f"{folder.name} {has}; go on with it by: {go_on}"
 
 

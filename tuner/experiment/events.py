@@ -40,12 +40,14 @@ COUNTED = (COMPLETED, STOPPED, FAILED, RUNNING, INTERRUPTED)
 TIME_BUDGET = "time_budget"
 TARGET = "target"  # a trial has reached it
 PATIENCE = "patience"  # no trial was better for long
+UTILITY = "utility"  # little gain is expected of more hours
 FINISH = "finish"  # it was asked to end
 SAME_FAILURE = "same_failure"  # its first trials failed with one cause
 _EARLY = {
     TIME_BUDGET: "out of time",
     TARGET: "target reached",
     PATIENCE: "no more progress",
+    UTILITY: "little more expected",
     FINISH: "ended as asked",
 }
 

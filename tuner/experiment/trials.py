@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import fsum
+from math import fsum, inf, isqrt, log1p
 from typing import Any, NamedTuple
 
-from tuner.experiment.events import RUNNING
+from tuner.experiment.events import COMPLETED, FAILED, RUNNING, STOPPED
 from tuner.spec.sections import Objective
 
 OF_CONFIGS = ("nan", "oom")  # kinds of failure that part of a sound space may lead to
+
+_LEAST = 20  # ended trials, before which no gain is estimated
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _AMOUNT = re.compile(r"allocate (\d[\d.]* ?\w+)")
@@ -154,3 +156,24 @@ def failures_by_cause(trials: Iterable[TrialRecord]) -> dict[Cause, list[TrialRe
             cause = Cause(kind, "") if kind in OF_CONFIGS else cause_of(trial.error)
             causes.setdefault(cause, []).append(trial)
     return dict(sorted(causes.items(), key=lambda pair: -len(pair[1])))
+
+
+def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float | None:
+    """The improvement of the best value that another hour of searching is expected to bring.
+
+    None before 20 trials have ended. As of records of independent draws with an exponential tail
+    (Weissman, "Estimation of Parameters and Large Quantiles Based on the k Largest Observations",
+    1978), which overrates a search near its limit; as many trials end in an hour as so far.
+    """
+    ended = [trial for trial in trials if trial.status in (COMPLETED, STOPPED, FAILED)]
+    searched_s, until = 0.0, 0.0  # while any of them ran
+    for run in sorted((run for trial in ended for run in trial.runs), key=lambda r: r.started):
+        searched_s += max(run.ended - max(run.started, until), 0.0)
+        until = max(until, run.ended)
+    bests = {t.best.value for t in ended if t.best is not None and t.status != FAILED}
+    losses = sorted(map(objective.key, bests))  # a tie says nothing of the tail
+    *leaders, next_best = losses[: isqrt(len(ended)) + 1] or [inf]
+    if len(ended) < _LEAST or not searched_s or next_best == inf:
+        return None
+    excess = fsum(next_best - loss for loss in leaders) / max(len(leaders), 1)
+    return excess * log1p(3600 / searched_s)

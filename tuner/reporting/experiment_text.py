@@ -19,6 +19,7 @@ from tuner.experiment.events import (
     PATIENCE,
     TARGET,
     TIME_BUDGET,
+    UTILITY,
 )
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.results.described import Labels
@@ -73,6 +74,8 @@ def nothing_left(results: Results) -> str:
     resume = f"{program()} resume {folder_name(results.folder)}"
     if results.ended_by == TARGET:
         status, ways = "has reached its target", [f"another target: {resume} stop.target=VALUE"]
+    elif results.ended_by == UTILITY:
+        status, ways = "expects little more", [f"smaller gains: {resume} stop.utility=VALUE"]
     else:
         status = "is completed"
         ways = [
@@ -164,9 +167,19 @@ def _head(results: Results) -> list[str]:
     return [
         f"{printable(results.name)}: {status}",
         f"{trials}: {', '.join(counts)}" if counts else trials,
+        *gain_lines(results),
         *_refit_lines(results),
         *label_lines(results.labels),
     ]
+
+
+def gain_lines(results: Results) -> list[str]:
+    """The gain that is expected of another hour, where `stop.utility` is set."""
+    if not (expected := results.expected_gain):
+        return []
+    gain = expected["per_hour"]
+    value = "not known yet" if gain is None else f"{gain:.2g} of {printable(results.metric)}"
+    return [f"expected of another hour: {value} (ends below {expected['utility']:g})"]
 
 
 def _refit_lines(results: Results) -> list[str]:

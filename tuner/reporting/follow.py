@@ -12,7 +12,12 @@ from tuner.experiment.events import CONTROL
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
-from tuner.reporting.experiment_text import change_lines, control_lines, failure_lines
+from tuner.reporting.experiment_text import (
+    change_lines,
+    control_lines,
+    failure_lines,
+    gain_lines,
+)
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Status, TimeLeft, live_view
 
@@ -30,7 +35,7 @@ def status_text(results: Results, *, now: float) -> str:
         console.print(live_view(status, now=now, width=_WIDTH))
     view = [line.rstrip() for line in captured.get().splitlines()]
     changes, controls = change_lines(results.changes), control_lines(history.steered.answers)
-    sections = [view, failure_lines(results), changes, controls]
+    sections = [view, gain_lines(results), failure_lines(results), changes, controls]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 

@@ -135,6 +135,10 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     resumed = results.history.resumed
     again = f", resumed {'once' if resumed == 1 else f'{resumed} times'}" if resumed else ""
     yield "time", duration(results.history.duration_s), f"of searching{again}"
+    if expected := results.expected_gain:
+        gain = expected["per_hour"]
+        note = f"of another hour; the search ends below {number(expected['utility'])}"
+        yield "expected gain", "not known yet" if gain is None else f"{gain:.2g}", note
     stopped = amount_of(len(report.stopped), "trial")
     yield "epochs trained", str(report.trained_epochs), f"{stopped} stopped early"
 

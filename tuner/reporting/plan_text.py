@@ -71,6 +71,8 @@ def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterato
             yield "Same seed", "not always the same winner: timing decides what is learned when"
         elif spec.scheduler and spec.scheduler.rungs():
             yield "Same seed", "the same configs, but timing decides which trials are stopped"
+    elif spec.scheduler and spec.scheduler.is_timed:
+        yield "Same seed", "not always the same: the seconds of epochs decide who is stopped"
     if takes := plan.get("takes"):
         total = duration(takes["total_s"])
         yield "Takes", f"about {total}: an epoch takes {takes['epoch_s']:.2g} s here"
@@ -95,6 +97,8 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
         yield f"after {amount_of(stop.patience_trials, 'trial')} without a better one"
     if stop.patience_s:
         yield f"after {duration(stop.patience_s)} without a better one"
+    if stop.utility:
+        yield f"when less than {stop.utility:g} more is expected of another hour"
     if stop.patience_epochs:
         yield f"a trial after {amount_of(stop.patience_epochs, 'epoch')} without a better one"
 

@@ -91,8 +91,10 @@ def finished(folder: Path, more: Extension) -> Results | None:
         results = Results(folder)
         key, best = results.objective.key, results.history.best
         return results if best is not None and key(best.value) <= key(target) else None
-    if reason is not None or document != before:
+    if document != before or reason not in (None, events.UTILITY):
         return None
+    if reason == events.UTILITY and not more.retry_failed:
+        return Results(folder)  # it would decide as it did
     results = Results(folder)
     lengths = lengths_of(document, results.spec)
     left = unfinished(results.history, retry_failed=more.retry_failed)

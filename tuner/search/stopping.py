@@ -9,7 +9,7 @@ from typing import Any
 from tuner.errors import TunerError
 from tuner.experiment import events
 from tuner.experiment.history import History
-from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of
+from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of, expected_gain
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import get_at
@@ -55,7 +55,7 @@ class StopRequest:
 
 
 class EarlyEnd:
-    """An observer of targets, patience, and trials that fail alike.
+    """An observer of targets, patience, expected gains, and trials that fail alike.
 
     Patience counts from the driver's start and from the end of a pause. A trial that fails again
     counts once for each cause.
@@ -74,6 +74,7 @@ class EarlyEnd:
         self._failures: dict[str, Cause] = {}  # trial_id -> of its latest failure
         self._retried: set[str] = set()  # trials that run again, until they fail otherwise
         self._fails_alike = False
+        self._gain: float | None = None  # expected of another hour
 
     def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
@@ -91,6 +92,8 @@ class EarlyEnd:
             self._note(self._history.trials[event["trial_id"]])
         if best is None and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             self._fails_alike = any(map(self._would_all_fail, set(self._failures.values())))
+        if self._stop.utility and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
+            self._gain = expected_gain(self._history.trials.values(), self._objective)
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
@@ -101,6 +104,8 @@ class EarlyEnd:
             objective = self._objective
             if objective.key(best.value) <= objective.key(stop.target):
                 return events.TARGET
+        if self._gain is not None and self._gain < (stop.utility or 0.0):
+            return events.UTILITY
         waited = 0.0 if self._since is None else now - self._since
         tired = stop.patience_trials is not None and self._trials >= stop.patience_trials
         paused = self._history.steered.paused

@@ -1,8 +1,8 @@
 """Access to the server, and the security headers of its answers.
 
 The token is the only secret. It is in the URL that `tuner serve` prints, and in a cookie from then
-on, or in the header `Authorization: Bearer TOKEN`. Everything below /api needs it. The page, its
-style and its script hold no data and need none.
+on, or in the header `Authorization: Bearer TOKEN`. Everything below /api and /mcp needs it. The
+page, its style and its script hold no data and need none.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Access:
         return answer
 
     def refusal(self, request: HTTPConnection) -> Response | None:
-        """The refusal of a request below /api, or None if it is allowed."""
+        """The refusal of a request below /api or /mcp, or None if it is allowed."""
         headers = request.headers
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         has_bearer = scheme.lower() == "bearer"
@@ -174,7 +174,7 @@ class Guard:
             return refusal(400, "this server has another name")
         if path == "/" and (entered := self._access.entered(request)):
             return entered
-        if path.startswith("/api") and (refused := self._access.refusal(request)):
+        if path.startswith(("/api", "/mcp")) and (refused := self._access.refusal(request)):
             return refused
         return _refusal_of_size(request)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from importlib.metadata import distribution, version
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
 
 from tuner.errors import TunerError
@@ -29,15 +29,25 @@ _WEEK_S = 7 * 24 * 3600
 _BEAT_S = 15.0  # between two signs of life: proxies may close a silent connection
 
 
-def application(storage: str | None, access: Access) -> FastAPI:
-    """The server of a storage. `state.live` ends its streams."""
+def application(
+    storage: str | None, access: Access, *, agents: Mapping[str, float] | None = None
+) -> FastAPI:
+    """The server of a storage. `state.live` ends its streams. agents: limits; None: no MCP."""
     live = Live(Experiments(storage))
+    routes: list[BaseRoute] = [Route("/verbs.js", _verbs), Route("/plotly.js", _plotly)]
+    answering: Callable[[], Any] = nullcontext
+    if agents is not None:
+        from tuner.service import mcp  # takes 0.4 s
+
+        more, answering = mcp.serve_tools(mcp.Tools(storage, live.experiments, agents))
+        routes += more
 
     @asynccontextmanager
     async def looking(app: FastAPI) -> AsyncIterator[None]:
         task = asyncio.create_task(live.run())
         try:
-            yield
+            async with answering():
+                yield
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -49,7 +59,7 @@ def application(storage: str | None, access: Access) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        routes=[Route("/verbs.js", _verbs), Route("/plotly.js", _plotly)],
+        routes=routes,
         middleware=[Middleware(Guard, access=access)],
         exception_handlers=api.ERRORS,
         responses={"default": {"description": 'refused: {"error": REASON}'}},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ from tuner.errors import FAILURE_KINDS, NameTakenError, TunerError, UsageError
 from tuner.experiment.storage import find_experiment, storage_folder
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
+from tuner.spec.code import ELSEWHERE, code_of
 from tuner.spec.plain_values import fault_of_values
 from tuner.spec.settings import Settings
 
@@ -48,19 +50,11 @@ class Searches:
         code: a client may not run its own code on the server.
         """
         from tuner.search.ask_tell import AskTell
-        from tuner.spec.code import ELSEWHERE, code_of
         from tuner.spec.validation import validate
 
-        if fault := fault_of_values(raw):
-            raise UsageError(f"the spec {fault}")
-        if "storage" in raw:
-            raise UsageError("storage: is the server's own; leave it out")
+        check_remote({"trainable": ELSEWHERE, **raw})
         storage = {} if self._storage is None else {"storage": self._storage}
-        raw = {"trainable": ELSEWHERE, **raw, **storage}
-        if code := code_of(raw):
-            keys = ", ".join(f"{each.key} ({each.path})" for each in code)
-            raise UsageError(f"a spec that comes over HTTP must not name code: {keys}")
-        spec = validate(raw, source="the spec")
+        spec = validate({"trainable": ELSEWHERE, **raw, **storage}, source="the spec")
         if not spec.is_elsewhere:
             raise UsageError(f"trainable: must be {ELSEWHERE!r}, or left out")
         with self._opening, suppress(NameTakenError):
@@ -113,6 +107,17 @@ class Searches:
         for name in list(self._open):
             with suppress(TunerError):
                 self.close(name)
+
+
+def check_remote(raw: Mapping[str, Any]) -> None:
+    """Raise UsageError for a spec over HTTP that names code, or another storage."""
+    if fault := fault_of_values(raw):
+        raise UsageError(f"the spec {fault}")
+    if "storage" in raw:
+        raise UsageError("storage: is the server's own; leave it out")
+    if code := code_of(raw):
+        keys = ", ".join(f"{each.key} ({each.path})" for each in code)
+        raise UsageError(f"a spec that comes over HTTP must not name code: {keys}")
 
 
 class Client(Settings):

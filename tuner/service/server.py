@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -56,12 +56,13 @@ def serve(
     cert: Path | None,
     key: Path | None,
     is_insecure: bool,
+    agents: Mapping[str, float] | None,
     notify: Callable[[str, int], object],
 ) -> None:
     """Serve the experiments of `storage` until a signal comes.
 
-    notify: called with the URL and the port once the server can be reached. Raises UsageError for
-    an unusable host, port, certificate or token.
+    agents: as `application` has it. notify: called with the URL and the port once the server can be
+    reached. Raises UsageError for an unusable host, port, certificate or token.
     """
     is_tls = check_pair(cert, key)
     check_host(host, is_tls=is_tls, is_insecure=is_insecure)
@@ -70,7 +71,7 @@ def serve(
     port = listening.getsockname()[1]
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
-        app := application(storage, access),
+        app := application(storage, access, agents=agents),
         http=_Connection,
         limit_concurrency=_MOST_CONNECTIONS,
         ssl_certfile=cert,

@@ -48,6 +48,11 @@ class SchedulerSettings(Settings):
         """The epochs below `max_t` at which trials are compared, ascending."""
         return ()
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether the times of epochs decide which trials are stopped."""
+        return False
+
     def expected_epochs(self, brackets: int) -> float | None:
         """The average length of a trial, or None if unknown."""
         return None

@@ -255,6 +255,12 @@ class Stop(Settings):
     patience_s: float | None = Field(
         None, gt=0, description="the search ends after so many seconds without a better value"
     )
+    utility: float | None = Field(
+        None,
+        gt=0,
+        description="the search ends when less improvement of the objective than this is expected "
+        "of another hour of searching, in the objective's unit; not before 20 trials have ended",
+    )
     patience_epochs: int | None = Field(
         None,
         ge=1,
@@ -275,6 +281,7 @@ class Confirms(Settings):
 
 
 MEMORY_METRICS = ("memory_mib", "peak_memory_mib")  # of a Learner, beside what it reports
+EPOCH_S = "epoch_s"  # the metric of an epoch's seconds, if a trainable reports it
 EPOCHS_TRAINED = "epochs_trained"  # the objective of a refit, whose last epoch is its model
 
 

@@ -104,7 +104,10 @@ class ModelSettings(SearchSettings):
     learns: ClassVar[bool] = True
 
     points_to_evaluate: tuple[dict[str, JsonValue], ...] = Field(
-        (), description="configs to try first; what one leaves out is sampled"
+        (), description="configs to try first, the default at the head; what is left out is sampled"
+    )
+    default_first: bool = Field(
+        False, description="whether the Learner's defaults, or what priors expect, come first"
     )
     startup: int = Field(
         10, ge=1, description="how many trials must have reported before the model is asked"

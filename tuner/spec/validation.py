@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr
+from pydantic_core import PydanticUndefined
 
 from tuner.errors import Fault, SpecError, unknown
 from tuner.spec import quotas
 from tuner.spec.by_value import ByValue, pickling_fault
 from tuner.spec.command import Command
 from tuner.spec.declaration import Declaration, PinnedData, declaration_of
-from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.loading import (
     declared_metrics,
     is_learner,
@@ -35,6 +36,7 @@ from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import MEMORY_METRICS, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
+from tuner.spec.space.domains import Domain
 from tuner.spec.space.spaces import levels, space_text
 from tuner.wording import install
 
@@ -143,10 +145,29 @@ def validate(
         faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
+    if getattr(parsed.search, "default_first", False):
+        parsed = _with_default(parsed, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None
     return validated
+
+
+def _with_default(spec: ExperimentSpec, source: str) -> ExperimentSpec:
+    """The spec with what priors expect and the declared defaults as its first config."""
+    from tuner.spec.space.encoding import Encoding
+    from tuner.spec.space.priors import Priors  # numpy
+
+    declared, space = declaration_of(spec.trainable).settings, spec.search.space
+    defaults = {n: f.get_default() for n, f in declared.model_fields.items()} if declared else {}
+    point = {n: defaults.get(n) if isinstance(v, Domain | Mapping) else v for n, v in space.items()}
+    point |= Priors(Encoding(space)).expected()
+    if missing := [name for name, value in point.items() if value in (None, PydanticUndefined)]:
+        rule = "needs a prior, or a default in the Learner's settings, for each hyperparameter"
+        raise SpecError([Fault("search.default_first", rule, missing)], source)
+    others = [each for each in getattr(spec.search, "points_to_evaluate", ()) if each != point]
+    search = {**spec.search.model_dump(mode="json"), "points_to_evaluate": [point, *others]}
+    return build_spec({**spec.plain(), "search": search}, source)
 
 
 def settled(spec: ExperimentSpec) -> ValidatedSpec:

@@ -1,5 +1,6 @@
 """Accuracies beside what always naming the largest class would give."""
 
+import numpy as np
 import pytest
 
 from tuner.experiment.results.baseline import (
@@ -31,6 +32,32 @@ def test_accuracy_of_the_best_of_many_trials_counts_the_choice():
     once, chosen = (Accuracy("val_accuracy", 0.66, 50, 0.5, among) for among in (1, 24))
     assert (once.beats_baseline, chosen.beats_baseline) == (True, False)
     assert chosen.warning.endswith(", counted as the best of 24 trials.")
+
+
+def best_and_default(best, default, *, images=360, among=24):
+    known = accuracy_of("val_accuracy", {"val_accuracy": default}, {"images": images})
+    return Accuracy("val_accuracy", best, images, None, among, known)
+
+
+def test_best_within_chance_of_the_default_config_has_a_sentence():
+    accuracy = best_and_default(0.92, 0.9)
+    assert [*warnings_of(accuracy)] == [
+        "val_accuracy 0.92 is no better than the default config (trial 00000, 0.9) beyond chance: "
+        "the 95 % interval of the difference over 360 images is -0.04155 to 0.06899."
+    ]
+    shown = accuracy.as_dict()
+    assert (shown["default"], shown["gain_interval"]) == (0.9, list(accuracy.gain))
+    better = best_and_default(0.98, 0.9)
+    assert (better.no_gain, "default" in better.as_dict()) == ("", False)
+
+
+def test_best_of_equal_configs_is_better_than_the_default_in_few_searches():
+    rng = np.random.default_rng(0)
+    right = rng.binomial(360, 0.9, (1000, 24)) / 360
+    best = [best_and_default(row.max(), row[0]) for row in right]
+    assert np.mean([accuracy.gain[0] > 0 for accuracy in best]) <= 0.05
+    better = [best_and_default(rng.binomial(360, 0.98) / 360, row[0]) for row in right[:200]]
+    assert np.mean([accuracy.gain[0] > 0 for accuracy in better]) > 0.8
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ def test_on_trial_result_compares_no_whole_trial_whose_code_runs_on():
     assert not asha.stopped
 
 
+def test_on_trial_result_records_the_end_of_a_whole_trial_whose_code_runs_on():
+    ends = {f"{REPORT}/{RUNS_ON}": True}
+    live, replayed = forecasting(), forecasting()
+    for number, curve in enumerate(falling(8)):
+        for epoch, value in enumerate(curve, start=1):
+            going_on = goes_on(live, number, epoch, value, **(ends if epoch == 10 else {}))
+            assert going_on or epoch < 10
+            replayed.record(f"{number:05}", epoch, {"m": value})
+    assert live.forecasts("00007") == replayed.forecasts("00007") != {}
+
+
 @pytest.mark.parametrize("scheduler", [InOrder(), asha_of()])
 def test_choose_trial_to_run_gives_no_trial_the_worker_of_another(scheduler):
     starting = SimpleNamespace(status=Trial.PENDING)
@@ -103,8 +114,11 @@ def forecasting(mode="min", **settings):
     return asha_of(ForecastSettings(max_t=10, **settings), mode=mode)
 
 
-def play(rule, curves, at_once=4):
-    """Report the curves, `at_once` trials at a time, while the rule lets them go on."""
+def play(rule, curves, at_once=4, seconds=lambda number, epoch: None):
+    """Report the curves, `at_once` trials at a time, while the rule lets them go on.
+
+    seconds: of each trial's epochs; None: without times.
+    """
     reports, waiting, running = [], list(enumerate(curves)), {}
     while waiting or running:
         while waiting and len(running) < at_once:
@@ -112,9 +126,11 @@ def play(rule, curves, at_once=4):
             running[number] = iter(enumerate(curve, start=1))
         for number, curve in list(running.items()):
             epoch, value = next(curve, (0, 0.0))
+            timed = {"epoch_s": seconds(number, epoch)} if seconds(number, epoch) else {}
+            metrics = {"m": value, **timed}
             if epoch:
-                reports.append((number, epoch, value))
-            if not epoch or not rule.record(f"{number:05}", epoch, {"m": value}):
+                reports.append((number, epoch, metrics))
+            if not epoch or not rule.record(f"{number:05}", epoch, metrics):
                 del running[number]
     return reports
 
@@ -152,6 +168,41 @@ def test_forecasts_stop_none_without_peers_or_before_the_grace_period():
     assert all(max(e for m, e, _ in reports if m == int(n)) >= 5 for n in rule.stopped)
 
 
+def test_forecasts_count_the_seconds_of_slow_trials():
+    def epochs_of(reports, slow):
+        return sum(number % 2 == slow for number, *_ in reports)
+
+    curves = falling(40)
+    untimed, even = play(forecasting(), curves), play(forecasting(), curves, seconds=lambda *_: 7.0)
+    assert [report[:2] for report in even] == [report[:2] for report in untimed]
+    uneven = play(forecasting(), curves, seconds=lambda number, _: 1.0 + 9.0 * (number % 2))
+    assert epochs_of(uneven, slow=1) < epochs_of(untimed, slow=1)
+    assert epochs_of(uneven, slow=0) > epochs_of(untimed, slow=0)
+    by_epochs = play(forecasting(cost="epochs"), curves, seconds=lambda number, _: 1.0 + number % 2)
+    assert [report[:2] for report in by_epochs] == [report[:2] for report in untimed]
+
+
+def test_forecasts_cost_is_the_median_epoch_and_counts_a_repeated_one_once():
+    def cost_of(reports):
+        rule = forecasting()
+        for number in range(4):
+            rule.record(f"{number:05}", 1, {"m": 0.5 + number / 10, "epoch_s": 2.0})
+        for epoch, seconds in reports:
+            rule.record("00004", epoch, {"m": 0.1, "epoch_s": seconds})
+        return [forecast["cost"] for forecast in rule.forecasts("00004").values()]
+
+    steady = cost_of([(1, 4.0), (2, 4.0), (3, 4.0)])
+    assert steady[:2] == [2.0, 2.0]
+    assert cost_of([(1, 4.0), (2, 99.0), (3, 4.0)])[-1] == steady[-1]
+    assert cost_of([(1, 4.0), (2, 4.0), (1, 99.0), (2, 99.0), (3, 4.0)]) == steady
+
+
+def test_forecasts_stop_as_ever_where_first_epochs_are_slow():
+    curves = falling(40)
+    slow = play(forecasting(), curves, seconds=lambda _, epoch: 50.0 if epoch == 1 else 1.0)
+    assert [r[:2] for r in slow] == [r[:2] for r in play(forecasting(), curves)]
+
+
 def brackets_of(count):
     settings = AshaSettings(max_t=10, reduction_factor=3, brackets=count)
     return lambda: asha_of(settings, brackets=count)
@@ -159,10 +210,14 @@ def brackets_of(count):
 
 def interleaved(rule):
     rng = np.random.default_rng(1)
-    reports = [(n, epoch, float(rng.random())) for epoch in range(1, 10) for n in range(40)]
-    for number, epoch, loss in reports:
-        rule.record(f"{number:05}", epoch, {"m": loss})
+    reports = [(n, epoch, {"m": float(rng.random())}) for epoch in range(1, 10) for n in range(40)]
+    for number, epoch, metrics in reports:
+        rule.record(f"{number:05}", epoch, metrics)
     return reports
+
+
+def noisy(number, epoch):
+    return 1.0 + number % 3 + epoch % 2
 
 
 @pytest.mark.parametrize(
@@ -170,6 +225,7 @@ def interleaved(rule):
     [
         *((brackets_of(count), interleaved) for count in (1, 2, 4)),
         (forecasting, lambda rule: play(rule, falling(40))),
+        (forecasting, lambda rule: play(rule, falling(40), seconds=noisy)),
     ],
 )
 def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(
@@ -180,16 +236,16 @@ def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(
     assert 0 < len(whole.stopped) < 40
     for cut in (1, 39, 150, len(reports) - 1):
         writer = Writer(make_folder(tmp_path / f"cut-{cut}"))
-        for number, epoch, loss in reports[:cut]:
+        for number, epoch, metrics in reports[:cut]:
             if epoch == 1:
                 writer.trial(number, [], end=None)
-            writer.add(RESULT, trial_id=f"{number:05}", epoch=epoch, metrics={"m": loss})
+            writer.add(RESULT, trial_id=f"{number:05}", epoch=epoch, metrics=metrics)
         writer.kill()
         resumed, straight = make(), make()
         for _ in restored(read(writer.folder), History(), resumed, "m"):
             pass
-        for index, (number, epoch, loss) in enumerate(reports):
-            report = f"{number:05}", epoch, {"m": loss}
+        for index, (number, epoch, metrics) in enumerate(reports):
+            report = f"{number:05}", epoch, metrics
             answer = straight.record(*report)
             assert index < cut or resumed.record(*report) == answer
         assert resumed.stopped == whole.stopped

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import hypot
 from typing import Any
 
 from tuner.experiment.results.statistics import wilson
@@ -18,13 +19,17 @@ VALIDATION = "validation"  # in experiment.json
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """An accuracy on `images` images. baseline: or None. among: how many it is the best of."""
+    """An accuracy on `images` images. baseline: or None. among: how many it is the best of.
+
+    default: that of trial 00000 on these images, if that has the default config and this one not.
+    """
 
     metric: str
     value: float
     images: int
     baseline: float | None
     among: int = 1
+    default: Accuracy | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -54,14 +59,39 @@ class Accuracy:
             f"{self.images:,} images is {low} to {high}{best}."
         )
 
+    @property
+    def gain(self) -> tuple[float, float] | None:
+        """Newcombe's 95 % interval (Stat. Med. 1998) for the gain over the default config."""
+        if self.default is None:
+            return None
+        (low, high), (least, most) = self.interval, self.default.interval
+        gain = self.value - self.default.value  # on the same images: independent ones are assumed
+        below = hypot(self.value - low, most - self.default.value)
+        return gain - below, gain + hypot(high - self.value, self.default.value - least)
+
+    @property
+    def no_gain(self) -> str:
+        """That it is no better than the default config, as a sentence; else an empty text."""
+        if self.default is None or self.gain is None or self.gain[0] > 0:
+            return ""
+        low, high = map(number, self.gain)
+        default = f"the default config (trial 00000, {number(self.default.value)})"
+        return (
+            f"{self.metric} {number(self.value)} is no better than {default} beyond chance: the "
+            f"95 % interval of the difference over {self.images:,} images is {low} to {high}."
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
-        return {
+        shown = {
             "images": self.images,
             "baseline": self.baseline,
             f"{self.metric}_interval": list(self.interval),
             "beats_baseline": self.beats_baseline,
         }
+        if self.default and self.gain and self.no_gain:  # else it may have trained for longer
+            shown |= {"default": self.default.value, "gain_interval": list(self.gain)}
+        return shown
 
 
 def accuracy_of(
@@ -92,8 +122,9 @@ def with_interval(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | Non
 
 
 def warnings_of(*accuracies: Accuracy | None) -> Iterator[str]:
-    """The sentences on those that do not beat their baseline."""
-    yield from (accuracy.warning for accuracy in accuracies if accuracy and accuracy.warning)
+    """The sentences on those that do not beat their baseline, or the default config."""
+    known = [accuracy for accuracy in accuracies if accuracy]
+    yield from filter(None, (text for each in known for text in (each.warning, each.no_gain)))
 
 
 def _share(value: object) -> float | None:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from tuner.experiment.results.selection import (
 )
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import Cause, TrialRecord, failures_by_cause
+from tuner.experiment.trials import Cause, TrialRecord, expected_gain, failures_by_cause
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -74,8 +75,21 @@ class Results(Described):
 
     @property
     def ended_by(self) -> str | None:
-        """Why it ended early: "time_budget", "target", "patience", "finish", "same_failure"."""
+        """Why it ended early: "time_budget", "target", "patience", "utility", "finish",
+        "same_failure".
+        """
         return self.history.ended_by
+
+    @property
+    def expected_gain(self) -> dict[str, float | None] | None:
+        """The improvement that another hour is expected to bring (None before 20 ended trials), and
+        the least that the search goes on for; None without `stop.utility`.
+        """
+        utility = (self.document["spec"].get("stop") or {}).get("utility")
+        if not utility:
+            return None
+        gain = expected_gain(self.trials.values(), self.objective)
+        return {"per_hour": gain, "utility": utility}
 
     @property
     def status_text(self) -> str:
@@ -247,15 +261,25 @@ class Results(Described):
         }
 
     def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
-        """The validation accuracy of a trial in the shape of `best_json`; None if unknown."""
+        """The validation accuracy of a trial in the shape of `best_json`; None if unknown.
+
+        The first of `points_to_evaluate` is the default config, of trial 00000.
+        """
         images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
-        return accuracy_of("val_accuracy", best["metrics"], images, among=among)
+        accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
+        search, first = self.document["spec"].get("search"), self.trials.get("0" * _DIGITS)
+        points = search.get("points_to_evaluate") if isinstance(search, Mapping) else None
+        is_default = first and isinstance(points, list) and points[:1] == [first.config]
+        if accuracy and first and is_default and first.config != best["config"]:
+            default = accuracy_of("val_accuracy", self.best_json(first)["metrics"], images)
+            return replace(accuracy, default=default)
+        return accuracy
 
     def show(self) -> dict[str, Any]:
         """What `show --json` shows: name, status, counts, best or None.
 
-        If known, also `validation` (the accuracy's interval and baseline), `ended_by`, `controls`,
-        `paused` and `changes`.
+        If known, also `validation` (the accuracy's interval and baseline), `ended_by`,
+        `expected_gain`, `controls`, `paused` and `changes`.
         """
         leaders = self.top(1)
         best = self.best_json(leaders[0]) if leaders else None
@@ -265,6 +289,8 @@ class Results(Described):
         shown |= {"counts": self.counts, "best": best}
         if best and (accuracy := self.accuracy(best)):
             shown[VALIDATION] = accuracy.as_dict()
+        if gain := self.expected_gain:
+            shown["expected_gain"] = gain
         if answers := self.history.steered.answers:
             shown["controls"] = [answer.as_dict() for answer in answers]
         if self._is_paused:

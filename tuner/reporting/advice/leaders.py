@@ -48,6 +48,15 @@ def leader_findings(record: SearchRecord) -> Iterator[Finding]:
     else:
         yield from _unexplained(record)
     yield from _flattered(record)
+    if (best := record.accuracy) and best.no_gain:
+        yield Finding(
+            "default",
+            "medium",
+            best.no_gain,
+            "Keep the default config, unless fresh seeds show that the best is better.",
+            f"tuner confirm {record.name} --top {_LEADING}",
+            best.as_dict(),
+        )
     if len(record.tested) > 1:
         yield Finding(
             "test_reused",

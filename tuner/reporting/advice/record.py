@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
-from tuner.experiment.results.baseline import VALIDATION
+from tuner.experiment.results.baseline import VALIDATION, Accuracy
 from tuner.experiment.results.confirmation import Confirmation, confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
@@ -39,7 +39,7 @@ class SearchRecord:
 
     name: for commands, as a word of a shell; the folder if it is not in the default storage.
     validation: the `images` of that split, if known. tested: the trials whose test split was
-    measured. confirmation: of its leaders.
+    measured. confirmation: of its leaders. accuracy: of the best trial.
     """
 
     name: str
@@ -48,11 +48,13 @@ class SearchRecord:
     validation: Mapping[str, Any] | None = None
     tested: tuple[str, ...] = ()
     confirmation: Confirmation | None = None
+    accuracy: Accuracy | None = None
 
     @classmethod
     def of(cls, results: Results) -> SearchRecord:
         """The record of an experiment. Raises SpecError for a spec that cannot be read."""
         measured = sorted(results.folder.glob("trials/*/test.json"))
+        accuracies = (results.accuracy(results.best_json(trial)) for trial in results.top(1))
         return cls(
             folder_name(results.folder),
             results.spec,
@@ -60,6 +62,7 @@ class SearchRecord:
             results.document.get(VALIDATION),
             tuple(path.parent.name for path in measured),
             confirmation_of(results),
+            next(accuracies, None),
         )
 
     @property

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from tuner import ray_compat
 from tuner.search.curves import CurveModel, milestones
-from tuner.spec.sections import Objective
+from tuner.spec.sections import EPOCH_S, Objective
 from tuner.spec.space.encoding import Array
 from tuner.trial.trainable import REPORT, RUNS_ON
 
@@ -50,8 +51,10 @@ class InOrder(FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Whether the trial goes on, in Tune's words; a complete trial always does."""
         trial_id = str(trial.config["trial_id"])
-        is_whole = f"{REPORT}/{RUNS_ON}" in result
-        goes_on = is_whole or self.record(trial_id, int(result["training_iteration"]), result)
+        goes_on = self.record(trial_id, int(result["training_iteration"]), result)
+        if f"{REPORT}/{RUNS_ON}" in result:
+            self.stopped.discard(trial_id)
+            goes_on = True
         goes_on = goes_on and not self.leaves(trial_id)
         return str(TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP)
 
@@ -78,8 +81,9 @@ class StoppingRule(Protocol):
         """Take in a finite loss; returns whether the trial goes on.
 
         Deterministic, since a resume replays the journal. An optional `forecasts(trial_id)` gives
-        predictions by epoch, journaled with the trial's end. A rule with `weighs_goals = True` gets
-        the losses of all goals in place of the first one's.
+        predictions by epoch, journaled with the trial's end. An optional `took(trial_id, epoch,
+        seconds)` takes in the reported time of the epoch before its loss. A rule with
+        `weighs_goals = True` gets the losses of all goals in place of the first one's.
         """
 
 
@@ -116,6 +120,10 @@ class StoppingScheduler(InOrder):
             return True  # no report keeps the limits yet
         else:
             losses = self._worst
+        seconds = metrics.get(EPOCH_S, 0.0)
+        for rule in self.rules:
+            if seconds > 0 and hasattr(rule, "took"):
+                rule.took(trial_id, epoch, seconds)
         answers = [
             rule.goes_on(
                 trial_id, epoch, losses if getattr(rule, "weighs_goals", False) else losses[0]
@@ -140,15 +148,26 @@ class Forecasts:
     """The rule of `forecast`: stops trials that are predicted to end badly.
 
     Forecasts have `end`, `low` and `high` (one deviation off), `chance` to beat the best trial, and
-    `chance_of_new`, that of a new trial.
+    `chance_of_new`, that of a new trial; where epochs have times, also `cost`, the seconds of an
+    epoch as a ratio to the median trial's.
     """
 
-    def __init__(self, objective: Objective, *, max_t: int, grace: int, peers: int) -> None:
+    def __init__(
+        self, objective: Objective, *, max_t: int, grace: int, peers: int, in_seconds: bool = True
+    ) -> None:
         self._made: dict[str, dict[str, dict[str, float]]] = {}  # trial_id -> by epoch
         self._sign, self._max_t, self._grace, self._peers = objective.sign, max_t, grace, peers
         self._epochs = milestones(max_t)
         self._losses: dict[str, list[float]] = {}  # trial_id -> at each milestone that it reached
         self._stopped: set[str] = set()
+        self._in_seconds = in_seconds
+        self._took: dict[str, dict[int, float]] = {}  # trial_id -> seconds of each epoch
+        self._paces: dict[str, list[float]] = {}  # trial_id -> seconds per epoch by each milestone
+
+    def took(self, trial_id: str, epoch: int, seconds: float) -> None:
+        """Take in the seconds of an epoch; those of an epoch that is run again do not count."""
+        if self._in_seconds:
+            self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         """See `StoppingRule`."""
@@ -158,12 +177,17 @@ class Forecasts:
         if came == len(losses):
             return True
         losses += [loss] * (came - len(losses))
+        if trial_id in self._took:  # the median: a noisy machine slows single epochs
+            paces = self._paces.setdefault(trial_id, [])
+            paces += [median(self._took[trial_id].values())] * (came - len(paces))
         is_early = epoch < self._grace or len(self._losses) <= self._peers
+        if came == len(self._epochs):
+            self._took.pop(trial_id, None)
         if is_early or came == len(self._epochs):
             return True
         forecast = self._forecast(trial_id)
         self._made.setdefault(trial_id, {})[str(epoch)] = forecast
-        left = 1 - epoch / self._max_t
+        left = (1 - epoch / self._max_t) * forecast.get("cost", 1.0)  # of the cost of a new trial
         if forecast["chance"] >= left * forecast["chance_of_new"]:
             return True
         self._stopped.add(trial_id)
@@ -187,8 +211,18 @@ class Forecasts:
         scaled = ends.mean_N[index] + ends.sd_N[index] * np.array([-1, 0, 1])
         low, end, high = sorted((self._sign * model.scale.losses(scaled)).tolist())
         chance = float(ends.chances(*best)[index])
-        spread = {"end": end, "low": low, "high": high}
-        return {**spread, "chance": chance, "chance_of_new": float(of_new)}
+        made = {"end": end, "low": low, "high": high, "chance": chance}
+        made["chance_of_new"] = float(of_new)
+        if trial_id in self._paces:
+            made["cost"] = self._cost(self._paces[trial_id], ids)
+        return made
+
+    def _cost(self, paces: Sequence[float], ids: Iterable[str]) -> float:
+        """These paces as a ratio to the median trial's; first epochs are often slow for all."""
+        all_paces = [self._paces[i] for i in ids if i in self._paces]
+        last = len(paces) - 1
+        warming = median(others[last] / others[0] for others in all_paces if len(others) > last)
+        return paces[last] / (median(others[0] for others in all_paces) * warming)
 
     def _table(self, ids: Sequence[str]) -> Array:
         """The losses of these trials at the milestones; NaN at those that they have not reached."""

@@ -1,4 +1,4 @@
-"""Stops a trial when a new one has the better chance, per epoch, to become the best."""
+"""Stops a trial when a new one has the better chance, for its cost, to become the best."""
 
 from __future__ import annotations
 
@@ -14,12 +14,24 @@ if TYPE_CHECKING:
 
 
 class ForecastSettings(GraceSettings):
-    """Stopping by predicted ends, counted in epochs."""
+    """Stopping by predicted ends: a trial goes on while its chance to become the best, for what it
+    costs, is that of a new one.
+    """
 
     name: Literal["forecast"] = "forecast"
     peers: int = Field(
         3, ge=2, description="how many others must have reported before a trial can be stopped"
     )
+
+    cost: Literal["seconds", "epochs"] = Field(
+        "seconds",
+        description="what a chance is weighed by: the seconds left, where reports have epoch_s, or "
+        "the epochs left, so that one trial at a time gives the same result again",
+    )
+
+    @property
+    def is_timed(self) -> bool:
+        return self.cost == "seconds" and bool(self.rungs())
 
     def rungs(self) -> tuple[float, ...]:
         from tuner.search.curves import milestones
@@ -42,6 +54,10 @@ def build(settings: ForecastSettings, objective: Objective, brackets: int) -> St
     from tuner.search.schedulers._stopping import Forecasts
 
     rule = Forecasts(
-        objective, max_t=settings.max_t, grace=settings.grace_period or 1, peers=settings.peers
+        objective,
+        max_t=settings.max_t,
+        grace=settings.grace_period or 1,
+        peers=settings.peers,
+        in_seconds=settings.is_timed,
     )
     return stopping_scheduler(objective, rule)

@@ -187,7 +187,7 @@ def first_configs(settings: ModelSettings, seed: int) -> list[dict[str, Value]]:
     """What priors expect and the `points_to_evaluate`, completed from the seed's Sobol sequence."""
     encoding = Encoding(settings.space)
     points = list(settings.points_to_evaluate)
-    if priors := Priors(encoding):
+    if (priors := Priors(encoding)) and not settings.default_first:
         points.insert(0, priors.expected())
     return [
         encoding.complete(point, sobol_point(encoding, seed, number))

@@ -70,7 +70,12 @@ const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "s
 const moment = (time) => (time ? MOMENT.format(time * 1000) : "");
 
 const amount = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-const EARLY = { time_budget: "out of time", target: "target reached", patience: "no more progress" };
+const EARLY = {
+  time_budget: "out of time",
+  target: "target reached",
+  patience: "no more progress",
+  utility: "little more expected",
+};
 const standing = (one) => (one.paused ? "paused" : ((one.status === "completed" && EARLY[one.ended_by]) || one.status));
 const trialsOf = (counts) => Object.values(counts).reduce((sum, n) => sum + n, 0);
 const endedOf = (counts) => counts.completed + counts.stopped + counts.failed;

@@ -1,0 +1,234 @@
+"""MCP at /mcp: tools with which an agent reads and steers experiments, and fills the queue.
+
+An answer is JSON of at most BRIEF bytes unless the agent asks for more. An agent names no code: it
+starts what ships, and what the user has in experiments/. Needs the extra `serve`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib.metadata import version
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tuner.errors import Fault, TunerError, UsageError, unknown
+from tuner.experiment.control import control_of, request
+from tuner.experiment.verbs import VERBS
+from tuner.places import default_storage
+from tuner.service import api
+from tuner.service.access import refusal
+from tuner.service.ask_tell import check_remote
+from tuner.service.queue.entries import ERROR, Queue, entry_of
+from tuner.service.queue.searches import spec_of
+from tuner.service.watch import Experiments
+from tuner.spec.declaration import default_declaration
+from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.text import override
+
+BRIEF = 2000  # bytes of an answer, and of an error
+AGENT = "mcp:"  # before a client's name, as the requester of controls and the user of entries
+
+_SHORT = 10  # rows of a brief list
+_CHECK_S = 600  # for the check of a spec, which decodes the images
+_INSTRUCTIONS = (
+    "Searches for hyperparameters. Check a spec by validate, add it by queue_add, follow it by "
+    "show, then read advise. `tuner queue run --stay` runs what is in the queue. Settings are "
+    "KEY=VALUE: num_samples=20, time_budget_s=3600, search.space.lr=loguniform(1e-4, 1)."
+)
+
+Experiment = Annotated[
+    str | dict[str, Any],
+    Field(description="a name such as digits; images, folder:PATH; or a complete spec"),
+]
+Settings = Annotated[Sequence[str], Field(description="KEY=VALUE, each a key of the spec")]
+Value = str | int | float | dict[str, Any] | None
+Verb = Annotated[str, Field(json_schema_extra={"enum": list(VERBS)})]
+Full = Annotated[bool, Field(description="the complete answer, however long")]
+Limit = Annotated[int, Field(ge=1, description=f"at most so many; above {_SHORT} in full")]
+Text = str | None
+Limits = Mapping[str, float]
+
+
+class Tools:
+    """The tools; the docstrings of the public methods are for the agent.
+
+    limits: `trials` and `time_budget_s` that all searches of agents in the queue may have.
+    """
+
+    def __init__(self, storage: Text, experiments: Experiments, limits: Limits) -> None:
+        self._storage, self._experiments, self._limits = storage, experiments, limits
+        self._queue = Queue(storage or default_storage())
+        self._adding = threading.Lock()
+
+    def list_experiments(self, where: Text = None, limit: Limit = 10) -> str:
+        """The latest experiments. where: an expression over their keys, as status == 'running'."""
+        rows = json.loads(bytes(api.experiments(self._experiments, where=where).body))
+        return _answer({"matches": len(rows), "experiments": rows[::-1][:limit]}, limit > _SHORT)
+
+    def show(self, name: str, trial_id: Text = None, full: Full = False) -> str:
+        """The status, best trial and controls of an experiment; or a trial with its reports."""
+        results = self._experiments.opened(name)
+        answer = api.trial(results, trial_id) if trial_id else api.experiment(results)
+        return _answer(json.loads(bytes(answer.body)), full)
+
+    def trials(self, name: str, where: Text = None, sort: Text = None, limit: Limit = 10) -> str:
+        """The trials of an experiment. where: an expression over their keys; sort: KEY or -KEY."""
+        results, key = self._experiments.opened(name), (sort or "").removeprefix("-") or None
+        answer = api.trials(results, where, key, sort != key, limit)
+        matches, rows = int(answer.headers["X-Total-Count"]), json.loads(bytes(answer.body))
+        return _answer({"matches": matches, "trials": rows}, limit > _SHORT)
+
+    def advise(self, name: str, full: Full = False) -> str:
+        """What to change after a search, with evidence and the command to run next."""
+        return _answer(json.loads(bytes(api.advice(self._experiments.opened(name)).body)), full)
+
+    def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
+        """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""
+        return _answer(self._plan(experiment, settings), full)
+
+    def queue_list(self, limit: Limit = 10) -> str:
+        """The latest searches in the queue, with their users."""
+        rows = [status.as_dict() for status in self._queue.statuses()]
+        return _answer({"entries": len(rows), "queue": rows[::-1][:limit]}, limit > _SHORT)
+
+    def queue_add(self, context: Context, experiment: Experiment, settings: Settings = ()) -> str:
+        """Check a spec and add it to the queue. Answers with the name of the new experiment."""
+        spec = build_spec(self._plan(experiment, settings)["spec"])
+        entry = entry_of(spec, user=_user(context), directory=os.getcwd())
+        is_named = any(each.startswith("name=") for each in settings)
+        with self._adding:
+            self._check_limits(spec)
+            name = self._queue.add(entry, is_named=is_named)
+        return _answer({"name": name, "user": entry.user, "trials": spec.trials})
+
+    def control(self, context: Context, name: str, verb: Verb, value: Value = None) -> str:
+        """Steer a running search; later, `show` has the answer. Verbs:"""
+        if verb not in VERBS:
+            raise UsageError(str(unknown("verb", "verb", verb, VERBS)))
+        key = "trials" if verb in ("num-samples", "try") else VERBS[verb].field
+        if key in self._limits:
+            raise UsageError(f"{verb}: is for users alone, since the {key} of agents are limited")
+        control = control_of(verb, None if value == "none" else value)
+        files = self._experiments.opened(name).files
+        return _answer({"id": request(files, control, by=_user(context))})
+
+    def _plan(self, experiment: str | dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+        """The output of `tuner validate --json`, in whose process images are decoded."""
+        raw = override(experiment if isinstance(experiment, dict) else {}, settings)
+        check_remote(raw)
+        storage = [] if self._storage is None else ["--storage", self._storage]
+        command = [sys.executable, "-m", "tuner", "validate", "--json", *storage]
+        with NamedTemporaryFile("w", suffix=".json") as file:
+            if isinstance(experiment, dict):
+                json.dump({"name": "search", **raw}, file)
+                file.flush()
+                experiment, settings = file.name, ()
+            elif not experiment.isidentifier():
+                schemes = tuple(default_declaration().schemes)
+                if experiment.partition(":")[0] not in schemes:
+                    rule = "must be a name, or images after a scheme"
+                    raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
+            command += ["--", experiment, *settings]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S)
+        if done.returncode:
+            message = done.stderr.rpartition(ERROR)[2].replace(file.name, "the spec").strip()
+            raise UsageError(message or f"the check has failed with {done.returncode}")
+        plan = json.loads(done.stdout)
+        spec = plan.pop("spec")
+        return {"name": spec["name"], **plan, "spec": spec}
+
+    def _check_limits(self, spec: ExperimentSpec) -> None:
+        """Raise UsageError if the spec takes more than agents have left."""
+        for key, most in self._limits.items():
+            entries = map(self._queue.entry, self._queue.names())
+            specs = [spec_of(each) for each in entries if each and each.user.startswith(AGENT)]
+            left = most - sum(getattr(each, key) or 0 for each in specs)
+            if (amount := getattr(spec, key)) is None or amount > left:
+                rule = f"must be at most {left:g}, which is left of the {most:g} of all agents"
+                raise UsageError(f"{key}: {rule}, got {amount}")
+
+
+def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
+    """The routes of the tools, and what makes the asynchronous context in which they answer."""
+    # log_level: the SDK gives Python's root logger a handler, and this level
+    server = MCPServer(
+        "tuner", version=version("tuner"), instructions=_INSTRUCTIONS, log_level="ERROR"
+    )
+    verbs = "; ".join(f"{verb.name} {verb.written}: {verb.does}" for verb in VERBS.values())
+    for name, method in vars(Tools).items():
+        if not name.startswith("_"):
+            about = f"{method.__doc__} {verbs}" if name == "control" else method.__doc__
+            tool = _translating(getattr(tools, name))
+            server.add_tool(tool, description=about, structured_output=False)
+    [route] = server.streamable_http_app(
+        json_response=True,
+        stateless_http=True,  # no session that a restart of the server could end
+        # access.Guard checks the header Host
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    ).routes
+    routes = [Route("/mcp", route.endpoint, methods=["POST"]), Route("/mcp", _no_stream)]
+    return routes, server.session_manager.run
+
+
+async def _no_stream(request: Request) -> Response:
+    return refusal(405, "has no stream of events", headers={"Allow": "POST"})
+
+
+def _translating(tool: Callable[..., str]) -> Callable[..., str]:
+    """The tool, whose errors are the SDK's, with a message of at most BRIEF bytes."""
+
+    @wraps(tool)
+    def call(*arguments: Any, **options: Any) -> str:
+        try:
+            return tool(*arguments, **options)
+        except (TunerError, OSError, subprocess.TimeoutExpired) as error:
+            message = str(error).encode("ascii", "backslashreplace").decode()
+            raise ToolError(message[: BRIEF - 100]) from error
+
+    return call
+
+
+def _user(context: Context) -> str:
+    """The client's name; older ones do not send it with each request, but a User-Agent."""
+    client, agent = context.session.client_params, (context.headers or {}).get("user-agent", "")
+    name = client.client_info.name if client else agent.partition("/")[0]
+    return AGENT + (re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII)[:50] or "agent")
+
+
+def _answer(answer: dict[str, Any], is_full: bool = False) -> str:
+    """The answer as JSON, in at most BRIEF bytes unless it is full."""
+    text = json.dumps(answer, separators=(",", ":"))
+    if is_full or len(text) <= BRIEF:
+        return text
+    cut = {"cut": f"full, or a limit above {_SHORT}, gives the rest"}
+    return json.dumps({**cut, **_cut(answer, [BRIEF * 3 // 4])}, separators=(",", ":"))[:BRIEF]
+
+
+def _cut(value: Any, left: list[int]) -> Any:
+    """The beginning of `value`, in about as many bytes as are left, which it reduces."""
+    if isinstance(value, dict):
+        return {_cut(key, left): _cut(item, left) for key, item in value.items() if left[0] > 0}
+    if isinstance(value, list):
+        return [_cut(item, left) for item in value if left[0] > 0]
+    if isinstance(value, str):
+        value = value[:200]
+    elif isinstance(value, float):
+        value = float(f"{value:.6g}")
+    left[0] -= len(json.dumps(value)) + 1
+    return value
