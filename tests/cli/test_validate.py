@@ -119,6 +119,26 @@ def test_like_copies_the_spec_and_learns_from_its_trials(first):
     assert (json.loads(cold.stdout)["trials"], cold.stderr) == (4, "")
 
 
+def test_validate_lists_the_experiments_that_a_search_begins_with(first):
+    options = ("--like", "first", "--json", "--search", "random", "num_samples=2")
+    several = call("validate", *options, "--from", "first", "--from", ".")
+    assert several.stderr.splitlines() == [
+        "warm start: 0 configs of 1 experiment begin the search",
+        "warm start: 2 trials of the same task are not tried again",
+        "warm start: first: 3 of the 3 finished trials match",
+    ]
+    assert json.loads(several.stdout)["spec"]["warm_start"] == ["first", "."]
+    assert json.loads(call("validate", *options, "--from", ".").stdout)["spec"]["warm_start"] == "."
+    missing = call("validate", *options, "--from", "first", "--from", "firts").exception
+    assert "no experiment 'firts'" in str(missing)
+    for names, rule in (
+        (["first", 3], "must be a name, or a list of names"),
+        ([], "must not be empty"),
+    ):
+        wrong = call("validate", *options, f"warm_start={json.dumps(names)}").exception
+        assert f"warm_start: {rule}" in str(wrong)
+
+
 def test_validate_takes_experiment_or_like(first):
     assert "give EXPERIMENT, --command TEXT or --like NAME" in str(call("validate").exception)
     both = call("run", "digits", "--like", "first").exception

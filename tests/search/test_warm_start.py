@@ -188,6 +188,117 @@ def test_load_warm_start_saves_it_in_the_folder(earlier):
     assert load_warm_start(spec_of(earlier, name="third", warm_start=None)) is None
 
 
+def add_experiment(storage, name, lrs, **spec):
+    """An experiment on other data, whose values fall in the order of `lrs`."""
+    fields = {
+        "search": {"strategy": "random", "space": SPACE},
+        "training": {**TRAINING, "dataset": name},
+        **spec,
+    }
+    writer = Writer(make_folder(storage / name, **fields))
+    for number, lr in enumerate(lrs):
+        metrics = {fields.get("metric", "val_accuracy"): 0.9 - number / 10}
+        writer.trial(number, [metrics] * 2, config={"lr": lr, "momentum": 0.5})
+    writer.end()
+
+
+def test_several_experiments_begin_the_search_with_their_best_configs(earlier):
+    add_experiment(earlier.parent, "other", [0.2, 0.02])
+    add_experiment(earlier.parent, "wide", [5.0, 0.3, 0.03], num_samples=9)
+    second = spec_of(earlier, warm_start=["other", "wide", "first"], num_samples=9)
+    warm_start = warm_start_of(second)
+    lrs = [config["lr"] for config in warm_start.portfolio]
+    assert sorted(lrs) == [0.2, 0.3]  # of first, all usable trials are of the same task
+    assert [trial.config["lr"] for trial in warm_start.trials] == [0.1, 0.01]
+    assert warm_start.name == "other, wide and first"
+    assert warm_start.notes == (
+        "2 configs of 3 experiments begin the search",
+        "2 trials of the same task count as trials of this search",
+        "other: 2 of the 2 finished trials match",
+        "wide: 2 of the 3 finished trials match; lr: does not fit in 1 trial, left out",
+        "first: 3 of the 3 finished trials match",
+    )
+    few = warm_start_of(spec_of(earlier, warm_start=["other", "wide"]))
+    assert few.portfolio == warm_start.portfolio[:1]  # a quarter of 4 trials
+
+
+@pytest.mark.parametrize("strategy", ["random", "hyperopt", "bohb", "bayesopt", "mixed"])
+def test_several_experiments_are_saved_so_that_a_resume_suggests_the_same(earlier, strategy):
+    add_experiment(earlier.parent, "other", [0.2, 0.02])
+    changes = {"warm_start": ["first", "other"], "num_samples": 12}
+    if strategy == "random":
+        second = skipping(earlier, strategy, search={"space": SPACE}, **changes)
+    else:
+        second = spec_of(earlier, search={"strategy": strategy}, **changes)
+    second.folder.mkdir()
+    load_warm_start(second)
+    shutil.rmtree(earlier.parent / "other")
+    add_experiment(earlier.parent, "other", [0.4])
+
+    def resumed(configs):
+        search = second.search.build(0, objective=second.objective, max_t=10)
+        load_warm_start(second).add_to(search)
+        for number, config in enumerate(configs):
+            if hasattr(search, "take_trial"):
+                search.take_trial(f"{number:05}", config)
+            result = {"val_accuracy": config["lr"], "training_iteration": 10}
+            search.on_trial_complete(f"{number:05}", result)
+        return search
+
+    configs = []
+    for number in range(6):
+        configs.append(resumed(configs).suggest(f"{number:05}"))
+    search = resumed([])
+    for number, config in enumerate(configs):
+        assert search.suggest(f"{number:05}") == config
+        result = {"val_accuracy": config["lr"], "training_iteration": 10}
+        search.on_trial_complete(f"{number:05}", result)
+    assert configs[0] == {"lr": 0.2, "momentum": 0.5}
+    assert {"lr": 0.1, "momentum": 0.5} not in configs
+
+
+def test_complete_storage_leaves_out_what_does_not_match(earlier):
+    storage = earlier.parent
+    add_experiment(storage, "other", [0.2, 0.02])
+    add_experiment(storage, "losses", [0.2], metric="val_loss", mode="min")
+    alien = {"strategy": "random", "space": {"depth": "randint(1, 5)"}}
+    writer = Writer(make_folder(storage / "alien", search=alien))
+    writer.trial(0, [0.5], config={"depth": 2})
+    writer.end()
+    (storage / "broken").mkdir()
+    (storage / "broken" / "experiment.json").write_text("{")
+    space = {**SPACE, "layers": "randint(1, 6)"}
+    second = spec_of(earlier, warm_start=".", num_samples=9, search={"space": space})
+    warm_start = warm_start_of(second)
+    assert warm_start.portfolio[0]["layers"] == 3
+    notes = dict(note.split(": ", 1) for note in warm_start.notes[1:])
+    outside = (f"{name}: does not fit in 1 trial, left out" for name in space)
+    assert notes["alien"] == "; ".join(["0 of the 1 finished trials match", *outside])
+    assert "experiment.json" in notes.pop("broken")
+    assert notes["losses"].endswith("1 without a value of 'val_accuracy', left out")
+    filled = "layers: was not searched there, gets the middle of its domain"
+    assert notes["first"] == f"3 of the 3 finished trials match; {filled}"
+    assert warm_start.name == "first and other"
+
+
+def test_empty_storage_begins_without(tmp_path):
+    second = spec_of(tmp_path / "first", warm_start=".")
+    assert warm_start_of(second).notes == ("0 configs of 0 experiments begin the search",)
+    add_experiment(tmp_path, "losses", [0.2], metric="val_loss", mode="min")
+    with pytest.raises(
+        SpecError, match="losses: 0 of the 1 finished trials match; 1 without a value"
+    ):
+        warm_start_of(spec_of(tmp_path / "first", warm_start=["losses", "."]))
+
+
+def test_grid_skips_the_configs_of_several_experiments(earlier):
+    add_experiment(earlier.parent, "other", [0.9, 0.1], training=TRAINING)
+    warm_start = warm_start_of(skipping(earlier, warm_start=["first", "other"]))
+    assert warm_start.portfolio == ()
+    assert warm_start.notes[0] == "4 trials of the same task are not tried again"
+    assert warm_start.left_out(skipping(earlier).search) == 3
+
+
 def suggested(search, trial_id):
     """The suggested config, and its origin."""
     return search.suggest(trial_id), search.origin(trial_id)

@@ -155,9 +155,10 @@ _SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
     ),
     "from": (
         "warm_start",
-        str,
+        list,
         "NAME",
-        "Learn from the trials of this earlier experiment; grid and random skip its configs.",
+        "Learn from the trials of this earlier experiment; grid and random skip its configs. Given "
+        "several times, or as . for the complete storage, begin with the best configs of each.",
     ),
     "storage": (
         "storage",

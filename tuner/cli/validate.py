@@ -72,7 +72,7 @@ def resolve(
     experiment, assignments = named_experiment(experiment, assignments, flags)
     if like := flags["like"]:
         experiment = _recorded(like, flags["storage"])
-        flags = {**flags, "from": flags["from"] or like}
+        flags = {**flags, "from": flags["from"] or (like,)}
     if experiment is None and flags["command"] is None:
         raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
     spec, source = resolve_spec(

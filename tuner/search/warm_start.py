@@ -1,6 +1,7 @@
-"""Warm start: learn from an earlier experiment's finished trials, or skip tried configs.
+"""Warm start: learn from finished trials of earlier experiments, or skip tried configs.
 
-The trials are saved in the new experiment's folder.
+The trials are saved in the new experiment's folder. Several experiments are tasks of their own:
+their best configs are tried first, as a portfolio.
 """
 
 from __future__ import annotations
@@ -8,32 +9,35 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, FiniteFloat, TypeAdapter
 
-from tuner.errors import Fault, SpecError, UsageError, translate_error
+from tuner.errors import Fault, SpecError, TunerError, UsageError, translate_error
 from tuner.experiment.events import COMPLETED, FAILED, STOPPED
 from tuner.experiment.files import WARM_START, read_json
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
-from tuner.experiment.storage import find_experiment
+from tuner.experiment.storage import experiment_folders, find_experiment
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec
 from tuner.spec.plain_values import flat
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import MAX_COUNT, FaultsError
+from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Domain, Value
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import config_key, walk
 from tuner.spec.strategies import GridSettings, SearchSettings
-from tuner.wording import amount_of
+from tuner.wording import amount_of, joined
 
 _MAX_EPOCHS = 1_000_000  # of a trial: later reports are left out
 _Epoch = Annotated[int, Field(gt=0, le=_MAX_EPOCHS)]
 MOST_VALUES = 3_000_000  # of a saved warm start: a million reports have about as many
+_FIRST = 8  # configs of a portfolio at most, and a quarter of the trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +56,21 @@ class WarmTrial:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """The trials of the experiment `name` to learn from, and notes on what did not match."""
+    """The trials of the experiment `name` to learn from, and notes on what did not match.
+
+    portfolio: of several experiments, the configs to try first, else None. Their trials are then
+    those that would be trained the same here.
+    """
 
     name: str
     trials: tuple[WarmTrial, ...]
     notes: tuple[str, ...]
+    portfolio: tuple[dict[str, Value], ...] | None = None
 
     def save(self, folder: Path) -> None:
         """Write it into an experiment's folder."""
-        ExperimentFolder(folder).write(WARM_START, asdict(self))
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        ExperimentFolder(folder).write(WARM_START, values)
 
     def left_out(self, search: SearchSettings) -> int:
         """How many configs a `search` that does not learn skips."""
@@ -73,6 +83,9 @@ class WarmStart:
         """Add the trials to a strategy, before its first suggestion."""
         if skip := getattr(strategy, "skip", None):
             skip(trial.config for trial in self.trials if trial.tried)
+        if self.portfolio:
+            strategy.begin_with(self.portfolio)
+        if skip:
             return
         for trial in self.trials:
             values = dict(trial.values)
@@ -95,30 +108,95 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
     """
     if spec.warm_start is None:
         return None
-    earlier = Results(find_experiment(spec.warm_start, spec.storage))
-    match = _Match(spec, earlier.spec)
-    finished = [
-        trial
-        for trial in earlier.trials.values()
-        if trial.status in (COMPLETED, STOPPED, FAILED)
-        and not (trial.error and trial.error.kind == "node_lost")
-    ]
-    trials = tuple(trial for trial in map(match.translated, finished) if trial is not None)
-    notes, count = list(match.notes()), spec.search.trials(None)
-    used, verb = (
-        (sum(trial.tried for trial in trials), "are not tried again")
-        if spec.search.skips
-        else (len(trials), "are given")
-    )
-    notes.insert(0, f"{used} of the {len(finished)} finished trials of {earlier.name} {verb}")
-    warm_start = WarmStart(earlier.name, trials, tuple(notes))
-    if not spec.search.skips and not trials:
-        rule = f"{'; '.join(notes)}; warm_start=null begins without them"
+    if isinstance(spec.warm_start, str) and spec.warm_start != COMPLETE_STORAGE:
+        results = Results(find_experiment(spec.warm_start, spec.storage))
+        match = _Match(spec, results.spec)
+        trials, count = match.trials(results)
+        used, verb = (
+            (sum(trial.tried for trial in trials), "are not tried again")
+            if spec.search.skips
+            else (len(trials), "are given")
+        )
+        note = f"{used} of the {count} finished trials of {results.name} {verb}"
+        warm_start = WarmStart(results.name, trials, (note, *match.notes()))
+        matches = bool(trials)
+    else:
+        warm_start, matches = _of_several(spec)
+    if not matches and (not spec.search.skips or warm_start.portfolio is not None):
+        rule = f"{'; '.join(warm_start.notes)}; warm_start=null begins without them"
         raise SpecError([Fault("warm_start", rule)], "the spec")
-    if spec.search.skips and count is not None and count <= warm_start.left_out(spec.search):
-        rule = f"all {count} configs were tried in {earlier.name}; warm_start=null tries again"
+    configs = spec.search.trials(None)
+    if spec.search.skips and configs is not None and configs <= warm_start.left_out(spec.search):
+        name = warm_start.name
+        rule = f"all {configs} configs were tried in {name}; warm_start=null tries again"
         raise SpecError([Fault("warm_start", rule)], "the spec")
     return warm_start
+
+
+def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
+    """The warm start of several experiments, and whether a search can begin with it.
+
+    Trials that would be trained the same here count as this search's. Of the other trials the best
+    of each experiment may be in the portfolio.
+    """
+    sources: dict[Path, tuple[WarmTrial, ...]] = {}
+    notes: list[str] = []
+    for folder in _folders(spec):
+        try:
+            results = Results(folder)
+            match = _Match(spec, results.spec, fills=True)
+            trials, count = match.trials(results)
+        except TunerError as error:
+            notes.append(f"{folder.name}: left out, {error}")
+            continue
+        used = f"{folder.name}: {len(trials)} of the {count} finished trials match"
+        notes.append("; ".join([used, *match.changes()]))
+        if any(trial.values and not trial.failed for trial in trials):
+            sources[folder] = trials
+    tried = tuple(trial for trials in sources.values() for trial in trials if trial.tried)
+    if tried:
+        verb = "are not tried again" if spec.search.skips else "count as trials of this search"
+        notes.insert(0, f"{amount_of(len(tried), 'trial')} of the same task {verb}")
+    portfolio: tuple[dict[str, Value], ...] = ()
+    if not isinstance(spec.search, GridSettings):
+        portfolio = _portfolio_of(spec, sources.values())
+        configs = amount_of(len(portfolio), "config")
+        notes.insert(0, f"{configs} of {amount_of(len(sources), 'experiment')} begin the search")
+    names = joined([folder.name for folder in sources]) if sources else COMPLETE_STORAGE
+    warm_start = WarmStart(names, tried, tuple(notes), portfolio)
+    return warm_start, bool(sources) or spec.warm_start == COMPLETE_STORAGE
+
+
+def _folders(spec: ExperimentSpec) -> Iterable[Path]:
+    """The earlier experiments that `spec` names, each once."""
+    folders: dict[Path, None] = {}
+    for name in [spec.warm_start] if isinstance(spec.warm_start, str) else spec.warm_start or ():
+        if name == COMPLETE_STORAGE:
+            others = set(experiment_folders(spec.storage)) - {spec.folder}
+            folders |= dict.fromkeys(sorted(others))
+        else:
+            folders[find_experiment(name, spec.storage)] = None
+    return folders
+
+
+def _portfolio_of(
+    spec: ExperimentSpec, sources: Iterable[Sequence[WarmTrial]]
+) -> tuple[dict[str, Value], ...]:
+    """The configs to try first, of trials that would be trained otherwise here."""
+    from tuner.search.searchers._portfolio import Source, portfolio  # scipy
+
+    allow = Constraints(spec.search.forbid).allow
+    tasks = []
+    for trials in sources:
+        known = [trial for trial in trials if trial.values and not trial.failed]
+        task = Source(
+            [trial.config for trial in known],
+            [{epoch: spec.objective.sign * value for epoch, value in t.values} for t in known],
+            [not trial.tried and allow(trial.config) for trial in known],
+        )
+        tasks.append(task)
+    size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))
+    return tuple(portfolio(tasks, Encoding(spec.search.space), size))
 
 
 def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
@@ -133,22 +211,39 @@ def load_warm_start(spec: ExperimentSpec) -> WarmStart | None:
     encoding = Encoding(spec.search.space)
     with translate_error(UsageError, f"{path} is damaged"):
         saved = TypeAdapter(WarmStart).validate_python(read_json(path, most=MOST_VALUES))
-        for trial in saved.trials:
-            encoding.encode(trial.config)
+        for config in (*(trial.config for trial in saved.trials), *(saved.portfolio or ())):
+            encoding.encode(config)
     return saved
 
 
 class _Match:
-    """Translates an earlier experiment's configs into a spec's space, noting what differs."""
+    """Translates an earlier experiment's configs into a spec's space, noting what differs.
 
-    def __init__(self, spec: ExperimentSpec, before: ExperimentSpec) -> None:
-        self._spec, self._before = spec, before
+    fills: a hyperparameter that it lacks gets the middle of its domain.
+    """
+
+    def __init__(
+        self, spec: ExperimentSpec, before: ExperimentSpec, *, fills: bool = False
+    ) -> None:
+        self._spec, self._before, self._fills = spec, before, fills
         self._space = spec.search.space
         self._encoding = Encoding(self._space)
         self._outside: Counter[str] = Counter()  # hyperparameter -> trials left out for it
+        self._filled: dict[str, None] = {}  # hyperparameters, in order
         self._without_value = 0
 
-    def translated(self, trial: TrialRecord) -> WarmTrial | None:
+    def trials(self, results: Results) -> tuple[tuple[WarmTrial, ...], int]:
+        """The finished trials that match, and how many have finished."""
+        finished = [
+            trial
+            for trial in results.trials.values()
+            if trial.status in (COMPLETED, STOPPED, FAILED)
+            and not (trial.error and trial.error.kind == "node_lost")
+        ]
+        matches = tuple(trial for trial in map(self._translated, finished) if trial is not None)
+        return matches, len(finished)
+
+    def _translated(self, trial: TrialRecord) -> WarmTrial | None:
         """The trial in the new space; None if it does not match."""
         objective = self._spec.objective
         known = all(r.metrics.keys() >= set(objective.limited) for r in trial.results)
@@ -165,9 +260,13 @@ class _Match:
             if name in values_by_name or not _is_searched(domain)
         }
         try:
+            if self._fills and any(map(_is_searched, map(self._space.get, trial.config))):
+                self._filled |= dict.fromkeys(name for name in self._space if name not in config)
+                centre_D = np.full(len(self._encoding), 0.5)
+                config = self._encoding.complete(config, centre_D)
             self._encoding.encode(config)
         except FaultsError as error:
-            self._outside.update({fault.key for fault in error.faults})
+            self._outside.update(dict.fromkeys((fault.key for fault in error.faults), 1))
             return None
         tried = trial.status != FAILED and self._trains_alike(trial.config, config)
         return WarmTrial(trial.trial_id, config, values, failed, tried)
@@ -181,6 +280,16 @@ class _Match:
         has_seeds = isinstance(spec.search, GridSettings) and spec.search.seeds
         return same and there == here and not has_seeds
 
+    def changes(self) -> Iterator[str]:
+        """A line for each reason to leave trials out, and each value that was filled in."""
+        for name in self._filled:
+            yield f"{name}: was not searched there, gets the middle of its domain"
+        for path, count in self._outside.items():
+            yield f"{path}: does not fit in {amount_of(count, 'trial')}, left out"
+        if self._without_value:
+            metric = self._spec.objective.metric
+            yield f"{self._without_value} without a value of {metric!r}, left out"
+
     def notes(self) -> Iterator[str]:
         """A line for each hyperparameter and constant that did not match."""
         spec, before = self._spec, self._before
@@ -190,11 +299,7 @@ class _Match:
         )
         for name in sorted(old ^ new):
             yield f"{name}: {'is not searched here' if name in old else 'was not searched there'}"
-        for path, count in self._outside.items():
-            yield f"{path}: does not fit in {amount_of(count, 'trial')}, left out"
-        if self._without_value:
-            metric = spec.objective.metric
-            yield f"{self._without_value} without a value of {metric!r}, left out"
+        yield from self.changes()
         searched = {*before.search.space, *self._space}
         was, now = (
             {

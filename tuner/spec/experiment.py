@@ -56,12 +56,26 @@ def _folder_name(raw: object) -> str:
     return name
 
 
+COMPLETE_STORAGE = "."  # in place of a name
+
+
 def _path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
         raise FaultsError(Fault("", "must be a path of printable characters", text))
     if re.match(r"[a-z0-9]{2,}:/(?!/)", text):
         raise FaultsError(Fault("", "must be a folder, or a URL such as s3://BUCKET/FOLDER", text))
     return text
+
+
+def _earlier(raw: object) -> str | tuple[str, ...]:
+    """The name of an earlier experiment, or those of several."""
+    names = [raw] if isinstance(raw, str) else raw
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise FaultsError(Fault("", "must be a name, or a list of names", raw))
+    if not names:
+        raise FaultsError(Fault("", "must not be empty", raw))
+    unique = tuple(dict.fromkeys(map(_path, names)))
+    return unique[0] if len(unique) == 1 else unique
 
 
 def trainable_text(raw: Any) -> str:
@@ -176,10 +190,11 @@ class ExperimentSpec(Settings):
     refits: Refits | None = Field(
         None, description="what `tuner refit` says of the trial that it trains on more images"
     )
-    warm_start: Annotated[str, AfterValidator(_path)] | None = Field(
+    warm_start: Annotated[str | tuple[str, ...], BeforeValidator(_earlier)] | None = Field(
         None,
         description="an earlier experiment, by name or folder, whose trials the strategy learns "
-        "from; grid and random skip its configs",
+        'from; grid and random skip its configs. Of a list, or of ".", all experiments in the '
+        "storage, the best configs are tried first",
     )
 
     @model_validator(mode="before")

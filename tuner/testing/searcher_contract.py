@@ -236,3 +236,11 @@ class LearningSearcherContract(SearcherContract):
         assert search.suggest("a") not in configs
         with pytest.raises(ValueError, match="lr"):
             search.add_evaluated_point({**configs[0], "lr": 50.0}, 1.0)
+
+    def test_begins_with_a_portfolio(self) -> None:
+        configs = play(self.make(seed=13), 0, 3)
+        search = self.make(seed=14, points_to_evaluate=[{"lr": 0.01}])
+        search.begin_with(configs)
+        first, *others = play(search, 0, 5)
+        assert (first["lr"], others[:3]) == (0.01, configs)
+        assert others[3] not in configs

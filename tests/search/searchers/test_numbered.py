@@ -75,3 +75,17 @@ def test_distinct_searcher_draws_in_place_of_repeated_and_forbidden_configs():
     assert first == 3
     assert len({first, second, third, 8}) == 4
     assert search.origin("0") == "random"
+
+
+def test_begin_with_gives_each_config_of_a_finite_space_once():
+    search = numbered("random", FINITE, forbid=["a == 1"])
+    search.skip([{"a": 5, "b": 2}])
+    search.begin_with([{"a": 3, "b": 1}, {"a": 5, "b": 2}, {"a": 2, "b": 0}])
+    configs = suggestions(search, range(11))
+    assert configs[:2] == [{"a": 3, "b": 1}, {"a": 2, "b": 0}]
+    assert len({json.dumps(config) for config in configs}) == 11
+    assert {"a": 5, "b": 2} not in configs
+    assert search.suggest("11") == Searcher.FINISHED
+    assert [search.origin(number) for number in ("1", "2")] == ["initial", "random"]
+    configs[0]["a"] = 4  # a trial may change its config
+    assert search.suggest("0") == {"a": 3, "b": 1}

@@ -197,10 +197,11 @@ def _notes(experiments: Sequence[Results], entrants: Sequence[Entrant]) -> Itera
             yield f"{entrant.name} is still running"
         if entrant.best is None:
             yield f"{entrant.name} has no usable trial"
-        if entrant.spec.warm_start:
+        if earlier := entrant.spec.warm_start:
+            earlier = earlier if isinstance(earlier, str) else joined(earlier)
             yield (
-                f"{entrant.name} began with the trials of {entrant.spec.warm_start}: it had more "
-                "to learn from, which no count of what was spent shows"
+                f"{entrant.name} began with the trials of {earlier}: it had more to learn from, "
+                "which no count of what was spent shows"
             )
         if results.labels.tags:
             yield f"{entrant.name} is tagged {' '.join(results.labels.tags)}"

@@ -123,6 +123,10 @@ class LearningSearch(Searcher):
         trial.end(error=error)
         self.observations.warm.append(trial)
 
+    def begin_with(self, configs: Sequence[dict[str, Value]]) -> None:
+        """Suggest these after the settings' own first configs; call it before any suggestion."""
+        self._initial += configs
+
     def take_trial(self, trial_id: str, config: dict[str, Value]) -> None:
         """Add a running trial that was suggested elsewhere. Its config is not copied."""
         origin = "initial" if config in self._initial else "resumed"

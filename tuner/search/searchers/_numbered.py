@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,12 +38,18 @@ class NumberedSearch(Searcher):
         self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
         self._passed: list[int] = []  # numbers of trials
         self._skipped: frozenset[str] = frozenset()  # keys of configs
+        self._first: list[dict[str, Any]] = []
         self._numbers: list[int] = []  # of the first configs that are not left out
         self._next = 0  # the first number that was not checked
 
     def skip(self, configs: Iterable[Mapping[str, Any]]) -> None:
         """Leave these configs out; call it before the first suggestion."""
         self._skipped |= set(map(config_key, configs))
+
+    def begin_with(self, configs: Iterable[dict[str, Any]]) -> None:
+        """Suggest these first, but for skipped ones; call it before the first suggestion."""
+        self._first += (c for c in configs if config_key(c) not in self._skipped)
+        self.skip(self._first)
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED after the last one."""
@@ -51,6 +58,9 @@ class NumberedSearch(Searcher):
 
     def _config(self, number: int) -> dict[str, Any] | None:
         """Config `number` of those that are not left out."""
+        if number < len(self._first):
+            return deepcopy(self._first[number])
+        number -= len(self._first)
         if not self._skipped and not self._constraints:
             return self._config_of(number)
         while len(self._numbers) <= number:
@@ -64,7 +74,8 @@ class NumberedSearch(Searcher):
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested."""
-        return self._strategy
+        is_first = self._number(trial_id) < len(self._first)
+        return "initial" if is_first else self._strategy
 
     def seed_of(self, trial_id: str) -> int | None:
         """The trial's seed; None for the experiment's."""

@@ -1,0 +1,79 @@
+"""A portfolio: configs to try first in a new search, since they have won in earlier ones.
+
+Each earlier search is a task with a scale and a model of its own. The portfolio is greedy, as in
+Feurer et al., "Auto-Sklearn 2.0" (2022), on ranks that the models predict.
+"""
+
+# N trials of a source, S sources, M candidates, D columns
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.search.searchers._bayesopt import Features, at_most, blas, targets
+from tuner.search.searchers._gaussian import GaussianProcess
+from tuner.search.searchers._observations import expected_losses
+from tuner.spec.space.domains import Value
+from tuner.spec.space.encoding import Array, Encoding
+from tuner.spec.space.spaces import config_key
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """N trials of an earlier search, at least one: their configs and losses at each epoch.
+
+    offered: whether a config may be in the portfolio.
+    """
+
+    configs: Sequence[dict[str, Value]]
+    curves: Sequence[Mapping[int, float]]
+    offered: Sequence[bool]
+
+
+def portfolio(sources: Sequence[Source], encoding: Encoding, size: int) -> list[dict[str, Value]]:
+    """At most `size` configs: the best that each source offers, in the order of `greedy`."""
+    tasks: list[tuple[Array, Array]] = []
+    leaders: dict[str, tuple[dict[str, Value], Array]] = {}
+    for source in sources:
+        u_ND = encoding.snap(np.array([encoding.encode(config) for config in source.configs]))
+        loss_N = expected_losses(source.curves)
+        tasks.append((u_ND, loss_N))
+        offered = np.flatnonzero(source.offered)
+        if len(offered):
+            best = int(offered[loss_N[offered].argmin()])
+            config = source.configs[best]
+            leaders.setdefault(config_key(config), (config, u_ND[best]))
+    configs = [config for config, _ in leaders.values()]
+    if len(configs) < 2:
+        return configs
+    points = [u_D for _, u_D in leaders.values()]
+    with blas().limit(limits=1, user_api="blas"):
+        ranks = [predicted_ranks(encoding, *task, np.array(points)) for task in tasks]
+    return [configs[m] for m in greedy(np.array(ranks))[:size]]
+
+
+def predicted_ranks(encoding: Encoding, u_ND: Array, loss_N: Array, u_MD: Array) -> Array:
+    """The share of a source's N trials that are predicted to be better than each candidate."""
+    features = Features(encoding)
+    rows = at_most(loss_N)
+    process = GaussianProcess(features(u_ND[rows]), targets(loss_N)[rows], features.groups_F)
+    mean_N, mean_M = (process.predict(features(u_D))[0] for u_D in (u_ND[rows], u_MD))
+    return np.searchsorted(np.sort(mean_N), mean_M) / len(rows)
+
+
+def greedy(rank_SM: Array) -> list[int]:
+    """All candidates in order: each lowers the mean over sources of the best rank most.
+
+    Of equals, that of the lower mean rank comes first.
+    """
+    order: list[int] = []
+    best_S = np.ones(len(rank_SM))
+    while len(order) < rank_SM.shape[1]:
+        merit_M = np.minimum(best_S[:, None], rank_SM).mean(axis=0)
+        ranked = np.lexsort((rank_SM.mean(axis=0), merit_M))
+        order.append(next(int(m) for m in ranked if m not in order))
+        best_S = np.minimum(best_S, rank_SM[:, order[-1]])
+    return order
