@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tuner.errors import Fault
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names
-from tuner.spec.space.constraints import Condition, expressions
+from tuner.spec.space.constraints import Expression, as_list, condition
 
 Mode = Literal["min", "max"]
 _LOWER = re.compile(
@@ -37,9 +36,10 @@ def usual_mode(metric: str) -> Mode | None:
     return "max" if _HIGHER.search(name) else None
 
 
-@lru_cache
-def _condition(text: str) -> Condition:
-    return Condition(text)
+def _names_metric(text: str) -> str:
+    if not condition(text).names:
+        raise FaultsError(Fault("", "names no metric", text))
+    return text
 
 
 class Objective(Settings):
@@ -56,25 +56,14 @@ class Objective(Settings):
         'as the metric\'s name implies ("max" for val_accuracy), else "min"',
     )
 
-    limits: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
+    limits: Annotated[
+        tuple[Annotated[Expression, AfterValidator(_names_metric)], ...], as_list
+    ] = Field(
         (),
         description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
         "is not true does not count, so a trial without any other is never the best. Every report "
         "must have these metrics",
     )
-
-    @model_validator(mode="after")
-    def _readable_limits(self) -> Self:
-        faults: list[Fault] = []
-        for number, text in enumerate(self.limits):
-            try:
-                if not _condition(text).names:
-                    faults.append(Fault(str(number), "names no metric", text))
-            except FaultsError as error:
-                faults += (fault.under(str(number)) for fault in error.faults)
-        if faults:
-            raise FaultsError(*(fault.under("limits") for fault in faults))
-        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -88,11 +77,11 @@ class Objective(Settings):
     @property
     def limited(self) -> tuple[str, ...]:
         """The metrics that the limits name, each once."""
-        return tuple(dict.fromkeys(n for text in self.limits for n in _condition(text).names))
+        return tuple(dict.fromkeys(n for text in self.limits for n in condition(text).names))
 
     def allows(self, metrics: Mapping[str, Any]) -> bool:
         """Whether a report keeps every limit; one that lacks a metric does not."""
-        return all(_condition(text).holds(metrics) for text in self.limits)
+        return all(condition(text).holds(metrics) for text in self.limits)
 
     @property
     def better(self) -> str:

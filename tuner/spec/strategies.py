@@ -22,7 +22,7 @@ from tuner.spec.registry import Registry
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.space.constraints import Constraints, expressions
+from tuner.spec.space.constraints import Constraints, Expression, as_list
 from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
@@ -48,19 +48,15 @@ class SearchSettings(Settings):
     space: SpaceField = Field(
         description="the name of each hyperparameter with its domain, or a constant"
     )
-    forbid: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
+    forbid: Annotated[tuple[Expression, ...], as_list] = Field(
         (),
         description='expressions over hyperparameters, such as "lr > 0.1 and batch_size < 32"; a '
         "config for which one is true is not tried",
     )
 
     @model_validator(mode="after")
-    def _readable_constraints(self) -> Self:
-        try:
-            faults = Constraints(self.forbid).check_names(names_of(self.space))
-        except FaultsError as error:
-            faults = list(error.faults)
-        if faults:
+    def _constrains_hyperparameters(self) -> Self:
+        if faults := Constraints(self.forbid).check_names(names_of(self.space)):
             raise FaultsError(*(fault.under("forbid") for fault in faults))
         return self
 
