@@ -125,7 +125,7 @@ def changed(
     new = {path: value for path, value in new.items() if get_at(raw, path) != value}
     if not new:
         return dict(document)
-    from tuner.spec.space.growth import not_contained  # numpy
+    from tuner.spec.space.encoding import not_contained  # numpy
 
     before = build_spec(raw, name)
     if faults := list(_faults(before, new, name)):

@@ -1,4 +1,4 @@
-"""The section `scheduler` of a spec; see `tuner.spec.registry`."""
+"""The section `scheduler` of a spec; see `tuner.spec.loading`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
 
 from tuner.errors import Fault
-from tuner.spec.registry import Registry
+from tuner.spec.loading import Registry
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
 

@@ -1,4 +1,4 @@
-"""The section `search` of a spec; see `tuner.spec.registry`."""
+"""The section `search` of a spec; see `tuner.spec.loading`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, unknown
+from tuner.spec.loading import Registry
 from tuner.spec.plain_values import is_number
-from tuner.spec.registry import Registry
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse

@@ -23,6 +23,7 @@ from tuner.spec.command import Command
 from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import (
+    IMPORTING,
     declared_metrics,
     is_learner,
     is_rays_class,
@@ -32,7 +33,6 @@ from tuner.spec.loading import (
 )
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
-from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import MEMORY_METRICS, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.spaces import levels, space_text
