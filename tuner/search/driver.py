@@ -24,7 +24,7 @@ from tuner.experiment.owner import this_owner
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
-from tuner.search.resuming import has_failed, in_turn, restored, unfinished
+from tuner.search.resuming import in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.trial_queue import TrialQueue, last_result, replay
@@ -85,7 +85,8 @@ class Driver:
         metric = spec.objective.metric
         earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
-        self.retry_failed |= has_failed(self.history)
+        # A resume of a search without a usable trial runs the failed ones again
+        self.retry_failed |= self.history.status == events.FAILED and self.history.best is None
         if self._has_grown and spec.search.skips and spec.search.trials(None) is not None:
             self._leave_out_begun()
 

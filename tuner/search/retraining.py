@@ -89,7 +89,7 @@ def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec
         _CONFIRM,
         search,
         trials,
-        _fresh_seeds(results, seeds),
+        [*_fresh_seeds(results, seeds)],
         scheduler=scheduler or "none",
         confirms={
             "name": results.files.name,
@@ -172,7 +172,7 @@ def _retraining_spec(
     ending: str,
     search: ExperimentSpec,
     trials: Iterable[TrialRecord],
-    seeds: list[int],
+    seeds: list[int | None],
     **changes: Any,
 ) -> ExperimentSpec:
     """`search`, changed to train the configs of `trials` once with each seed."""

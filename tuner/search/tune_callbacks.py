@@ -23,8 +23,7 @@ from tuner.errors import JournalError, StorageError
 from tuner.experiment import events
 from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
-from tuner.search.resuming import assignment_of
-from tuner.search.retention import sweep
+from tuner.search.resuming import assignment_of, sweep
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.trial_process import is_recycled

@@ -37,8 +37,7 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress, TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
-from tuner.search.resuming import assignment_of
-from tuner.search.retention import Retention, sweep
+from tuner.search.resuming import Retention, assignment_of, sweep
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable

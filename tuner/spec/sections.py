@@ -42,6 +42,9 @@ def _names_metric(text: str) -> str:
     return text
 
 
+_Limit = Annotated[Expression, AfterValidator(_names_metric)]
+
+
 class Objective(Settings):
     """The metric that decides which trial is better.
 
@@ -56,13 +59,11 @@ class Objective(Settings):
         'as the metric\'s name implies ("max" for val_accuracy), else "min"',
     )
 
-    limits: Annotated[tuple[Annotated[Expression, AfterValidator(_names_metric)], ...], as_list] = (
-        Field(
-            (),
-            description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
-            "is not true does not count, so a trial without any other is never the best. Every report "
-            "must have these metrics",
-        )
+    limits: Annotated[tuple[_Limit, ...], as_list] = Field(
+        (),
+        description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
+        "is not true does not count, so a trial without any other is never the best. Every report "
+        "must have these metrics",
     )
 
     @model_validator(mode="before")

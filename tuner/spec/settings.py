@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    ModelWrapValidatorHandler,
     ValidationError,
-    ValidatorFunctionWrapHandler,
-    field_validator,
+    model_validator,
 )
 
 from tuner.errors import Fault, unknown
@@ -29,14 +29,15 @@ class Settings(BaseModel):
         defer_build=True,  # until one is made: of most models and strategies none ever is
     )
 
-    @field_validator("*", mode="wrap")
+    @model_validator(mode="wrap")
     @classmethod
-    def _refuse_bool_as_number(cls, raw: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    def _refuse_bool_as_number(cls, raw: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         """pydantic takes true for 1."""
-        value = validate(raw)
-        if isinstance(raw, bool) and type(value) in (int, float):
-            raise FaultsError(Fault("", "must be a number", raw))
-        return value
+        model = validate(raw)
+        for name, value in raw.items() if isinstance(raw, Mapping) else ():
+            if isinstance(value, bool) and type(getattr(model, name)) in (int, float):
+                raise FaultsError(Fault(name, "must be a number", value))
+        return model
 
 
 S = TypeVar("S", bound=Settings)
