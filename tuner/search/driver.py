@@ -345,12 +345,9 @@ class Steering:
         verb = VERBS[control.verb]
         changed = {verb.field: control.value} if verb.is_setting else {}
         self._driver.go_on_by(self._driver.spec.model_copy(update=changed))
-        if control.verb == "stop-trial":
-            self._stop_waiting(control.value)
-
-    def _stop_waiting(self, trial_id: str) -> None:
-        """End a trial that waits for a slot; one that runs ends with its next report."""
-        if self._driver.queue.drop(trial_id, last_result(self._history.trials[trial_id])):
-            self._driver.end(
-                trial_id, events.STOPPED, control=self._history.steered.stops[trial_id].id
-            )
+        if control.verb != "stop-trial":
+            return
+        trial = self._history.trials[control.value]  # one that runs ends with its next report
+        if self._driver.queue.drop(trial.trial_id, last_result(trial)):
+            stop = self._history.steered.stops[trial.trial_id]
+            self._driver.end(trial.trial_id, events.STOPPED, control=stop.id)

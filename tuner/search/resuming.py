@@ -71,19 +71,16 @@ class Extension:
         extended = changed(document, changes, name=files.name)
         search, before = extended["spec"]["search"], document["spec"]["search"]
         if search["space"] != before["space"] and before.get("points_to_evaluate"):
-            completed = {**search, "points_to_evaluate": _first_configs(document, files.name)}
+            # Completed, since in another space they would be completed otherwise, and come again
+            from tuner.search.searchers._learning import first_configs
+
+            recorded = build_spec(document["spec"], files.name)
+            points = first_configs(cast(ModelSettings, recorded.search), recorded.seed)
+            completed = {**search, "points_to_evaluate": points}
             extended["spec"] = {**extended["spec"], "search": completed}
         if self.notify:
             extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
         return extended
-
-
-def _first_configs(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The recorded `points_to_evaluate`, completed: in another space they would come again."""
-    from tuner.search.searchers._learning import first_configs
-
-    spec = build_spec(document["spec"], name)
-    return first_configs(cast(ModelSettings, spec.search), spec.seed)
 
 
 def finished(folder: Path, more: Extension) -> Results | None:

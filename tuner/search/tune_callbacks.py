@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import ray
@@ -124,7 +123,7 @@ class Recorder(Callback):
                 events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done
             )
         # Weights that were trained again may have other metrics than the report before the kill
-        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else {})
+        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else None)
         if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
             self._save_now(trial)
 
@@ -150,13 +149,13 @@ class Recorder(Callback):
         self,
         trial_id: str,
         saved: Iterable[dict[str, Any]],
-        again: Mapping[int, dict[str, float]] = MappingProxyType({}),
+        retrained: Mapping[int, dict[str, float]] | None = None,
     ) -> None:
-        """Journal checkpoints. again: by epoch, the metrics of those that were trained again."""
+        """Journal checkpoints. retrained: by epoch, the metrics of those that were trained again."""
         for checkpoint in saved:
-            epoch = checkpoint["epoch"]
-            metrics = {"metrics": again[epoch]} if epoch in again else {}
-            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint, **metrics)
+            metrics = (retrained or {}).get(checkpoint["epoch"])
+            again = {"metrics": metrics} if metrics else {}
+            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint, **again)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -118,10 +118,8 @@ class TuneRun:
             return self._how_to_resume()
 
         with ExitStack() as at_the_end:
-            at_the_end.callback(progress.close)
-            for tracker in trackers:
-                at_the_end.callback(tracker.close)
-            at_the_end.callback(notifier.close)
+            for close in (progress.close, *(tracker.close for tracker in trackers), notifier.close):
+                at_the_end.callback(close)
             at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
             driver.observers = [
                 TensorBoardWriter(spec, history),
