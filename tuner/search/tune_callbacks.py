@@ -151,7 +151,7 @@ class Recorder(Callback):
         saved: Iterable[dict[str, Any]],
         retrained: Mapping[int, dict[str, float]] | None = None,
     ) -> None:
-        """Journal checkpoints. retrained: by epoch, the metrics of those that were trained again."""
+        """Journal checkpoints. retrained: by epoch, the metrics of those trained again."""
         for checkpoint in saved:
             metrics = (retrained or {}).get(checkpoint["epoch"])
             again = {"metrics": metrics} if metrics else {}
