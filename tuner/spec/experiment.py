@@ -25,7 +25,7 @@ from tuner.places import default_storage, local, url_of
 from tuner.spec.by_value import ByValue, is_by_value, is_importable
 from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_of
 from tuner.spec.command import Command
-from tuner.spec.notify import hidden, read_targets
+from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
@@ -40,6 +40,7 @@ from tuner.spec.sections import (
     read_logs,
 )
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
@@ -90,13 +91,11 @@ def trainable_text(raw: Any) -> str:
     return f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
 
 
-def _plain_trainable(trainable: str) -> str | dict[str, list[str]]:
-    return trainable.plain if isinstance(trainable, Command) else str(trainable)
-
-
 # Wrapped, since pydantic's own check of a str would make a plain one of a ByValue
 _Trainable = Annotated[
-    str, WrapValidator(lambda raw, _: trainable_text(raw)), PlainSerializer(_plain_trainable)
+    str,
+    WrapValidator(lambda raw, _: trainable_text(raw)),
+    PlainSerializer(lambda text: text.plain if isinstance(text, Command) else str(text)),
 ]
 
 
@@ -161,8 +160,9 @@ class ExperimentSpec(Settings):
         (), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}."
     )
     notify: Annotated[
-        tuple[str, ...],
-        BeforeValidator(read_targets),
+        tuple[Annotated[str, AfterValidator(valid_target)], ...],
+        as_list,
+        AfterValidator(lambda targets: tuple(dict.fromkeys(targets))),
         PlainSerializer(lambda targets: [*map(hidden, targets)], list[str], when_used="json"),
     ] = Field(
         (),
@@ -200,17 +200,17 @@ class ExperimentSpec(Settings):
             if isinstance(text, str) and call_name(text) in CALLS
         ]
         if isinstance(self.trainable, Command):
-            names = {
-                *self.search.space,
-                *(position.path for position, _ in walk(self.search.space)),
-            }
+            names = [*self.search.space, *(where.path for where, _ in walk(self.search.space))]
             faults += [fault.under("trainable") for fault in self.trainable.faults(names)]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
-        if self.confirms and not self._is_of_leaders(self.confirms):
-            rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
-            faults.append(Fault("confirms", rule))
+        if self.confirms:
+            configs = self.search.configs if isinstance(self.search, GridSettings) else ()
+            counts = {len(each) for each in (configs, self.confirms.trials, self.confirms.values)}
+            if len(counts) > 1 or not getattr(self.search, "seeds", ()):
+                rule = "needs a grid of search.seeds and as many search.configs, trials and values"
+                faults.append(Fault("confirms", rule))
         if faults:
             raise FaultsError(*faults)
         return self
@@ -223,14 +223,6 @@ class ExperimentSpec(Settings):
                 yield from (f"{name}.{inner}" for inner in self._in_both(*both))
             else:
                 yield name
-
-    def _is_of_leaders(self, confirms: Confirms) -> bool:
-        search, count = self.search, len(confirms.trials)
-        return (
-            isinstance(search, GridSettings)
-            and len(search.configs) == len(confirms.values) == count
-            and search.seeds != ()
-        )
 
     @property
     def folder(self) -> Path:

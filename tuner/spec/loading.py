@@ -38,8 +38,8 @@ def load_trainable(path: str) -> Any:
     """
     if isinstance(path, ByValue):
         return path.value
-    if command := Command.of_text(path):
-        return command
+    if isinstance(path, Command):
+        return path
     if is_by_value(path):
         rule = "was given by value, by a script or a notebook: give it again, from Python"
         raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
@@ -96,12 +96,6 @@ def takes_split(trainable: Any) -> bool:
     return is_learner(trainable) and _builds(trainable, world_size=2, split=2)
 
 
-def declared_metrics(trainable: object) -> tuple[str, ...] | None:
-    """The names in the trainable's `metrics` attribute; None where it declares none."""
-    names = getattr(trainable, "metrics", None)
-    return tuple(map(str, names)) if isinstance(names, tuple | list) else None
-
-
 def _builds(trainable: Callable[..., Any], **size: int) -> bool:
     return _accepts(trainable, {}, {}, device=None, rank=0, **size)
 
@@ -115,7 +109,7 @@ def _accepts(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> 
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """None where Python cannot tell it."""
+    """The signature, or None for one that Python does not know."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):

@@ -19,19 +19,11 @@ _TARGET = re.compile(rf"{COMMAND}.*\S.*|{_URL.pattern}|{_VARIABLE.pattern}\S*")
 _RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COMMAND"
 
 
-def read_targets(raw: object) -> object:
-    """The unique targets of a list or a single text. Raises FaultsError for an invalid one."""
-    targets = [raw] if isinstance(raw, str) else raw
-    if not isinstance(targets, list | tuple):
-        raise FaultsError(Fault("", "must be a list of URLs and commands", raw))
-    faults = [Fault("", _RULE, target) for target in targets if not _is_target(target)]
-    if faults:
-        raise FaultsError(*faults)
-    return tuple(dict.fromkeys(targets))
-
-
-def _is_target(target: object) -> bool:
-    return isinstance(target, str) and target.isprintable() and bool(_TARGET.fullmatch(target))
+def valid_target(target: str) -> str:
+    """`target`. Raises FaultsError for an invalid one."""
+    if not target.isprintable() or not _TARGET.fullmatch(target):
+        raise FaultsError(Fault("", _RULE, target))
+    return target
 
 
 def is_web(target: str) -> bool:

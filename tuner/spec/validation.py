@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import (
     IMPORTING,
-    declared_metrics,
     is_learner,
     is_rays_class,
     load_trainable,
@@ -44,20 +44,19 @@ class Machine:
 
     def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
         self.cpus = cpus
-        self._gpus = gpus
+        if gpus is not None:
+            self.gpus = gpus
 
     @classmethod
     def here(cls) -> Machine:
         """This machine, with the CPUs that this process may use."""
         return cls(cpus=quotas.usable_cpus())
 
-    @property
+    @cached_property
     def gpus(self) -> float:
-        if self._gpus is None:
-            import torch
+        import torch
 
-            self._gpus = torch.cuda.device_count()
-        return self._gpus
+        return torch.cuda.device_count()
 
 
 class ValidatedSpec(ExperimentSpec):
@@ -259,9 +258,9 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
         if spec.resources.split > 1 and trainable is not None and not takes_split(trainable):
             rule = "must be 1 for a trainable that takes no argument `split`"
             yield Fault("resources.split", rule, spec.resources.split)
-    metrics = declaration.metrics or declared_metrics(trainable)
-    if metrics is not None:
-        yield from _metric_faults(spec.objective, metrics)
+    metrics = declaration.metrics or getattr(trainable, "metrics", None)
+    if isinstance(metrics, tuple | list):
+        yield from _metric_faults(spec.objective, tuple(map(str, metrics)))
     yield from declaration.faults(spec, here=machine is not None)
 
 
