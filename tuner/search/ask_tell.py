@@ -103,7 +103,6 @@ class AskTell:
 
     @property
     def history(self) -> History:
-        """The trials and controls so far."""
         return self._opened.history
 
     def __enter__(self) -> Self:
@@ -319,11 +318,7 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
 
 @dataclass(slots=True)
 class _Client:
-    """A client that runs one trial.
-
-    name: its choice. repeats: the last epoch that it may repeat. last_seen: of its last call.
-    has_left: it was told to stop, and its trial goes on later.
-    """
+    """A client that runs a trial. repeats: the last epoch to repeat. has_left: was stopped."""
 
     name: str | None = None
     repeats: int = 0

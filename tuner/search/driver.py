@@ -1,7 +1,4 @@
-"""The core of a search: hands out trials, takes reports, and records each before it acts.
-
-Its clients are Ray Tune (`tune_run`) and remote processes (`ask_tell`).
-"""
+"""The core of a search, for Ray Tune and AskTell: records each report before it acts."""
 
 from __future__ import annotations
 
@@ -95,10 +92,7 @@ class Driver:
         self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
-        """Trials to continue, in order; journals the end of those that are over.
-
-        runs_on: whether code runs after the last epoch.
-        """
+        """Trials to continue, in order; journals ends. runs_on: past their last epoch."""
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
         for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
@@ -187,9 +181,7 @@ class Driver:
             self.end(trial.trial_id, events.INTERRUPTED)
 
     def _leave_out_begun(self) -> None:
-        """Go through a finite space without the configs that have begun: since it has grown, its
-        order is another one.
-        """
+        """Skip the configs that have begun: a space that has grown has another order."""
         begun = [trial for trial in self.history.trials.values() if trial.origin != REQUESTED]
         for trial in begun:
             self.searcher.pass_over(trial.trial_id)
@@ -198,7 +190,7 @@ class Driver:
         self.spec.leave_out(self._left_out - outside)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
-        """Journal the end of a trial whose driver was killed before it could."""
+        """End a trial whose driver was killed before it could."""
         epochs = self.spec.epochs
         is_whole = epochs is not None and trial.last_epoch >= epochs
         if trial.done or (is_whole and not runs_on):
@@ -266,7 +258,6 @@ class Steering:
             self._answer(self._inbox.get())
 
     def limit(self) -> int:
-        """How many trials may be live now."""
         return 0 if self._history.steered.paused else self.at_most(self._fits())
 
     def spare(self) -> int | None:

@@ -54,9 +54,7 @@ class Extension:
     notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """`document`, experiment.json, extended. Raises UsageError without a number of samples, and
-        as `changes.changed`.
-        """
+        """The extended `document` (experiment.json). Raises UsageError and as `changed`."""
         changes = dict(self.changes)
         if self.add_samples:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
@@ -106,10 +104,7 @@ def finished(folder: Path, more: Extension) -> Results | None:
 
 
 def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
-    """The recorded trainable, checked. trainable: as a Python object, or None.
-
-    Raises UsageError if they differ, it is needed but None, or trials run elsewhere.
-    """
+    """The recorded trainable, or the equal `trainable`. Raises UsageError."""
     refuse_elsewhere(recorded)
     if trainable is None:
         if is_by_value(recorded):
@@ -180,9 +175,7 @@ def in_turn(
 
 
 def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> Assignment:
-    """The assignment with which `trial` goes on, from its newest usable checkpoint that has a
-    report; warns of newer ones.
-    """
+    """The assignment to go on with, from the newest usable checkpoint with a report."""
     begun = Assignment(trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed)
     records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
     for epoch in sorted((n for n in records if n <= trial.last_epoch), reverse=True):

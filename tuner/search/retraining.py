@@ -142,9 +142,7 @@ def refitting_spec(
 
 
 def _check_ended(results: Results) -> None:
-    """Raise UsageError unless `results` are those of a search that has ended, NoUsableTrialError
-    if no trial of it is usable.
-    """
+    """Raise UsageError unless the search has ended, NoUsableTrialError without usable trial."""
     spec = results.spec
     if spec.confirms:
         raise UsageError(f"{results.name} confirms {spec.confirms.name}: name that")

@@ -280,9 +280,7 @@ def failure_of(
 
 
 class Retries:
-    """Which failed trials are retried: after a lost node always, after a crash twice unless in the
-    same epoch, after an unusable device once.
-    """
+    """Retries after each lost node, two crashes in different epochs, and one unusable device."""
 
     def __init__(self) -> None:
         self._crashes: defaultdict[str, set[int]] = defaultdict(set)  # trial_id -> epochs

@@ -42,7 +42,6 @@ class ByValue(str):
 
 
 def is_by_value(text: str) -> bool:
-    """Whether a spec's trainable was given by value."""
     return text.endswith(_MARK)
 
 

@@ -88,10 +88,7 @@ class NamedCode:
 
 
 def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
-    """The code in a spec's plain values, but for what ships; the trainable comes first.
-
-    Invalid and standard-library names are left out: such a spec is refused.
-    """
+    """The valid code in a spec's plain values that does not ship; the trainable comes first."""
     code = [
         NamedCode(key, path)
         for key, path in _paths_in(spec)

@@ -1,7 +1,4 @@
-"""A command as a trainable, with `{name}` for the value of a hyperparameter.
-
-Arguments are a list: text is split once, before values are filled in, and no shell reads it.
-"""
+"""A command as a trainable: a list of arguments, with `{name}` for a hyperparameter's value."""
 
 from __future__ import annotations
 

@@ -37,9 +37,8 @@ from tuner.spec.sections import (
     Resources,
     Stop,
     Timeouts,
-    read_logs,
 )
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names, parse
 from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
@@ -66,9 +65,7 @@ def _path(text: str) -> str:
 
 
 def trainable_text(raw: Any) -> str:
-    """`module:name` of a class, function or text; by value, a Command, or ELSEWHERE. Raises
-    FaultsError.
-    """
+    """`module:name`, a ByValue, a Command, or ELSEWHERE. Raises FaultsError."""
     if isinstance(raw, ByValue | Command):
         return raw
     if isinstance(raw, Mapping):
@@ -156,8 +153,8 @@ class ExperimentSpec(Settings):
         description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
     )
-    log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = Field(
-        (), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}."
+    log: Annotated[tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, LOGS, "log"))] = (
+        Field((), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}.")
     )
     notify: Annotated[
         tuple[Annotated[str, AfterValidator(valid_target)], ...],
@@ -241,7 +238,7 @@ class ExperimentSpec(Settings):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its trials run elsewhere, and ask for their configs."""
+        """Whether clients run its trials."""
         return self.trainable == ELSEWHERE
 
     @property

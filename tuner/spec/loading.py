@@ -101,10 +101,9 @@ def _builds(trainable: Callable[..., Any], **size: int) -> bool:
 
 
 def _accepts(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
-    signature = _signature(function)
     try:
-        return signature is not None and bool(signature.bind(*arguments, **keywords))
-    except TypeError:
+        return bool(inspect.signature(function).bind(*arguments, **keywords))
+    except (TypeError, ValueError):
         return False
 
 
@@ -170,10 +169,7 @@ class Registry(Generic[S]):
         return {name: self.settings(name) for name in self.names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
-        """The settings in `raw` of the extension `name`. Raises FaultsError with every fault.
-
-        User modules are imported in the context IMPORTING alone: reading a folder runs no code.
-        """
+        """The settings in `raw`; imports a user's module in the context IMPORTING alone."""
         imports = context == IMPORTING or not _is_dotted(name)
         settings, faults = parse(self.settings(name) if imports else self.unchecked, raw)
         if settings is None:

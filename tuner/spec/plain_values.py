@@ -42,10 +42,7 @@ def too_many(most: int) -> str:
 
 
 def fault_of_values(value: object, *, most: int = MOST) -> str | None:
-    """Why `value` is not plain or too large, or None. most: values and names.
-
-    References in YAML can make a few lines billions of values.
-    """
+    """Why `value` is not plain or too large (`most` values and names), or None."""
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0
     while todo:

@@ -1,7 +1,4 @@
-"""CPUs and memory that control groups leave this process (man 7 cgroups).
-
-The tightest limit of its group and all groups above counts. root: of the file tree, for tests.
-"""
+"""CPUs and memory that control groups leave this process (man 7 cgroups). root: for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a control group may use at most, in CPUs or in bytes, and the file that says so."""
+    """The most that a control group may use, in CPUs or bytes, and the file that says so."""
 
     amount: float
     file: Path

@@ -87,16 +87,6 @@ def _name_of(raw: Mapping[str, Any], usual: str) -> str:
     return DEFAULT if raw.keys() & of_asha - other else usual
 
 
-def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The section for trials that nothing stops before `max_t`, or None without one."""
-    rest = {key: value for key, value in raw.items() if key != "name"}
-    rule = f"is not used by scheduler {NONE}, which takes max_t alone"
-    if faults := [Fault(key, rule, value) for key, value in rest.items() if key != "max_t"]:
-        raise FaultsError(*faults)
-    max_t = rest.get("max_t")
-    return {"name": DEFAULT, "max_t": max_t, "grace_period": max_t} if rest else None
-
-
 def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, str):
         raw = {"name": raw}
@@ -104,11 +94,14 @@ def _read(raw: object, info: ValidationInfo) -> object:
         return raw
     search = info.data.get("search")  # None: that section is at fault
     name = _name_of(raw, search.scheduler if search else DEFAULT)
-    if name == NONE:
-        raw = _unstopped(raw)
-        if raw is None:
+    if name == NONE:  # no trial is stopped before `max_t`
+        rule = f"is not used by scheduler {NONE}, which takes max_t alone"
+        unused = {key: value for key, value in raw.items() if key not in ("name", "max_t")}
+        if unused:
+            raise FaultsError(*(Fault(key, rule, value) for key, value in unused.items()))
+        if "max_t" not in raw:
             return None
-        name = DEFAULT
+        name, raw = DEFAULT, {"name": DEFAULT, "max_t": raw["max_t"], "grace_period": raw["max_t"]}
     return SCHEDULERS.read(raw, name, info.context)
 
 

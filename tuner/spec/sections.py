@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tuner.errors import Fault
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
 from tuner.spec.space.constraints import Expression, as_list, condition
 
 Mode = Literal["min", "max"]
@@ -46,11 +46,7 @@ _Limit = Annotated[Expression, AfterValidator(_names_metric)]
 
 
 class Objective(Settings):
-    """The metric that decides which trial is better.
-
-    What follows from the mode is decided here and nowhere else. Values are finite: a NaN has no
-    place in an order, so callers leave it out.
-    """
+    """The metric that decides which trial is better."""
 
     metric: str = Field("val_loss", min_length=1, description="its name in the trainable's reports")
     mode: Mode = Field(
@@ -111,10 +107,7 @@ LEAST_SHARE = 0.0001  # of a CPU or a GPU
 
 
 class Resources(Settings):
-    """What one trial reserves.
-
-    Ray counts in ten thousandths: less of a CPU or GPU would be none.
-    """
+    """What one trial reserves."""
 
     cpus: float = Field(
         1, ge=LEAST_SHARE, description="CPUs for each worker, and its number of threads"
@@ -255,8 +248,3 @@ SECTIONS: dict[str, type[Settings]] = {
     "refits": Refits,
 }
 LOGS = ("mlflow", "wandb")
-
-
-def read_logs(raw: object) -> object:
-    """The names of trackers, each once. Raises FaultsError for one that is not known."""
-    return known_names(raw, LOGS, "log")

@@ -44,10 +44,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def schema_of(model: type[Settings]) -> dict[str, Any]:
-    """The JSON schema of one settings model, described by the first paragraph of its docstring.
-
-    A field without a description has that of the same field in a base class.
-    """
+    """The JSON schema of one model; descriptions are inherited, from docstring and base classes."""
     schema: dict[str, Any] = model.model_json_schema()
     schema.pop("$defs", None)
     schema["description"] = " ".join((model.__doc__ or "").partition("\n\n")[0].split())
@@ -91,10 +88,7 @@ class FaultsError(ValueError):
 
 
 def known_names(raw: object, known: Collection[str], what: str) -> object:
-    """The unique names of a list or a single text. Raises FaultsError for one not in `known`.
-
-    what: the noun for a name.
-    """
+    """The unique names of a list or text. Raises FaultsError for others. what: their noun."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
         raise FaultsError(Fault("", "must be a list of names", raw, tuple(known)))
@@ -106,10 +100,7 @@ def known_names(raw: object, known: Collection[str], what: str) -> object:
 def parse(
     model: type[S], values: Mapping[str, Any], prefix: str = "", *, context: object = None
 ) -> tuple[S | None, list[Fault]]:
-    """(the model of `values`, []), or (None, every fault) with keys under `prefix`.
-
-    context: handed to the model's validators.
-    """
+    """(the model of `values`, []), or (None, every fault). context: for the model's validators."""
     try:
         return model.model_validate(values, context=context), []
     except ValidationError as error:

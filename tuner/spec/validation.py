@@ -1,7 +1,4 @@
-"""Refuses a spec that cannot work, before anything starts and with every fault at once.
-
-The spec checks itself; here the trainable and the machine are checked.
-"""
+"""Checks the trainable and the machine of a spec, before anything starts."""
 
 from __future__ import annotations
 
@@ -76,9 +73,7 @@ class ValidatedSpec(ExperimentSpec):
         return min(left, self.num_samples or left)
 
     def leave_out(self, configs: int) -> None:
-        """Leave out this many configs, which an earlier experiment has tried; if negative, count as
-        many more, which this one has tried in an earlier space.
-        """
+        """Count this many configs less; a negative number counts more, of an earlier space."""
         self._left_out = configs
 
     @property
@@ -96,11 +91,7 @@ class ValidatedSpec(ExperimentSpec):
         return {**self.constants, **self.pinned.constants}
 
     def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
-        """Fix the data of all trials; returns doubts on the first call.
-
-        download: False skips data that may need one. Raises DataError, and SpecError if it does not
-        fit.
-        """
+        """Fix the data of all trials; returns doubts on the first call. Raises as Declaration's."""
         if self._pinned is not None:
             return ()
         declared = self.declaration

@@ -135,10 +135,7 @@ as_list = BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Expressions that must not hold for a config; incomparable or missing values forbid nothing.
-
-    Methods raise FaultsError for an invalid expression.
-    """
+    """Expressions that must not hold for a config. Methods raise FaultsError for invalid ones."""
 
     forbid: Sequence[str] = ()
 

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -111,7 +112,7 @@ class Numeric(Domain):
     def first(self) -> float:
         if self.step is None:
             return self.lower
-        return decimal(_ceil(self.lower / self.step) * self.step)
+        return decimal(_whole(self.lower / self.step, math.ceil) * self.step)
 
     @property
     def last(self) -> float:
@@ -119,7 +120,7 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return decimal(_floor(self.upper / self.step) * self.step)
+        return decimal(_whole(self.upper / self.step, math.floor) * self.step)
 
     @property
     def size(self) -> int | None:
@@ -129,7 +130,8 @@ class Numeric(Domain):
 
     def at(self, u: float) -> Value:
         if self.integer:  # each value has a cell of width `step` above it
-            return self._cast(self._between(self.first, self.last + (self.step or 1), u, _floor))
+            above = self.last + (self.step or 1)
+            return self._cast(self._between(self.first, above, u, partial(_whole, to=math.floor)))
         return self._cast(self._between(self.first, self.last, u, round))
 
     def extremes(self) -> tuple[Value, ...]:
@@ -229,7 +231,8 @@ class Choice(Domain):
         return self.values
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join([literal(list(self.values)), *_prior(self.prior)])})"
+        prior = "" if self.prior is None else f", {self.prior}"
+        return f"{self.name}({literal(list(self.values))}{prior})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,12 +281,8 @@ def literal(value: Value) -> str:
 
 
 def _call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
-    numbers = (_number(value) for value in arguments if value is not None)
-    return f"{name}({', '.join([*numbers, *_prior(prior)])})"
-
-
-def _prior(prior: Prior | None) -> list[str]:
-    return [] if prior is None else [str(prior)]
+    parts = [_number(value) for value in arguments if value is not None]
+    return f"{name}({', '.join([*parts, *([str(prior)] if prior else [])])})"
 
 
 def _check_numbers(name: str, *numbers: float | None) -> None:
@@ -303,9 +302,6 @@ def decimal(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def _ceil(x: float) -> int:
-    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else math.ceil(x)
-
-
-def _floor(x: float) -> int:
-    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else math.floor(x)
+def _whole(x: float, to: Callable[[float], int]) -> int:
+    """`x`, rounded by `to` unless it is a whole number but for a rounding error."""
+    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else to(x)

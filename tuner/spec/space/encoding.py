@@ -69,7 +69,7 @@ class Encoding:
         return len(self.columns)
 
     def column_at(self, position: Position) -> int:
-        """The number of the column whose domain stands at `place`."""
+        """The number of the column of the domain at `position`."""
         return self._column[position]
 
     def encode(self, config: Mapping[str, Value]) -> Array:
@@ -182,10 +182,7 @@ class Encoding:
 def config_of(
     space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
 ) -> dict[str, Value]:
-    """The config with these values; constants may be left out.
-
-    Raises FaultsError for missing, invalid and forbidden values.
-    """
+    """The config with these values; constants may be left out. Raises FaultsError."""
     encoding = Encoding(space)
     u_D = encoding.encode(values)
     config = encoding.complete(values, u_D)

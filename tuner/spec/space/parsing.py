@@ -118,13 +118,6 @@ MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 def parse_space(raw: Any) -> dict[str, Value]:
     """The space of names to constants and domains. Raises FaultsError with every fault."""
-    try:
-        return _parse_space(raw)
-    except RecursionError:
-        raise FaultsError(Fault("", "is nested too deep to be read")) from None
-
-
-def _parse_space(raw: Any) -> dict[str, Value]:
     if not isinstance(raw, Mapping):
         raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
     if len(raw) > _MAX_NAMES:
@@ -142,6 +135,8 @@ def _parse_space(raw: Any) -> dict[str, Value]:
             space[key] = _parse_value(value)
         except FaultsError as error:
             faults += [fault.under(key) for fault in error.faults]
+        except RecursionError:
+            raise FaultsError(Fault("", "is nested too deep to be read")) from None
     if faults:
         raise FaultsError(*faults)
     return space

@@ -106,10 +106,7 @@ class Priors:
         return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
     def sampled(self, u_D: Array, number: int, lot: float) -> Array:
-        """`drawn(u_D)` or, ever more often with the number of the draw, `u_D` itself.
-
-        lot: from 0 to 1, decides.
-        """
+        """`drawn(u_D)` if `lot`, from 0 to 1, is low; ever less often with the draw's number."""
         return self.drawn(u_D) if lot < (1 - _EVEN) * _EARLY / (_EARLY + number) else u_D
 
 
