@@ -18,13 +18,7 @@ from uuid import uuid4
 from pydantic import BeforeValidator, Field, JsonValue, create_model
 
 from tuner.errors import SpecError, UsageError, translate_error
-from tuner.experiment.events import (
-    COMPLETED,
-    EXPERIMENT_ENDED,
-    INTERRUPTED,
-    RUNNING,
-    TARGET,
-)
+from tuner.experiment.events import COMPLETED, EXPERIMENT_ENDED, INTERRUPTED, RUNNING, TARGET
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.experiment.reading import last_event

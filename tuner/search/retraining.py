@@ -195,12 +195,7 @@ def _retraining_spec(
 
 
 def _retrained(
-    results: Results,
-    spec: ExperimentSpec,
-    earlier: Iterable[Path],
-    *,
-    address: str,
-    trainable: Any,
+    results: Results, spec: ExperimentSpec, earlier: Iterable[Path], *, address: str, trainable: Any
 ) -> Results:
     """The Results of `spec`: read or resumed from the `earlier` folder of an equal one, or run."""
     spec = validate(spec, machine=Machine.here() if address == LOCAL else None)

@@ -100,12 +100,7 @@ class Recorder(Callback):
         self._start(trial)
 
     def on_trial_result(
-        self,
-        iteration: int,
-        trials: list[Trial],
-        trial: Trial,
-        result: dict[str, Any],
-        **info: Any,
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         trial_id = _id(trial)
         report = result[REPORT]

@@ -21,12 +21,7 @@ from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.cluster.nodes import shortage
-from tuner.errors import (
-    ExperimentError,
-    InterruptedSearchError,
-    JournalLostError,
-    TunerError,
-)
+from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.results.results import Results

@@ -61,11 +61,7 @@ class SearchSettings(Settings):
         return self
 
     def build(
-        self,
-        seed: int,
-        *,
-        objective: Objective | None = None,
-        max_t: int | None = None,
+        self, seed: int, *, objective: Objective | None = None, max_t: int | None = None
     ) -> Any:
         """Ray Tune's searcher; the same seed suggests the same configs. max_t: in epochs."""
         module = SEARCHERS.extension(self.strategy)
