@@ -111,7 +111,7 @@ class ModelSettings(SearchSettings):
         encoding, faults = Encoding(self.space), list[Fault]()
         for number, point in enumerate(self.points_to_evaluate):
             try:
-                encoding.check(point)
+                encoding.encode(point, partial=True)
             except FaultsError as error:
                 faults += (fault.under(f"points_to_evaluate.{number}") for fault in error.faults)
         if faults:
@@ -218,25 +218,23 @@ class GridSettings(SearchSettings):
         return cell and super().gives(config)
 
     @property
-    def whole(self) -> int:
-        """The trials of the whole grid: the cells, or configs, times the seeds."""
+    def all_trials(self) -> int:
+        """The trials of the complete grid: the cells, or configs, times the seeds."""
         allow = Constraints(self.forbid).allow
         count = sum(map(allow, self.configs)) if self.configs else self._count(self._grid)
         return count * max(len(self.seeds), 1)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
-        """These settings with an order."""
         if self.order is not None:
             return self
-        leaves_out = time_budget_s is not None or (num_samples or self.whole) < self.whole
+        leaves_out = time_budget_s is not None or (num_samples or self.all_trials) < self.all_trials
         order = "spread" if leaves_out or self.through is not None else "rows"
         values = {**dict(self), "order": order}
         return self.model_construct(_fields_set=self.model_fields_set, **values)
 
     def trials(self, num_samples: int | None) -> int:
-        """The trials of the whole grid, at most `num_samples`."""
-        trials = self.whole
-        return trials if num_samples is None else min(trials, num_samples)
+        all_trials = self.all_trials
+        return min(all_trials, num_samples or all_trials)
 
 
 SEARCHERS = Registry(

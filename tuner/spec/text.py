@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.plain_values import fault_of_values, too_deep, too_many
+from tuner.spec.plain_values import TOO_DEEP, fault_of_values, too_many
 from tuner.spec.schedulers import DEFAULT, NONE
 from tuner.spec.sections import usual_mode
 from tuner.spec.strategies import SEARCHERS, SearchSettings
@@ -32,7 +32,7 @@ def read_value(text: str) -> Any:
     try:
         value = yaml.load(text, Loader=_Loader)
     except RecursionError:
-        raise ValueError(f"it {too_deep()}") from None
+        raise ValueError(f"it {TOO_DEEP}") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ValueError(f"line {line}: {error.problem}") from None

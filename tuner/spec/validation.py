@@ -126,8 +126,7 @@ def validate(
         further = [
             *_trainable_faults(checked, machine),
             *_machine_faults(checked.resources, machine),
-            *_log_faults(checked),
-            *_notify_faults(checked),
+            *_package_faults(checked),
             *_size_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
@@ -147,8 +146,8 @@ def settled(spec: ExperimentSpec) -> ValidatedSpec:
     return ValidatedSpec.model_construct(spec.model_fields_set, **fields)
 
 
-def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """Missing packages and keys of trackers; servers are tried when the search starts."""
+def _package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """Missing packages, and keys of trackers; servers are tried when the search starts."""
     for name in spec.log:
         package = find_spec(name)
         if package is None or package.origin is None:  # a folder of that name is no package
@@ -156,9 +155,6 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         elif name == "wandb" and not _wandb_is_set_up():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
             yield Fault("log", rule, name)
-
-
-def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     targets = [target for target in spec.notify if is_apprise(target)]
     if targets and find_spec("apprise") is None:
         yield Fault("notify", f"needs a package: {install('notify')}", hidden(targets[0]))
@@ -216,7 +212,10 @@ def _size_faults(search: Any) -> Iterator[Fault]:
 
 def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
     if spec.is_elsewhere:
-        yield from _elsewhere_faults(spec)
+        yield from _alone_faults(spec, "a client")
+        if spec.resources != Resources():
+            rule = "must not be set: nothing is reserved for trials that run elsewhere"
+            yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
         return
     if isinstance(spec.trainable, Command):
         yield from _command_faults(spec.trainable, machine)
@@ -276,16 +275,6 @@ def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault
     elif script and not (here / script).is_file() and (machine or not Path(script).is_absolute()):
         rule = f"must name a script that exists, seen from {here}"
         yield Fault("trainable.command", rule, script)
-
-
-def _elsewhere_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """Settings without effect when trials run elsewhere."""
-    if spec.training:
-        rule = "is for Learners; trials elsewhere get constants as values of search.space"
-        yield Fault("training", rule, sorted(spec.training))
-    if spec.resources != Resources():
-        rule = "must not be set: nothing is reserved for trials that run elsewhere"
-        yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
 
 
 def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:

@@ -72,10 +72,14 @@ class Encoding:
         """The number of the column of the domain at `position`."""
         return self._column[position]
 
-    def encode(self, config: Mapping[str, Value]) -> Array:
-        """The point of `config`. Raises FaultsError for each value that is not of the space."""
+    def encode(self, config: Mapping[str, Value], *, partial: bool = False) -> Array:
+        """The point of `config`. Raises FaultsError for each value that is not of the space.
+
+        partial: values may be missing, which are NaN.
+        """
         u_D = np.full(len(self), np.nan)
-        if faults := self._encode(self.space, config, ROOT, u_D):
+        faults = self._encode(self.space, config, ROOT, u_D)
+        if faults := [fault for fault in faults if not partial or fault.rule != _MISSING]:
             raise FaultsError(*faults)
         return u_D
 
@@ -88,17 +92,9 @@ class Encoding:
 
         return config_at(self.space, quantile_at)
 
-    def check(self, partial: Mapping[str, Value]) -> Array:
-        """The point of `partial`, NaN for missing values. Raises FaultsError for invalid ones."""
-        u_D = np.full(len(self), np.nan)
-        faults = self._encode(self.space, partial, ROOT, u_D)
-        if faults := [fault for fault in faults if fault.rule != _MISSING]:
-            raise FaultsError(*faults)
-        return u_D
-
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
         """`partial`, completed from the point. Raises FaultsError for invalid values."""
-        partial_D = self.check(partial)
+        partial_D = self.encode(partial, partial=True)
         config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
         return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
 
