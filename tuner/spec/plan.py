@@ -89,7 +89,8 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
             trials = f"{samples} of the grid's {search.all_trials:,} trials, {which}"
             yield f"num_samples={samples} takes {trials}, and leaves {left_out:,} out."
         return
-    grids = {path: d for path, d in domains_of(search.space) if isinstance(d, Choice) and d.grid}
+    choices = ((path, d) for path, d in domains_of(search.space) if isinstance(d, Choice))
+    grids = {path: choice for path, choice in choices if choice.name == "grid_search"}
     if grids:
         rays = samples * prod(len(domain.values) for domain in grids.values())
         yield (

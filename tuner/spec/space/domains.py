@@ -193,10 +193,10 @@ class Normal(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Domain):
-    """One of `values`; a mapping is a branch with its own space. grid: written as `grid_search`."""
+    """One of `values`; a mapping is a branch with its own space. name: of the call."""
 
     values: tuple[Value, ...]
-    grid: bool = False
+    name: str = "choice"
     prior: Prior | None = None
 
     def __post_init__(self) -> None:
@@ -213,10 +213,6 @@ class Choice(Domain):
         return next((n for n, v in enumerate(self.values) if literal(v) == wanted), None)
 
     @property
-    def name(self) -> str:
-        return "grid_search" if self.grid else "choice"
-
-    @property
     def size(self) -> int | None:
         return len(self.values)
 
@@ -231,20 +227,10 @@ class Choice(Domain):
         return self.values
 
     def __str__(self) -> str:
+        if self.name == "constant":
+            return f"constant({literal(self.values[0])})"
         prior = "" if self.prior is None else f", {self.prior}"
         return f"{self.name}({literal(list(self.values))}{prior})"
-
-
-@dataclass(frozen=True, slots=True)
-class Constant(Choice):
-    """A choice of one value, for values that resemble a domain."""
-
-    @property
-    def name(self) -> str:
-        return "constant"
-
-    def __str__(self) -> str:
-        return f"constant({literal(self.values[0])})"
 
 
 def constant(value: Value) -> Domain:
@@ -252,7 +238,7 @@ def constant(value: Value) -> Domain:
     if _holds_domain(value):
         raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
     literal(value)
-    return Constant((list(value) if isinstance(value, tuple) else value,))
+    return Choice((list(value) if isinstance(value, tuple) else value,), "constant")
 
 
 def _holds_domain(value: Value) -> bool:

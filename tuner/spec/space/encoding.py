@@ -151,28 +151,22 @@ class Encoding:
 
     def _encode_choice(self, choice: Choice, value: Value, at: Position, u_D: Array) -> list[Fault]:
         """Encode `value` as the option that it fits with the fewest faults."""
-        fewest: list[Fault] | None = None
+        fits: list[tuple[list[Fault], Array]] = []
         for number, option in enumerate(choice.values):
-            trial_D = np.full_like(u_D, np.nan)
+            option_D = np.full_like(u_D, np.nan)
+            option_D[self._column[at]] = (number + 0.5) / len(choice.values)
             if isinstance(option, Mapping) and isinstance(value, Mapping):
-                faults = self._encode(option, value, at.branch(number), trial_D)
-                if any(
-                    name in value and not _is_searched(inner) and not is_same(inner, value[name])
-                    for name, inner in option.items()
-                ):
-                    continue
-            elif not isinstance(option, Mapping) and is_same(option, value):
-                faults = []
-            else:
-                continue
-            if fewest is None or len(faults) < len(fewest):
-                fewest = faults
-                trial_D[self._column[at]] = (number + 0.5) / len(choice.values)
-                best_D = trial_D
-        if fewest is None:
+                constants = [name for name in option if not _is_searched(option[name])]
+                if all(is_same(option[n], value[n]) for n in constants if n in value):
+                    faults = self._encode(option, value, at.branch(number), option_D)
+                    fits.append((faults, option_D))
+            elif is_same(option, value):
+                fits.append(([], option_D))
+        if not fits:
             return [Fault(at.path, f"must be one of {choice}", value)]
-        u_D[~np.isnan(best_D)] = best_D[~np.isnan(best_D)]
-        return fewest
+        faults, option_D = min(fits, key=lambda fit: len(fit[0]))
+        u_D[~np.isnan(option_D)] = option_D[~np.isnan(option_D)]
+        return faults
 
 
 def config_of(

@@ -90,7 +90,7 @@ CALLS = {
         "the same, as Ray writes it; every strategy takes it. Unlike in Ray Tune it does not "
         "multiply `num_samples`, which counts all trials. Every value is tried once by "
         "`--search grid`",
-        lambda values: Choice(_options(values), grid=True),
+        lambda values: Choice(_options(values), "grid_search"),
         numbers=False,
     ),
     "constant": Call(
@@ -168,7 +168,8 @@ def from_ray(domain: Any) -> Domain:
     if isinstance(sampler, sample.Quantized):
         q, sampler = sampler.q, sampler.sampler
     if isinstance(domain, sample.Categorical):
-        return Choice(_options(domain.categories), grid=isinstance(sampler, sample.Grid))
+        name = "grid_search" if isinstance(sampler, sample.Grid) else "choice"
+        return Choice(_options(domain.categories), name)
     if isinstance(sampler, sample.Normal):
         return Normal(sampler.mean, sampler.sd, q)
     log = isinstance(sampler, sample.LogUniform)
@@ -183,7 +184,9 @@ def _parse_value(value: Value) -> Value:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
-            return Choice(_options(value["grid_search"]), grid=True)  # what tune.grid_search gives
+            return Choice(
+                _options(value["grid_search"]), "grid_search"
+            )  # what tune.grid_search gives
         return parse_space(value)
     if type(value).__module__.startswith("ray.tune.search"):
         return from_ray(value)
