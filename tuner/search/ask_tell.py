@@ -195,8 +195,8 @@ class AskTell:
             if failure is not None:
                 self._trials.end(trial_id, events.FAILED, Failure(kind, cut(failure)))
             elif not self.trial(trial_id).results:
-                lacking = Failure("bad_report", "completed without a report")
-                self._trials.end(trial_id, events.FAILED, lacking)
+                no_report = Failure("bad_report", "completed without a report")
+                self._trials.end(trial_id, events.FAILED, no_report)
             else:
                 self._trials.end(trial_id, events.COMPLETED)
 
@@ -248,7 +248,10 @@ class AskTell:
     def _runs(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
-        return self._trials.runs(trial_id)
+        client = self._trials.clients.get(trial_id)
+        if client is not None:
+            client.last_seen = self._opened.journal.clock()
+        return client is not None
 
     def _watch(self, over: threading.Event) -> None:
         """End what is due while nobody calls."""
@@ -271,9 +274,7 @@ class AskTell:
         driver.restore(_noting(journal.earlier(), clients))
         history = driver.history
         driver.spent_s = history.duration_s
-        if (
-            history.status == events.COMPLETED or driver.retry_failed
-        ):  # the clients were told to stop
+        if history.status == events.COMPLETED or driver.retry_failed:  # all had to stop
             clients = {i: replace(client, has_left=True) for i, client in clients.items()}
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
@@ -383,13 +384,6 @@ class _Trials:
         self._start(assignment, client)
         return self._history.trials.get(trial_id)
 
-    def runs(self, trial_id: str) -> bool:
-        """Whether the trial runs; notes that its client has called."""
-        client = self.clients.get(trial_id)
-        if client is not None:
-            client.last_seen = self._driver.journal.clock()
-        return client is not None
-
     def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
         """Journal a new report and a resulting end. Raises UsageError for an old epoch."""
         driver = self._driver
@@ -436,11 +430,10 @@ class _Trials:
     def end_silent(self) -> None:
         """End the trials whose clients have not called for `timeouts.report_s`."""
         now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
-        silent = [i for i, client in self.clients.items() if now - client.last_seen >= limit_s]
-        for trial_id in silent:
-            self.end(
-                trial_id, events.FAILED, Failure("timeout", f"nothing heard of it in {limit_s:g} s")
-            )
+        failure = Failure("timeout", f"nothing heard of it in {limit_s:g} s")
+        for trial_id, client in list(self.clients.items()):
+            if now - client.last_seen >= limit_s:
+                self.end(trial_id, events.FAILED, failure)
 
     def _start(self, trial: Assignment, client: _Client) -> None:
         details = {"origin": trial.origin, "seed": trial.seed, "client": client.name}

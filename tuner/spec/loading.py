@@ -75,12 +75,12 @@ def trainable_fault(trainable: Any) -> Fault | None:
         return None
     if inspect.isclass(trainable):
         missing = [f"{m}()" for m in _METHODS if not callable(getattr(trainable, m, None))]
+        rule = f"class {trainable.__name__} is no Learner: it"
         if missing:
-            rule = f"class {trainable.__name__} is no Learner: it lacks {', '.join(missing)}"
-            return Fault("trainable", rule)
+            return Fault("trainable", f"{rule} lacks {', '.join(missing)}")
         if not _builds(trainable, world_size=1):
-            rule = f"class {trainable.__name__} is no Learner: it must take {_OF_A_LEARNER}"
-            return Fault("trainable", rule, str(_signature(trainable)))
+            signature = str(_signature(trainable))
+            return Fault("trainable", f"{rule} must take {_OF_A_LEARNER}", signature)
         return None
     if not callable(trainable):
         rule = "must be a Learner class, a function that builds one, or a function of config"

@@ -183,19 +183,17 @@ class GridSettings(SearchSettings):
 
     @model_validator(mode="after")
     def _fits_the_space(self) -> Self:
-        faults = []
         paths = [path for path, _ in domains_of(self.space)]
-        for name in self.points if isinstance(self.points, dict) else ():
-            if name not in paths:
-                faults.append(unknown(f"points.{name}", "hyperparameter", name, paths))
+        names = self.points.keys() - paths if isinstance(self.points, dict) else ()
+        faults = [unknown(f"points.{n}", "hyperparameter", n, paths) for n in sorted(names)]
         configs = {f"configs.{number}": config for number, config in enumerate(self.configs)}
         if self.through is not None:
             configs["through"] = self.through
         for key, config in configs.items():
-            for name in sorted(set(config) - set(self.space)):
-                faults.append(unknown(key, "hyperparameter", name, self.space))
-            for name in [name for name in self.space if name not in config]:
-                faults.append(Fault(f"{key}.{name}", "is missing"))
+            others = sorted(config.keys() - self.space.keys())
+            faults += [unknown(key, "hyperparameter", name, self.space) for name in others]
+            missing = [name for name in self.space if name not in config]
+            faults += [Fault(f"{key}.{name}", "is missing") for name in missing]
         if self.seeds and "seed" in self.space:
             faults.append(Fault("seeds", "cannot be given where `seed` is searched", self.seeds))
         if len(set(self.seeds)) < len(self.seeds):
