@@ -122,7 +122,7 @@ class Driver:
         self.on_change()
 
     def is_over(self) -> bool:
-        """Whether the search ends now, whatever its trials do."""
+        """Whether the search ends now, even while trials run."""
         self.stop.reason = self._early_end.reason(self.journal.clock())
         return self.stop.requested or self.error is not None
 

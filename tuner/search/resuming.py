@@ -111,7 +111,7 @@ def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
             call = f"tuner.resume_experiment({str(folder)!r}, {python_argument(recorded)})"
             raise UsageError(
                 f"{folder.name} trains {recorded}, of a script or a notebook, and only Python can "
-                f"give it again: {call}"
+                f"pass it again: {call}"
             )
         return recorded
     path = trainable_text(trainable)

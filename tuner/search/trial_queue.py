@@ -1,4 +1,4 @@
-"""The trials of a search in their order, whatever its strategy."""
+"""Hands out the trials of a search in their order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TrialQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no trial is known to be left."""
+        """Whether no further trial is expected."""
         if self._unfinished:
             return False
         if self._steered.finishing or len(self._requested) < len(self._steered.tries):

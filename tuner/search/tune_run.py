@@ -215,7 +215,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         mode=spec.objective.mode,
     )
     context = TrialContext(
-        place=spec.place,
+        location=spec.location,
         trainable=spec.trainable,
         constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
         metric=spec.objective.metric,

@@ -1,4 +1,4 @@
-"""The spec of an experiment: frozen, checked as a whole, and lossless as JSON and YAML.
+"""The spec of an experiment: frozen, checked completely, and lossless as JSON and YAML.
 
 `tuner.spec.validation` checks what needs the trainable or the machine.
 """
@@ -96,6 +96,9 @@ _Trainable = Annotated[
 ]
 
 
+_Trackers = Annotated[tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, LOGS, "log"))]
+
+
 def _constants(raw: object) -> object:
     """The constants, with a network that is an object replaced by its dotted path."""
     if isinstance(raw, Mapping) and callable(network := raw.get("model")):
@@ -153,8 +156,8 @@ class ExperimentSpec(Settings):
         description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
     )
-    log: Annotated[tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, LOGS, "log"))] = (
-        Field((), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}.")
+    log: _Trackers = Field(
+        (), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}."
     )
     notify: Annotated[
         tuple[Annotated[str, AfterValidator(valid_target)], ...],
@@ -227,7 +230,7 @@ class ExperimentSpec(Settings):
         return local(self.storage) / self.name
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The experiment's folder for every machine: an absolute path, or a URL."""
         return url_of(self.folder) or str(self.folder.resolve())
 
@@ -255,7 +258,7 @@ class ExperimentSpec(Settings):
 
     @property
     def epochs(self) -> int | None:
-        """The length of a whole trial in epochs; None where the trainable ends by itself."""
+        """The length of a complete trial in epochs, or None if the trainable ends by itself."""
         epochs = self.training.get("epochs")
         lengths = [self.scheduler.max_t] if self.scheduler else []
         if isinstance(epochs, int):

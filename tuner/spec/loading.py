@@ -41,7 +41,7 @@ def load_trainable(path: str) -> Any:
     if isinstance(path, Command):
         return path
     if is_by_value(path):
-        rule = "was given by value, by a script or a notebook: give it again, from Python"
+        rule = "was passed by value, by a script or a notebook: pass it again, from Python"
         raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
     module, _, name = path.partition(":")
     if is_standard(module):
@@ -51,7 +51,7 @@ def load_trainable(path: str) -> Any:
         trainable = getattr(trainable, part)
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
         raise FaultsError(Fault("", "must not be a function that is implemented in C", path))
-    if is_standard(str(getattr(trainable, "__module__", ""))):  # found through another module
+    if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
         raise FaultsError(Fault("", NOT_STANDARD, path))
     return trainable
 
@@ -149,7 +149,7 @@ class Registry(Generic[S]):
             raise FaultsError(Fault(self.key, NOT_STANDARD, name))
         try:
             module = import_module(name)
-        except Exception as error:  # whatever the user's module raises
+        except Exception as error:  # any error of the user's module
             reason = f"{type(error).__name__}: {error}"
             raise FaultsError(Fault(self.key, f"cannot be imported ({reason})", name)) from None
         settings = getattr(module, "SETTINGS", None)

@@ -32,7 +32,7 @@ def is_web(target: str) -> bool:
 
 
 def is_apprise(target: str) -> bool:
-    """Whether a target is known to need the library apprise."""
+    """Whether a target needs the library apprise."""
     return not target.startswith((COMMAND, "${")) and not is_web(target)
 
 
@@ -56,11 +56,11 @@ def hidden(target: str) -> str:
     """
     if runs_or_reads(target):
         return target
-    scheme, _, rest = target.partition("://")
-    host = rest.partition("/")[0]
+    scheme, _, address = target.partition("://")
+    host = address.partition("/")[0]
     if not is_web(target) or set("@?#") & set(host):
         return f"{scheme}://{_HIDDEN}"
-    return target if rest.rstrip("/") == host else f"{scheme}://{host}/{_HIDDEN}"
+    return target if address.rstrip("/") == host else f"{scheme}://{host}/{_HIDDEN}"
 
 
 def filled(target: str, environment: Mapping[str, str]) -> str:

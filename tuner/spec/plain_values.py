@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-DEEPEST = 30  # levels of lists and mappings: whatever walks through them may recurse
+DEEPEST = 30  # levels of lists and mappings: readers recurse into them
 TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
 LARGEST = 1e300  # what no float can hold breaks every calculation, and what has more digits text
 MOST = 200_000  # values of a document

@@ -74,7 +74,7 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if not names or controller in names.split(","):  # version 2 has no names
-            # A container may see its own group as the mounted one, whatever its path says
+            # A container may see its own group as the mounted one, under any path
             group = PurePosixPath(path.lstrip("/"))
             yield from (top / names / folder for folder in (group, *group.parents))
 

@@ -62,8 +62,8 @@ class SchedulerSettings(Settings):
 
     def without_stopping(self) -> SchedulerSettings:
         """Settings under which every trial trains to `max_t`."""
-        whole = {"name": DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
-        return SCHEDULERS.settings(DEFAULT).model_validate(whole)
+        values = {"name": DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
+        return SCHEDULERS.settings(DEFAULT).model_validate(values)
 
 
 class UncheckedScheduler(SchedulerSettings):

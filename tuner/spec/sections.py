@@ -140,16 +140,16 @@ class Resources(Settings):
 
     @model_validator(mode="after")
     def _gpu_shares(self) -> Self:
-        whole = self.gpus == int(self.gpus)
+        is_whole = self.gpus == int(self.gpus)
         if 0 < self.gpus < LEAST_SHARE:
             raise FaultsError(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))
         if self.split > 1 and self.workers > 1:
             rule = f"cannot be combined with workers above 1, got {self.split} and {self.workers}"
             raise FaultsError(Fault("split", rule))
-        if self.ranks > 1 and not whole:
+        if self.ranks > 1 and not is_whole:
             name = "workers" if self.split == 1 else "split"
             raise FaultsError(Fault("gpus", f"must be whole when {name} is above 1", self.gpus))
-        if self.gpus > 1 and not whole:
+        if self.gpus > 1 and not is_whole:
             raise FaultsError(Fault("gpus", "must be a share below 1 or a whole number", self.gpus))
         return self
 

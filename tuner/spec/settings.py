@@ -56,7 +56,7 @@ def schema_of(model: type[Settings]) -> dict[str, Any]:
     return schema
 
 
-# In place of pydantic's own messages where those are a programmer's
+# Instead of pydantic's messages, which are for programmers
 _RULES = {
     "greater_than_equal": "must be at least {ge:.12g}",
     "less_than_equal": "must be at most {le:.12g}",
@@ -87,13 +87,13 @@ class FaultsError(ValueError):
         super().__init__("; ".join(map(str, faults)))
 
 
-def known_names(raw: object, known: Collection[str], what: str) -> object:
-    """The unique names of a list or text. Raises FaultsError for others. what: their noun."""
+def known_names(raw: object, choices: Collection[str], noun: str) -> object:
+    """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
-        raise FaultsError(Fault("", "must be a list of names", raw, tuple(known)))
-    if wrong := [name for name in names if name not in known]:
-        raise FaultsError(*(unknown("", what, str(name), known) for name in wrong))
+        raise FaultsError(Fault("", "must be a list of names", raw, tuple(choices)))
+    if wrong := [name for name in names if name not in choices]:
+        raise FaultsError(*(unknown("", noun, str(name), choices) for name in wrong))
     return tuple(dict.fromkeys(names))
 
 

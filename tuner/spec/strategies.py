@@ -195,7 +195,7 @@ class GridSettings(SearchSettings):
             missing = [name for name in self.space if name not in config]
             faults += [Fault(f"{key}.{name}", "is missing") for name in missing]
         if self.seeds and "seed" in self.space:
-            faults.append(Fault("seeds", "cannot be given where `seed` is searched", self.seeds))
+            faults.append(Fault("seeds", "cannot be set where `seed` is searched", self.seeds))
         if len(set(self.seeds)) < len(self.seeds):
             faults.append(Fault("seeds", "must differ from each other", self.seeds))
         if faults:
@@ -247,7 +247,7 @@ def _read(raw: object, info: ValidationInfo) -> object:
     try:
         return SEARCHERS.read(raw, strategy, info.context)
     except FaultsError as error:
-        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the rest, too
+        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the others, too
             _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
             raise FaultsError(*error.faults, *faults) from None
         raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from reprlib import repr as shown  # short, and safe on what is nested deep
+from reprlib import repr as short  # and safe for deeply nested values
 from typing import Any
 
 import yaml
@@ -36,7 +36,7 @@ def read_value(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ValueError(f"line {line}: {error.problem}") from None
-    except Exception as error:  # a strange tag lets out whatever PyYAML's converter stumbles over
+    except Exception as error:  # a tag's converter may raise any error
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from None
     if fault := fault_of_values(value, most=MOST):
         raise ValueError(f"it {fault}")
@@ -69,11 +69,11 @@ class _Loader(yaml.SafeLoader):
             if key.tag == _MERGE:
                 raise ValueError("it has a merge key, <<: write the keys themselves")
             if key.tag != _TEXT:
-                raise ValueError(f"it has a key that is no text, {shown(key.value)}: quote it")
+                raise ValueError(f"it has a key that is no text, {short(key.value)}: quote it")
             line = key.start_mark.line + 1
             if first := lines.get(key.value):
                 where = f"line {line}" if first == line else f"lines {first} and {line}"
-                raise ValueError(f"it has the key {shown(key.value)} twice, in {where}: keep one")
+                raise ValueError(f"it has the key {short(key.value)} twice, in {where}: keep one")
             lines[key.value] = line
 
 

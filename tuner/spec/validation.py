@@ -66,10 +66,10 @@ class ValidatedSpec(ExperimentSpec):
     @property
     def trials(self) -> int | None:
         """The number of trials, without configs that are left out."""
-        whole = self.search.trials(None)
-        if not self._left_out or whole is None:
+        complete = self.search.trials(None)
+        if not self._left_out or complete is None:
             return super().trials
-        left = whole - self._left_out
+        left = complete - self._left_out
         return min(left, self.num_samples or left)
 
     def leave_out(self, configs: int) -> None:
@@ -120,7 +120,7 @@ def validate(
         checked: ExperimentSpec | None = spec
     else:
         parsed, faults = parse(ExperimentSpec, spec, context=IMPORTING)
-        checked = parsed or _healthy_rest(spec, faults)
+        checked = parsed or _without_faults(spec, faults)
     if checked is not None:
         faulty = _sections(faults)
         further = [
@@ -172,15 +172,15 @@ def _sections(faults: list[Fault]) -> set[str]:
     return {fault.key.split(".")[0] for fault in faults}
 
 
-def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
+def _without_faults(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
     """The spec without its faulty sections, to check the others. Adds to `faults`."""
     faulty = _sections(faults)
-    rest = {key: value for key, value in raw.items() if key not in faulty}
-    if "search" not in rest:
-        rest["search"] = {"space": {"left_out": None}}
+    sound = {key: value for key, value in raw.items() if key not in faulty}
+    if "search" not in sound:
+        sound["search"] = {"space": {"left_out": None}}
     if {"search", "num_samples"} & faulty:
-        rest["num_samples"] = 1
-    spec, further = parse(ExperimentSpec, rest, context=IMPORTING)
+        sound["num_samples"] = 1
+    spec, further = parse(ExperimentSpec, sound, context=IMPORTING)
     faults += further
     return spec
 
@@ -228,7 +228,7 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
     except FaultsError as error:
         yield from (fault.under("trainable") for fault in error.faults)
         return
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # any error of the user's module
         reason = f"{type(error).__name__}: {error}"
         yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)
         return

@@ -86,7 +86,8 @@ class Condition:
             case ast.Constant(value=str() | int() | float() | bool() | None as value):
                 return lambda config: value
             case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
-                self.names += [path] if path not in self.names else []
+                if path not in self.names:
+                    self.names.append(path)
                 return lambda config: value_at(config, path)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 parts = build(*items)

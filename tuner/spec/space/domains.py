@@ -19,7 +19,7 @@ from tuner.spec.settings import FaultsError
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
 _MAX_STEPS = 2**53
-_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is not whole where the bounds are
+_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is no integer between integer bounds
 
 Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or mapping of them
 Space = Mapping[str, Value]  # name -> Domain, constant, or a mapping of them
@@ -52,7 +52,7 @@ class Domain(ABC):
 
     @abstractmethod
     def extremes(self) -> tuple[Value, ...]:
-        """Values such that, if each of these is legal, the whole domain is."""
+        """If these values are legal, so is every value of the domain."""
 
     @property
     @abstractmethod
@@ -162,7 +162,7 @@ class Numeric(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Normal(Domain):
-    """Normally distributed numbers, rounded to multiples of `q` where it is given."""
+    """Normally distributed numbers, rounded to multiples of `q` if it is set."""
 
     mean: float = 0.0
     sd: float = 1.0

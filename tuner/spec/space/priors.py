@@ -50,7 +50,7 @@ class _Near:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """Option `number` of `count` with a `share`; the others have the rest evenly."""
+    """Option `number` of `count` with a `share`; the others share what is left evenly."""
 
     number: int
     count: int
@@ -66,8 +66,8 @@ class _Option:
         if self.count == 1:
             return np.ones_like(u_M)
         number_M = np.minimum((u_M * self.count).astype(int), self.count - 1)
-        rest = (1 - self.share) / (self.count - 1)
-        return self.count * np.where(number_M == self.number, self.share, rest)
+        others = (1 - self.share) / (self.count - 1)
+        return self.count * np.where(number_M == self.number, self.share, others)
 
 
 class Priors:
@@ -102,7 +102,7 @@ class Priors:
         return log_M
 
     def favour(self, u_MD: Array, trials: int) -> Array:
-        """What is added to the logarithm of each point's merit once so many trials are known."""
+        """What is added to the logarithm of each point's merit once so many trials have ended."""
         return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
     def sampled(self, u_D: Array, number: int, lot: float) -> Array:
