@@ -238,13 +238,6 @@ class Refits(Settings):
     value: float = Field(description="what it reached at that epoch, on the validation split")
 
 
-SECTIONS: dict[str, type[Settings]] = {
-    "objective": Objective,
-    "resources": Resources,
-    "timeouts": Timeouts,
-    "checkpoints": Checkpoints,
-    "stop": Stop,
-    "confirms": Confirms,
-    "refits": Refits,
-}
+_MODELS = (Objective, Resources, Timeouts, Checkpoints, Stop, Confirms, Refits)
+SECTIONS: dict[str, type[Settings]] = {model.__name__.lower(): model for model in _MODELS}
 LOGS = ("mlflow", "wandb")
