@@ -24,7 +24,6 @@ from tuner.spec.plain_values import get_at
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import space_text
-from tuner.spec.text import with_values
 from tuner.wording import program
 
 CHANGES = "changes"  # in experiment.json, oldest first
@@ -126,6 +125,7 @@ def changed(
     if not new:
         return dict(document)
     from tuner.spec.space.encoding import not_contained  # numpy
+    from tuner.spec.text import with_values  # yaml
 
     before = build_spec(raw, name)
     if faults := list(_faults(before, new, name)):

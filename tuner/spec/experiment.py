@@ -43,7 +43,6 @@ from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
-from tuner.spec.text import read_mapping
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -304,6 +303,8 @@ class ExperimentSpec(Settings):
     @classmethod
     def from_text(cls, text: str) -> ExperimentSpec:
         """The spec that YAML or JSON `text` holds. Raises SpecError with every fault."""
+        from tuner.spec.text import read_mapping  # yaml
+
         return build_spec(read_mapping(text))
 
 
