@@ -11,7 +11,7 @@ from synthetic import Writer, make_folder
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import link
 from tuner.experiment.results.results import Results
-from tuner.search.confirm import confirming_spec
+from tuner.search.retraining import confirming_spec
 from tuner.search.run import describe
 
 FOUND = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93, 0.4: 0.80}  # the leaders are 1, 2, 0

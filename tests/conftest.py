@@ -7,6 +7,7 @@ fixtures, and so do all tests that start Ray. Under `--dist loadscope` each proc
 
 import os
 import signal
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -62,6 +63,33 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False
     return OneRay(config, log)
+
+
+@pytest.fixture
+def import_path():
+    """The import path, which is restored afterwards."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+@pytest.fixture
+def forget():
+    """A function that forgets packages as if they were not imported, for the test alone."""
+    before, forgotten = {}, set()
+
+    def imported():
+        return [name for name in sys.modules if name.partition(".")[0] in forgotten]
+
+    def forget(*packages):
+        forgotten.update(packages)
+        for name in imported():
+            before[name] = sys.modules.pop(name)
+
+    yield forget
+    for name in imported():
+        del sys.modules[name]
+    sys.modules.update(before)
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ from tuner.service import watch
 from tuner.service.api import router
 from tuner.service.queue import runner, searches
 from tuner.service.watch import HERE, STORE
-from tuner.spec import plain_values, plain_yaml
+from tuner.spec import plain_values
 from tuner.spec import text as spec_text
 from tuner.spec.code import NamedCode
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -87,9 +87,9 @@ FIGURES = {
     "security": [
         f"at most {files.LARGEST >> 20} MiB",
         f"a line of the journal {reading.LONGEST >> 20} MiB",
-        *(f"{most:,} values" for most in (plain_values.MOST, plain_yaml.MOST)),
+        *(f"{most:,} values" for most in (plain_values.MOST, spec_text.MOST)),
         f"{spec_text.LONGEST:,} characters",
-        f"numbers of {plain_yaml.LONGEST_NUMBER:,} characters",
+        f"numbers of {spec_text.LONGEST_NUMBER:,} characters",
         f"A domain may have {parsing.MAX_LENGTH:,} characters",
         f"limit is {warm_start.MOST_VALUES:,} values",
     ],

@@ -17,12 +17,11 @@ PAGE = Page("docs/extending.md")
 
 
 @pytest.fixture
-def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, import_path: None) -> Path:
     """A working directory with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(sys, "path", list(sys.path))
     PAGE.write_files(tmp_path)
     return tmp_path
 

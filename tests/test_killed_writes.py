@@ -25,8 +25,7 @@ from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.reading import read
-from tuner.search.resuming import newest_checkpoint
-from tuner.search.retention import Retention
+from tuner.search.resuming import Retention, assignment_of
 from tuner.spec.sections import Objective
 from tuner.trial import torch_compat
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
@@ -132,16 +131,18 @@ def came_to(folder, history, trial_id):
     trial = history.trials.get(trial_id)
     if trial is None:
         return 0
-    checkpoint, faults = newest_checkpoint(ExperimentFolder(folder), trial)
-    assert not faults
+    assignment = assignment_of(ExperimentFolder(folder), trial)
+    epoch, checkpoint = assignment.epoch, assignment.checkpoint
+    journaled = [record.epoch for record in trial.checkpoints if record.epoch <= trial.last_epoch]
+    assert epoch == max(journaled, default=0)  # the newest is not damaged
     if checkpoint is None:
         assert trial.last_epoch <= 1
         return 0
-    assert trial.last_epoch - 1 <= checkpoint.epoch <= trial.last_epoch
-    state = load_state(checkpoint.path, checkpoint.sha256)
-    assert state["epoch"] == checkpoint.epoch
-    assert bool((state["w"] == checkpoint.epoch).all())
-    return checkpoint.epoch
+    assert trial.last_epoch - 1 <= epoch <= trial.last_epoch
+    state = load_state(folder / checkpoint["path"], checkpoint["sha256"])
+    assert state["epoch"] == epoch
+    assert bool((state["w"] == epoch).all())
+    return epoch
 
 
 class DyingFile:

@@ -95,8 +95,8 @@ def test_spec_folder_of_url_is_in_mirror(root):
     spec = build_spec({"name": "a", "search": search, "storage": URL, "num_samples": 1})
     assert spec.storage == URL
     assert spec.folder == local(URL) / "a"
-    assert spec.place == f"{URL}/a"
-    assert spec.replace(storage="x").place == str(Path("x/a").resolve())
+    assert spec.location == f"{URL}/a"
+    assert spec.replace(storage="x").location == str(Path("x/a").resolve())
 
 
 def test_trial_dirs_default_to_working_directory(tmp_path, monkeypatch):

@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from tuner.experiment.results.results import Results, load_results
     from tuner.places import start_dir, trial_dir
     from tuner.search.ask_tell import AskTell
-    from tuner.search.confirm import confirm
-    from tuner.search.refit import refit
+    from tuner.search.retraining import confirm, refit
     from tuner.search.run import resume_experiment, run_experiment
     from tuner.spec.experiment import ExperimentSpec
     from tuner.spec.space.domains import constant
@@ -110,14 +109,14 @@ _MODULES = {
     "Learner": "tuner.trial.learner",
     "Results": "tuner.experiment.results.results",
     "compare": "tuner.experiment.results.comparison",
-    "confirm": "tuner.search.confirm",
+    "confirm": "tuner.search.retraining",
     "constant": "tuner.spec.space.domains",
     "export_model": "tuner.vision.export.write",
     "load_image": "tuner.vision.export.read",
     "load_model": "tuner.vision.export.read",
     "load_results": "tuner.experiment.results.results",
     "predict": "tuner.vision.export.predict",
-    "refit": "tuner.search.refit",
+    "refit": "tuner.search.retraining",
     "report": "tuner.trial.script",
     "resume_experiment": "tuner.search.run",
     "run_experiment": "tuner.search.run",

@@ -128,7 +128,7 @@ def faults(device, dry):
 def context(folder, gpus):
     """A trial of `Asserts`, of one rank."""
     return TrialContext(
-        place=folder,
+        location=folder,
         trainable="benchmarks.gpu_list.processes:Asserts",
         constants={"seed": 0, "epochs": 1},
         metric="value",

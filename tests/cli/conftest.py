@@ -1,6 +1,5 @@
 """A user's working directory, with an experiment in its storage."""
 
-import sys
 from contextlib import nullcontext
 
 import pytest
@@ -15,11 +14,10 @@ from tuner.experiment.results.results import Results
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, import_path):
     """An empty working directory whose results/ is the storage."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
 
 

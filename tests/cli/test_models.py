@@ -14,7 +14,7 @@ from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.best import measured_test, record_test
 from tuner.experiment.results.results import Results
-from tuner.search.refit import refitting_spec
+from tuner.search.retraining import refitting_spec
 from tuner.search.run import describe
 from tuner.spec.validation import validate
 

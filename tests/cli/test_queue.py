@@ -1,7 +1,6 @@
 """tuner queue; tests/service/queue and tests/integration/test_queue.py have what it runs."""
 
 import json
-import sys
 
 import pytest
 from commands import GOOD, call, text_of
@@ -39,8 +38,7 @@ def test_queue_add_numbers_a_default_name(here, spec):
     assert "has an entry 'mine'" in str(error)
 
 
-def test_queue_add_keeps_module_paths(here, tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
+def test_queue_add_keeps_module_paths(here, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "queued_code.py").write_text("def train(config):\n    pass\n")
     spec = {key: value for key, value in GOOD.items() if key != "training"}

@@ -67,7 +67,7 @@ def test_script_trainables_run_by_value(tmp_path):
     assert document["spec"]["trainable"] == "__main__:train (by value)"
     for command in (["confirm", "learner"], ["evaluate", "learner"]):
         code, _, errors = run("-m", "tuner", *command, cwd=tmp_path)
-        assert (code, "give it again" in errors) == (2, True), errors
+        assert (code, "pass it again" in errors) == (2, True), errors
     assert not list(tmp_path.rglob("*.pkl"))
 
 

@@ -16,12 +16,11 @@ pytestmark = pytest.mark.docs
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, import_path):
     """A working directory whose storage, data and import path are the test's alone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path / "results"))
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
 
 

@@ -1,7 +1,6 @@
 """Classes of Ray Tune's, and the examples that it ships, train as they are."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,15 +29,10 @@ EXAMPLES = {
 
 
 @pytest.fixture
-def stand_ins(monkeypatch):
+def stand_ins(monkeypatch, forget):
     """What the examples download is made up, here and in the workers."""
     monkeypatch.syspath_prepend(STAND_INS)
-    names = ("torchvision", "torchvision.datasets", "torchvision.transforms")
-    for name in names:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield
-    for name in names:
-        sys.modules.pop(name, None)
+    forget("torchvision")
 
 
 @pytest.mark.slow

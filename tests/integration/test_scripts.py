@@ -9,7 +9,7 @@ import pytest
 from gated import open_gate, wait_for
 from ray import tune
 
-from tuner.search.confirm import confirm
+from tuner.search.retraining import confirm
 from tuner.search.run import resume_experiment
 
 HERE = Path(__file__).parent

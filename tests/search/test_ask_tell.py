@@ -294,7 +294,7 @@ def test_ask_tell_refuses_a_spec_that_trains_here(spec, tmp_path):
     for changes, fault in (
         ({"trainable": "noisy:function"}, "trainable: must be 'elsewhere', or left out"),
         ({"resources": {"cpus": 2}}, r"resources: must not be set: nothing is reserved"),
-        ({"training": {"width": 2}}, r"training: is for Learners; trials elsewhere get const"),
+        ({"training": {"width": 2}}, r"training: is for Learners; a client gets const"),
     ):
         with pytest.raises(SpecError, match=fault):
             AskTell(spec.replace(**changes))

@@ -19,7 +19,6 @@ from tuner.search.resuming import (
     assignment_of,
     finished,
     in_turn,
-    newest_checkpoint,
     restored,
     trainable_of,
     unfinished,
@@ -150,24 +149,24 @@ def test_assignment_of_a_trial_without_a_checkpoint_begins_anew_with_its_seed(wr
     assert (assignment.epoch, assignment.seed) == (1, 9)
 
 
-def test_newest_checkpoint_names_damaged_ones_and_goes_back(writer, files):
+def test_assignment_of_warns_of_damaged_checkpoints_and_goes_back(writer, files, caplog):
     trial_id = writer.trial(0, [0.1, 0.2, 0.3], end=None)
     for epoch in (1, 2, 3):
         path = writer.checkpoint(trial_id, epoch)
     path.write_bytes(b"half")
     (path.parent.parent / "2" / "state.pt").unlink()
     [trial] = unfinished(resumed(writer))
-    checkpoint, faults = newest_checkpoint(files, trial)
-    assert checkpoint.epoch == 1
-    assert ["is not what was written" in faults[0], "is missing" in faults[1]] == [True, True]
+    assert assignment_of(files, trial).epoch == 1
+    newest, before = caplog.messages
+    assert ("is not what was written" in newest, "is missing" in before) == (True, True)
 
 
-def test_newest_checkpoint_ignores_one_without_its_report(writer, files):
+def test_assignment_of_ignores_a_checkpoint_without_its_report(writer, files):
     trial_id = writer.trial(0, [0.1], end=None)
     for epoch in (1, 2):
         writer.checkpoint(trial_id, epoch)
     [trial] = unfinished(resumed(writer))
-    assert newest_checkpoint(files, trial)[0].epoch == 1
+    assert assignment_of(files, trial).epoch == 1
 
 
 @pytest.mark.parametrize(

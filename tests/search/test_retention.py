@@ -14,7 +14,7 @@ from tuner.experiment.events import CHECKPOINT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.places import ROOT, local
-from tuner.search.retention import Retention, sweep
+from tuner.search.resuming import Retention, sweep
 from tuner.spec.sections import Objective
 
 SHA256 = "0" * 64

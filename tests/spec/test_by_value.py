@@ -93,7 +93,7 @@ def test_validate_unpicklable_function_is_refused() -> None:
 
 def test_validate_text_by_value_names_the_argument() -> None:
     message = (
-        r"trainable: was given by value, .*: give it again, from Python, as trainable=train, got"
+        r"trainable: was passed by value, .*: pass it again, from Python, as trainable=train, got"
     )
     with pytest.raises(SpecError, match=message):
         validate({**MINIMAL, "trainable": "__main__:train (by value)"})

@@ -37,7 +37,7 @@ def test_command_round_trips_as_a_list(command: Any) -> None:
         built.replace(seed=3).trainable,
         pickle.loads(pickle.dumps(built.trainable)),
         deepcopy(built.trainable),
-        read_command(str(built.trainable)),
+        read_command(built.trainable),
         read_command(plain),
     ):
         assert isinstance(again, Command)

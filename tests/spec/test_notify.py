@@ -56,7 +56,7 @@ def test_notify_targets_are_unique() -> None:
     "target", ["", "hooks.slack.com/x", "exec:", "exec: ", "https:// x", "x\n", "${A} x", "x${A}"]
 )
 def test_notify_invalid_target_is_refused(target: str) -> None:
-    with pytest.raises(SpecError, match=r"notify: must be a URL, https://HOST/PATH or \$\{VAR"):
+    with pytest.raises(SpecError, match=r"notify\.0: must be a URL, https://HOST/PATH or \$\{VAR"):
         spec_with(target)
 
 

@@ -39,7 +39,7 @@ def test_grid_trials_are_configs_times_seeds() -> None:
         "search.seeds: must differ from each other, got (1, 1)",
     ]
     searched = {"strategy": "grid", "space": {"seed": "choice([1, 2])"}, "seeds": [3]}
-    assert "cannot be given where `seed` is searched" in faults({"search": searched})[0]
+    assert "cannot be set where `seed` is searched" in faults({"search": searched})[0]
 
 
 def test_forbid_accepts_a_single_expression() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.errors import SpecError
 from tuner.spec.experiment import build_spec
-from tuner.spec.text import override, read_mapping, read_value, with_strategy
+from tuner.spec.text import LONGEST_NUMBER, override, read_mapping, read_value, with_strategy
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
@@ -122,3 +122,47 @@ def test_override_call_with_a_mapping_needs_no_quotes() -> None:
     domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
     raw = override(MINIMAL, [f"search.space.head={domain}"])
     assert raw["search"]["space"]["head"] == domain
+
+
+@pytest.mark.parametrize("text", ["1e-3", "+.5E2", "-3.", "7."])
+def test_read_value_reads_floats_as_python_does(text: str) -> None:
+    assert read_value(f"[{text}]") == [float(text)]
+
+
+@pytest.mark.parametrize("text", ["1e", "1.2.3", "2001-01-01", "e5"])
+def test_read_value_partial_float_is_text(text: str) -> None:
+    assert read_value(f"{{a: {text}}}") == {"a": text}
+
+
+def test_read_value_joins_surrogate_pairs() -> None:
+    assert read_value('{"\\ud83d\\ude00": "a\\ud800\\udc00"}') == {"\U0001f600": "a\U00010000"}
+    assert read_value("\U0001f600") == "\U0001f600"
+    with pytest.raises(ValueError, match="half of a surrogate pair"):
+        read_value('["\\ud83d"]')
+
+
+def test_read_value_limits_length_of_numbers() -> None:
+    digits = "9" * LONGEST_NUMBER
+    with pytest.raises(ValueError, match=r"it holds a number beyond 1e\+300"):
+        read_value(digits)
+    with pytest.raises(ValueError, match="it has a number of 1,001 characters"):
+        read_value(f"{digits}9")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a: 1\nb: 2\na: 3", "lines 1 and 3"),
+        ("x:\n  - a: 1\n    a: 1", "lines 2 and 3"),
+        ('{"a": 1,\n "a": 2}', "lines 1 and 2"),
+        ("{a: 1, 'a': 2}", "line 1"),
+    ],
+)
+def test_read_value_duplicate_key_names_the_key_and_both_lines(text: str, lines: str) -> None:
+    with pytest.raises(ValueError, match=f"it has the key 'a' twice, in {lines}: keep one"):
+        read_value(text)
+
+
+def test_read_value_syntax_error_names_the_line() -> None:
+    with pytest.raises(ValueError, match=r"^line 2: found character"):
+        read_value("a:\n\tb: 1")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from ray import tune
 from tuner.errors import SpecError
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import LONGEST
-from tuner.spec import validation
 from tuner.spec.experiment import build_spec
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.validation import Machine, validate
@@ -210,11 +207,11 @@ LOG = {**DIGITS, "log": ["wandb"]}
 
 
 def test_validate_wandb_without_key_is_refused_unless_offline(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Any
 ) -> None:
-    monkeypatch.setattr(validation, "find_spec", lambda name: SimpleNamespace(origin="there"))
-    wandb = SimpleNamespace(api=SimpleNamespace(api_key=None))
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    (tmp_path / "wandb.py").write_text("class api:\n    api_key = None\n")
+    forget("wandb")
+    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     with pytest.raises(SpecError, match="log: needs an API key: run `wandb login`"):

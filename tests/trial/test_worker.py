@@ -38,7 +38,7 @@ class Echo(Counter):
 
 def context(folder, **changes):
     fields = {
-        "place": str(folder),
+        "location": str(folder),
         "trainable": "test_worker:Counter",
         "constants": {"seed": 1, "epochs": 3},
         "metric": "steps",

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import real_ranks
 import tiny_images
@@ -19,10 +21,16 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def add_dataset(monkeypatch):
+    """A function that registers a data set, for the test alone."""
+    return partial(monkeypatch.setitem, DATASETS)
+
+
 @pytest.fixture(autouse=True)
-def tiny_dataset(monkeypatch):
+def tiny_dataset(add_dataset):
     """A data set of CIFAR-10's shape and a few random images, under the name "tiny"."""
-    monkeypatch.setitem(DATASETS, "tiny", tiny_images.INFO)
+    add_dataset("tiny", tiny_images.INFO)
     batches._image_set.cache_clear()
 
 

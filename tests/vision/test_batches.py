@@ -7,7 +7,7 @@ from test_epochs import plan
 
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, home_of, image_set
-from tuner.vision.catalog import DATASETS, DataChoice
+from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import plan_epoch
 
 CPU = torch.device("cpu")
@@ -85,13 +85,13 @@ def test_image_set_keeps_two_sets():
     assert tiny(split_seed=0) is not first
 
 
-def test_image_set_of_a_read_only_array_gives_no_warning(monkeypatch, recwarn):
+def test_image_set_of_a_read_only_array_gives_no_warning(add_dataset, recwarn):
     def load(folder, *, split_seed):
         arrays = tiny_images.load(folder, split_seed=split_seed)
         arrays.images_NHWC.flags.writeable = False
         return arrays
 
-    monkeypatch.setitem(DATASETS, "read only", replace(tiny_images.INFO, load=load))
+    add_dataset("read only", replace(tiny_images.INFO, load=load))
     images = image_set(DataChoice("read only"), CPU)
     assert torch.equal(images.rows_NP, tiny().rows_NP)
     assert not recwarn.list

@@ -1,6 +1,5 @@
 """What the image classifier that ships declares."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -53,14 +52,14 @@ def test_settings_faults_name_the_key_of_the_space(space, fields, key):
 
 
 @pytest.fixture
-def library(tmp_path, monkeypatch):
+def library(tmp_path, monkeypatch, forget):
     """A torchvision whose networks count how often they are built; it has no weights."""
     models = tmp_path / "torchvision" / "models"
     models.mkdir(parents=True)
     (models.parent / "__init__.py").touch()
     (models / "nets.py").write_text("@register_model\ndef tiny(): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    forget("torchvision")
     built = []
 
     def build(name, *, in_channels, num_classes, image_size, model_args):
@@ -118,11 +117,9 @@ def test_classifier_reports_decision_metric(metric: Any) -> None:
     assert again == spec
 
 
-def test_impossible_decision_metric_is_fault_of_objective(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_impossible_decision_metric_is_fault_of_objective(add_dataset: Any) -> None:
     five = replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e"))
-    monkeypatch.setitem(DATASETS, "digits", five)
+    add_dataset("digits", five)
     objective = {"metric": "val_top5_accuracy", "mode": "max"}
     assert refusals(objective=objective).startswith("objective.metric: ")
     training = {**DIGITS["training"], "metrics": ["top5_accuracy"]}

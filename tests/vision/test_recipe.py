@@ -11,7 +11,7 @@ from real_ranks import assert_equal, trained
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 
 from tuner.testing.learner_contract import same
-from tuner.vision.catalog import DATASETS, METRICS
+from tuner.vision.catalog import METRICS
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import check_settings
@@ -129,9 +129,9 @@ def test_check_settings_of_lr_steps_wants_rising_epochs(value):
     assert keys(lr_schedule="step", lr_steps=value) == ["lr_steps"]
 
 
-def test_check_settings_rejects_what_the_data_set_lacks(monkeypatch):
+def test_check_settings_rejects_what_the_data_set_lacks(add_dataset):
     few = replace(tiny_images.INFO, classes=tuple("01234"), image_size=1)
-    monkeypatch.setitem(DATASETS, "few", few)
+    add_dataset("few", few)
     values = {"dataset": "few", "batch_size": 9, "metrics": ["top5_accuracy"], "cutmix": 1}
     assert keys(**values) == ["cutmix", "metrics", "model"]
 

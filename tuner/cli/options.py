@@ -24,12 +24,7 @@ class Command(click.Command):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        section: Section,
-        order: int,
-        examples: Sequence[str] = (),
-        **kwargs: Any,
+        self, *args: Any, section: Section, order: int, examples: Sequence[str] = (), **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         self.section = section

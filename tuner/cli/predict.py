@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 @options.trust
 @options.as_json
 def predict(
-    folder: str,
-    paths: tuple[str, ...],
-    top: int,
-    csv_file: str | None,
-    trust: bool,
-    as_json: bool,
+    folder: str, paths: tuple[str, ...], top: int, csv_file: str | None, trust: bool, as_json: bool
 ) -> int:
     """Say what the exported model in folder EXPORT sees on images.
 

@@ -99,11 +99,7 @@ class Cluster:
                 )
 
     def await_room(
-        self,
-        resources: Resources,
-        patience_s: float | None,
-        *,
-        poll_s: float = autoscaling.POLL_S,
+        self, resources: Resources, patience_s: float | None, *, poll_s: float = autoscaling.POLL_S
     ) -> None:
         """Wait until a trial of `resources` fits on the cluster; a local Ray returns at once.
 
@@ -142,10 +138,7 @@ class Cluster:
                 datasets.send_to_new(new, others, data, start=self.start)
 
         return autoscaling.Room(
-            spec.resources,
-            nodes=self.nodes,
-            grows=self.autoscales(self.nodes()),
-            on_join=on_join,
+            spec.resources, nodes=self.nodes, grows=self.autoscales(self.nodes()), on_join=on_join
         )
 
     def plan(self, spec: ExperimentSpec) -> dict[str, Any]:
@@ -254,10 +247,7 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
             ray_compat.no_signal_handlers(),
         ):
             ray.init(
-                address=address,
-                runtime_env=code,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
+                address=address, runtime_env=code, log_to_driver=False, logging_level=logging.ERROR
             )
         try:
             with head.watched(address):

@@ -24,7 +24,6 @@ from tuner.spec.plain_values import get_at
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import space_text
-from tuner.spec.text import with_values
 from tuner.wording import program
 
 CHANGES = "changes"  # in experiment.json, oldest first
@@ -125,7 +124,8 @@ def changed(
     new = {path: value for path, value in new.items() if get_at(raw, path) != value}
     if not new:
         return dict(document)
-    from tuner.spec.space.growth import not_contained  # numpy
+    from tuner.spec.space.encoding import not_contained  # numpy
+    from tuner.spec.text import with_values  # yaml
 
     before = build_spec(raw, name)
     if faults := list(_faults(before, new, name)):

@@ -7,14 +7,7 @@ from functools import cache
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    with_config,
-)
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS

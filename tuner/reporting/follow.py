@@ -40,10 +40,7 @@ def status_text(results: Results, *, now: float) -> str:
 
 
 def follow(
-    results: Results,
-    *,
-    stream: IO[str] | None = None,
-    sleep: Callable[[float], None] = time.sleep,
+    results: Results, *, stream: IO[str] | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Show the progress of a search on `stream` (default stderr) until its driver ends."""
     history = History(results.objective)

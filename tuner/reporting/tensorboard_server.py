@@ -151,10 +151,7 @@ class FollowingProvider:
     ) -> Mapping[str, Mapping[str, TensorTimeSeries]]:
         """As `DataProvider.list_tensors` of TensorBoard."""
         tensors: Mapping[str, Mapping[str, TensorTimeSeries]] = self._provider.list_tensors(
-            ctx,
-            experiment_id=experiment_id,
-            plugin_name=plugin_name,
-            run_tag_filter=run_tag_filter,
+            ctx, experiment_id=experiment_id, plugin_name=plugin_name, run_tag_filter=run_tag_filter
         )
         if plugin_name != PLUGIN_NAME:
             return tensors

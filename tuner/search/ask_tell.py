@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,8 +27,8 @@ from tuner.errors import (
     translate_error,
     unknown,
 )
+from tuner.experiment import events
 from tuner.experiment.control import present_document
-from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
@@ -36,13 +36,14 @@ from tuner.experiment.journal import Clock, Journal
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.trackers import Tracker
-from tuner.search.driver import Driver
-from tuner.search.remote_trials import Client, RemoteTrials, noting
+from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.resuming import Extension, finished
 from tuner.search.run import create
+from tuner.search.trial_queue import last_result
 from tuner.spec.code import ELSEWHERE
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec, validate
+from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure, check_report, cut
 
 _log = logging.getLogger(__name__)
@@ -102,7 +103,6 @@ class AskTell:
 
     @property
     def history(self) -> History:
-        """The trials and controls so far."""
         return self._opened.history
 
     def __enter__(self) -> Self:
@@ -123,7 +123,7 @@ class AskTell:
         with self._lock:
             if not self.is_over:
                 self._is_closed = True
-                self._finish(INTERRUPTED)
+                self._finish(events.INTERRUPTED)
                 if self.error is not None:
                     raise self.error
 
@@ -166,7 +166,7 @@ class AskTell:
         with self._lock:
             with self._call():
                 if self._runs(trial_id) and failure:
-                    self._trials.end(trial_id, FAILED, failure)
+                    self._trials.end(trial_id, events.FAILED, failure)
                 elif self._runs(trial_id):
                     self._trials.report(trial_id, epoch, recorded)
             return trial_id not in self._trials.clients
@@ -193,12 +193,12 @@ class AskTell:
             if not self._runs(trial_id):
                 return
             if failure is not None:
-                self._trials.end(trial_id, FAILED, Failure(kind, cut(failure)))
+                self._trials.end(trial_id, events.FAILED, Failure(kind, cut(failure)))
             elif not self.trial(trial_id).results:
-                lacking = Failure("bad_report", "completed without a report")
-                self._trials.end(trial_id, FAILED, lacking)
+                no_report = Failure("bad_report", "completed without a report")
+                self._trials.end(trial_id, events.FAILED, no_report)
             else:
-                self._trials.end(trial_id, COMPLETED)
+                self._trials.end(trial_id, events.COMPLETED)
 
     def trial(self, trial_id: str) -> TrialRecord:
         """The trial as it stands. Raises UsageError for an unknown one."""
@@ -225,9 +225,9 @@ class AskTell:
             is_over = driver.is_over()
             self.error = driver.error or driver.stop.error
             if self.error is not None:
-                self._finish(FAILED)
+                self._finish(events.FAILED)
             elif is_over or (driver.queue.is_empty and not self._trials.clients):
-                self._finish(COMPLETED)
+                self._finish(events.COMPLETED)
         if self.error is not None:
             raise self.error
         if self._is_closed:
@@ -248,7 +248,10 @@ class AskTell:
     def _runs(self, trial_id: str) -> bool:
         """Whether the trial runs; notes that its client has called. Raises as `trial` does."""
         self.trial(trial_id)
-        return self._trials.runs(trial_id)
+        client = self._trials.clients.get(trial_id)
+        if client is not None:
+            client.last_seen = self._opened.journal.clock()
+        return client is not None
 
     def _watch(self, over: threading.Event) -> None:
         """End what is due while nobody calls."""
@@ -267,12 +270,11 @@ class AskTell:
         is_done = not self._is_new and finished(self._folder.path, self._more) is not None
         journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
         spec = self._spec
-        driver, clients = Driver(spec, self._folder, journal), dict[str, Client]()
-        events = noting(journal.earlier(), clients)
-        driver.restore(events)
+        driver, clients = Driver(spec, self._folder, journal), dict[str, _Client]()
+        driver.restore(_noting(journal.earlier(), clients))
         history = driver.history
         driver.spent_s = history.duration_s
-        if history.status == COMPLETED or driver.retry_failed:  # the clients were told to stop
+        if history.status == events.COMPLETED or driver.retry_failed:  # all had to stop
             clients = {i: replace(client, has_left=True) for i, client in clients.items()}
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
@@ -287,7 +289,7 @@ class AskTell:
                 written = {**extended, "spec": spec.model_dump(mode="json")}
                 self._folder.write(EXPERIMENT, written)
             driver.journal_start(resumed=not self._is_new)
-        self._driver, self._trials = driver, RemoteTrials(driver)
+        self._driver, self._trials = driver, _Trials(driver)
         self._trials.take_up(clients)
         self.is_over = is_done
 
@@ -313,3 +315,144 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
     raw = more.applied_to(present_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
     return validate({**raw, **moved}, source=folder.locate(EXPERIMENT))
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client that runs a trial. repeats: the last epoch to repeat. has_left: was stopped."""
+
+    name: str | None = None
+    repeats: int = 0
+    last_seen: float = 0.0
+    has_left: bool = False
+
+
+def _noting(
+    journaled: Iterable[events.Event], clients: dict[str, _Client]
+) -> Iterator[events.Event]:
+    """The events; keeps the latest client of each trial in `clients`."""
+    for event in journaled:
+        if event["event"] == events.TRIAL_STARTED:
+            clients[event["trial_id"]] = _Client(event.get("client"))
+        elif event["event"] == events.TRIAL_ENDED and (
+            event.get("control") or event["status"] == events.FAILED
+        ):
+            clients[event["trial_id"]].has_left = True
+        yield event
+
+
+class _Trials:
+    """Hands trials to clients and records their reports. clients: by trial_id."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver, self._history = driver, driver.history
+        self.clients: dict[str, _Client] = {}
+        self._waiting: set[str] = set()  # trials that go on later, with any client
+
+    def take_up(self, clients: Mapping[str, _Client]) -> None:
+        """Let unfinished trials go on with their `clients` or, if these left, with others."""
+        driver = self._driver
+        trials = sorted(driver.unfinished(), key=lambda trial: clients[trial.trial_id].has_left)
+        driver.begin(map(_assignment, trials), fits=lambda: UNBOUNDED)
+        for trial in trials:
+            client = clients[trial.trial_id]
+            if client.has_left:
+                self._waiting.add(trial.trial_id)
+            else:  # it keeps its trial, even if fewer may run by now
+                assignment = driver.queue.next()
+                assert assignment is not None
+                self._start(assignment, client)
+
+    def of(self, name: str | None) -> TrialRecord | None:
+        """The trial of the client of this name, which may report it again from its start."""
+        for trial_id, client in self.clients.items():
+            if name is not None and client.name == name:
+                trial = self._history.trials[trial_id]
+                client.last_seen, client.repeats = self._driver.journal.clock(), trial.last_epoch
+                return trial
+        return None
+
+    def next(self, name: str | None) -> TrialRecord | None:
+        """Start the next trial, for the client of this name; None while there is none."""
+        queue = self._driver.queue
+        if queue.is_full or (assignment := queue.next()) is None:
+            return None
+        trial_id, client = assignment.trial_id, _Client(name)
+        if trial_id in self._waiting:
+            self._waiting.remove(trial_id)
+            client.repeats = self._history.trials[trial_id].last_epoch
+        self._start(assignment, client)
+        return self._history.trials.get(trial_id)
+
+    def report(self, trial_id: str, epoch: int, metrics: dict[str, float]) -> None:
+        """Journal a new report and a resulting end. Raises UsageError for an old epoch."""
+        driver = self._driver
+        if self._is_repeated(trial_id, epoch, metrics[driver.spec.objective.metric]):
+            return
+        goes_on = driver.scheduler.record(trial_id, epoch, metrics)
+        driver.emit(events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics)
+        if driver.spec.epochs is not None and epoch >= driver.spec.epochs:
+            self.end(trial_id, events.COMPLETED)
+        elif not goes_on:
+            self.end(trial_id, events.STOPPED)
+        elif not self.leave_if_requested(trial_id):
+            driver.queue.report(trial_id, {**metrics, "training_iteration": epoch})
+
+    def leave_if_requested(self, trial_id: str) -> bool:
+        """End a running trial if a user requested that, or a pause; returns whether it ended."""
+        driver = self._driver
+        if not driver.steering.leaves(trial_id):
+            return False
+        status, control = driver.steering.leaving(trial_id) or (events.STOPPED, "")
+        self.end(trial_id, status, control=control)
+        if status == events.INTERRUPTED:
+            self._waiting.add(trial_id)
+            driver.queue.retry(_assignment(self._history.trials[trial_id]))
+        return True
+
+    def end(
+        self,
+        trial_id: str,
+        status: str,
+        failure: Failure | None = None,
+        *,
+        control: str | None = None,
+    ) -> None:
+        """Journal the end of a running trial, and notify the searcher; see `Driver.end`."""
+        driver = self._driver
+        driver.end(trial_id, status, failure, control=control)
+        del self.clients[trial_id]
+        result = last_result(self._history.trials[trial_id])
+        driver.queue.leave(trial_id, result, failed=failure is not None)
+        if failure is not None:
+            driver.queue.give_up(trial_id, failure.kind)
+
+    def end_silent(self) -> None:
+        """End the trials whose clients have not called for `timeouts.report_s`."""
+        now, limit_s = self._driver.journal.clock(), self._driver.spec.timeouts.report_s
+        failure = Failure("timeout", f"nothing heard of it in {limit_s:g} s")
+        for trial_id, client in list(self.clients.items()):
+            if now - client.last_seen >= limit_s:
+                self.end(trial_id, events.FAILED, failure)
+
+    def _start(self, trial: Assignment, client: _Client) -> None:
+        details = {"origin": trial.origin, "seed": trial.seed, "client": client.name}
+        self._driver.start(trial.trial_id, trial.config, **details)
+        client.last_seen = self._driver.journal.clock()
+        self.clients[trial.trial_id] = client
+
+    def _is_repeated(self, trial_id: str, epoch: int, value: float) -> bool:
+        trial, client = self._history.trials[trial_id], self.clients[trial_id]
+        if epoch > trial.last_epoch:
+            return False
+        reports = trial.values(self._driver.spec.objective.metric)
+        if epoch <= client.repeats or reports[-1] == (epoch, value):
+            return True
+        raise UsageError(
+            f"epoch {epoch} of trial {trial_id} must come after {trial.last_epoch}, which is "
+            "recorded with its values"
+        )
+
+
+def _assignment(trial: TrialRecord) -> Assignment:
+    return Assignment(trial.trial_id, trial.config, seed=trial.seed)

@@ -1,7 +1,4 @@
-"""The core of a search: hands out trials, takes reports, and records each before it acts.
-
-Its clients are Ray Tune (`tune_run`) and remote processes (`ask_tell`).
-"""
+"""The core of a search, for Ray Tune and AskTell: records each report before it acts."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from tuner.experiment.owner import this_owner
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
-from tuner.search.resuming import has_failed, in_turn, restored, unfinished
+from tuner.search.resuming import in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
 from tuner.search.trial_queue import TrialQueue, last_result, replay
@@ -85,7 +82,8 @@ class Driver:
         metric = spec.objective.metric
         earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
-        self.retry_failed |= has_failed(self.history)
+        # A resume of a search without a usable trial runs the failed ones again
+        self.retry_failed |= self.history.status == events.FAILED and self.history.best is None
         if self._has_grown and spec.search.skips and spec.search.trials(None) is not None:
             self._leave_out_begun()
 
@@ -94,10 +92,7 @@ class Driver:
         self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
-        """Trials to continue, in order; journals the end of those that are over.
-
-        runs_on: whether code runs after the last epoch.
-        """
+        """Trials to continue, in order; journals ends. runs_on: past their last epoch."""
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
         for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
@@ -127,7 +122,7 @@ class Driver:
         self.on_change()
 
     def is_over(self) -> bool:
-        """Whether the search ends now, whatever its trials do."""
+        """Whether the search ends now, even while trials run."""
         self.stop.reason = self._early_end.reason(self.journal.clock())
         return self.stop.requested or self.error is not None
 
@@ -186,9 +181,7 @@ class Driver:
             self.end(trial.trial_id, events.INTERRUPTED)
 
     def _leave_out_begun(self) -> None:
-        """Go through a finite space without the configs that have begun: since it has grown, its
-        order is another one.
-        """
+        """Skip the configs that have begun: a space that has grown has another order."""
         begun = [trial for trial in self.history.trials.values() if trial.origin != REQUESTED]
         for trial in begun:
             self.searcher.pass_over(trial.trial_id)
@@ -197,7 +190,7 @@ class Driver:
         self.spec.leave_out(self._left_out - outside)
 
     def _end_if_over(self, trial: TrialRecord, *, runs_on: bool) -> bool:
-        """Journal the end of a trial whose driver was killed before it could."""
+        """End a trial whose driver was killed before it could."""
         epochs = self.spec.epochs
         is_whole = epochs is not None and trial.last_epoch >= epochs
         if trial.done or (is_whole and not runs_on):
@@ -265,7 +258,6 @@ class Steering:
             self._answer(self._inbox.get())
 
     def limit(self) -> int:
-        """How many trials may be live now."""
         return 0 if self._history.steered.paused else self.at_most(self._fits())
 
     def spare(self) -> int | None:
@@ -344,12 +336,9 @@ class Steering:
         verb = VERBS[control.verb]
         changed = {verb.field: control.value} if verb.is_setting else {}
         self._driver.go_on_by(self._driver.spec.model_copy(update=changed))
-        if control.verb == "stop-trial":
-            self._stop_waiting(control.value)
-
-    def _stop_waiting(self, trial_id: str) -> None:
-        """End a trial that waits for a slot; one that runs ends with its next report."""
-        if self._driver.queue.drop(trial_id, last_result(self._history.trials[trial_id])):
-            self._driver.end(
-                trial_id, events.STOPPED, control=self._history.steered.stops[trial_id].id
-            )
+        if control.verb != "stop-trial":
+            return
+        trial = self._history.trials[control.value]  # one that runs ends with its next report
+        if self._driver.queue.drop(trial.trial_id, last_result(trial)):
+            stop = self._history.steered.stops[trial.trial_id]
+            self._driver.end(trial.trial_id, events.STOPPED, control=stop.id)

@@ -1,8 +1,13 @@
-"""What a resume adds to an experiment, and the checkpoint from which each trial goes on."""
+"""What a resume adds to an experiment, and the checkpoints that trials keep and go on from.
+
+An ended trial keeps its newest and its best checkpoint. A running one keeps one more, in case a
+power cut tears the newest. A resume removes files that a kill has left unjournaled.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,11 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths, changed, lengths_of
-from tuner.experiment.checkpoints import Checkpoint
-from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.checkpoints import inside
+from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import best_record
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.by_value import bare_name, is_by_value, python_argument
@@ -23,12 +29,14 @@ from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import build_spec, trainable_text
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import ModelSettings
+from tuner.trial.checkpoint_store import PARTIAL_FILE
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:
     from tuner.search.schedulers._stopping import InOrder
 
 _AS_EVER = Lengths()
+_OF_TUNER = re.compile(r"trials/\d+/checkpoints/\d+(\.partial)?(?=/)")
 _log = logging.getLogger(__name__)
 
 
@@ -46,9 +54,7 @@ class Extension:
     notify: tuple[str, ...] = ()
 
     def applied_to(self, document: Mapping[str, Any], files: ExperimentFolder) -> dict[str, Any]:
-        """`document`, experiment.json, extended. Raises UsageError without a number of samples, and
-        as `changes.changed`.
-        """
+        """The extended `document` (experiment.json). Raises UsageError and as `changed`."""
         changes = dict(self.changes)
         if self.add_samples:
             samples = changes.get("num_samples", document["spec"].get("num_samples"))
@@ -63,19 +69,16 @@ class Extension:
         extended = changed(document, changes, name=files.name)
         search, before = extended["spec"]["search"], document["spec"]["search"]
         if search["space"] != before["space"] and before.get("points_to_evaluate"):
-            completed = {**search, "points_to_evaluate": _first_configs(document, files.name)}
+            # Completed, since in another space they would be completed otherwise, and come again
+            from tuner.search.searchers._learning import first_configs
+
+            recorded = build_spec(document["spec"], files.name)
+            points = first_configs(cast(ModelSettings, recorded.search), recorded.seed)
+            completed = {**search, "points_to_evaluate": points}
             extended["spec"] = {**extended["spec"], "search": completed}
         if self.notify:
             extended["spec"] = {**extended["spec"], "notify": list(self.notify)}
         return extended
-
-
-def _first_configs(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The recorded `points_to_evaluate`, completed: in another space they would come again."""
-    from tuner.search.searchers._learning import first_configs
-
-    spec = build_spec(document["spec"], name)
-    return first_configs(cast(ModelSettings, spec.search), spec.seed)
 
 
 def finished(folder: Path, more: Extension) -> Results | None:
@@ -103,17 +106,14 @@ def finished(folder: Path, more: Extension) -> Results | None:
 
 
 def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
-    """The recorded trainable, checked. trainable: as a Python object, or None.
-
-    Raises UsageError if they differ, it is needed but None, or trials run elsewhere.
-    """
+    """The recorded trainable, or the equal `trainable`. Raises UsageError."""
     refuse_elsewhere(recorded)
     if trainable is None:
         if is_by_value(recorded):
             call = f"tuner.resume_experiment({str(folder)!r}, {python_argument(recorded)})"
             raise UsageError(
                 f"{folder.name} trains {recorded}, of a script or a notebook, and only Python can "
-                f"give it again: {call}"
+                f"pass it again: {call}"
             )
         return recorded
     path = trainable_text(trainable)
@@ -158,11 +158,6 @@ def restored(
         yield event
 
 
-def has_failed(history: History) -> bool:
-    """Whether the search has ended without a usable trial: a resume runs the failed ones again."""
-    return history.status == events.FAILED and history.best is None
-
-
 def unfinished(history: History, *, retry_failed: bool = False) -> list[TrialRecord]:
     """The trials that had not ended, and with `retry_failed` the failed ones, sorted by id."""
     statuses = [events.RUNNING, events.INTERRUPTED, *([events.FAILED] if retry_failed else [])]
@@ -181,32 +176,81 @@ def in_turn(
     return sorted(trials, key=turn)
 
 
-def newest_checkpoint(
-    folder: ExperimentFolder, trial: TrialRecord
-) -> tuple[Checkpoint | None, list[str]]:
-    """The newest usable checkpoint with a journaled report, and faults of newer ones."""
-    faults: list[str] = []
-    records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
-    for epoch in sorted(records, reverse=True):
-        if epoch > trial.last_epoch:
-            continue
-        try:
-            return folder.checkpoint(records[epoch], trial.trial_id), faults
-        except CheckpointError as error:
-            faults.append(str(error))
-    return None, faults
-
-
 def assignment_of(folder: ExperimentFolder, trial: TrialRecord) -> Assignment:
-    """The assignment with which `trial` goes on; warns if its newest checkpoint is unusable."""
-    checkpoint, faults = newest_checkpoint(folder, trial)
+    """The assignment to go on with, from the newest usable checkpoint with a report."""
     begun = Assignment(trial.trial_id, trial.config, reported=trial.last_epoch, seed=trial.seed)
-    for fault in faults:
-        _log.warning("%s; going back to the one before", fault)
-    if checkpoint is None:
-        return begun
-    source = {
-        "path": checkpoint.path.relative_to(folder.path).as_posix(),
-        "sha256": checkpoint.sha256,
-    }
-    return replace(begun, epoch=checkpoint.epoch, checkpoint=source)
+    records = {record.epoch: record for record in trial.checkpoints}  # the last one of an epoch
+    for epoch in sorted((n for n in records if n <= trial.last_epoch), reverse=True):
+        try:
+            checkpoint = folder.checkpoint(records[epoch], trial.trial_id)
+        except CheckpointError as error:
+            _log.warning("%s; going back to the one before", error)
+            continue
+        path = checkpoint.path.relative_to(folder.path).as_posix()
+        source = {"path": path, "sha256": checkpoint.sha256}
+        return replace(begun, epoch=epoch, checkpoint=source)
+    return begun
+
+
+class Retention:
+    """Removes checkpoints as newer and better ones are journaled. sync: removes them safely."""
+
+    def __init__(self, folder: Path, history: History, objective: Objective, *, sync: Sync) -> None:
+        self._folder, self._history, self._objective = folder, history, objective
+        self._sync = sync
+
+    def __call__(self, event: events.Event) -> None:
+        """Take one event; a checkpoint, or its trial's end, removes older ones."""
+        if event["event"] == events.CHECKPOINT:
+            self._sync.saved(self._folder / event["path"])
+            self._prune(event["trial_id"], event["epoch"], runs=True)
+        elif event["event"] == events.TRIAL_ENDED and event["status"] != events.INTERRUPTED:
+            trial = self._history.trials[event["trial_id"]]
+            if trial.checkpoints:
+                self._prune(trial.trial_id, trial.checkpoints[-1].epoch, runs=False)
+
+    def _prune(self, trial_id: str, newest: int, *, runs: bool) -> None:
+        trial = self._history.trials[trial_id]
+        paths = {record.epoch: record.path for record in trial.checkpoints}
+        best = best_record(trial, self._objective)
+        before = max((epoch for epoch in paths if epoch < newest), default=None) if runs else None
+        for epoch in paths.keys() - {newest, before, best and best.epoch}:
+            self._remove(paths[epoch], epoch)
+            self._history.drop_checkpoint(trial.trial_id, epoch)
+
+    def _remove(self, path: str, epoch: int) -> None:
+        try:
+            target = inside(self._folder, path)
+        except CheckpointError:
+            return  # an edited journal: nothing outside of the folder is touched
+        # trials/ID/checkpoints/EPOCH, whether the path names it or the file in it
+        names = target.relative_to(self._folder).parts
+        if names[0] == "trials" and names[2:4] == ("checkpoints", str(epoch)):
+            self._sync.remove(self._folder.joinpath(*names[:4]))
+
+
+def sweep(folder: ExperimentFolder, trials: Iterable[TrialRecord]) -> None:
+    """Remove unjournaled checkpoints of `trials` that have not ended well, before they go on."""
+    trials = [trial for trial in trials if trial.status not in (events.COMPLETED, events.STOPPED)]
+    journaled = {record.path for trial in trials for record in trial.checkpoints}
+    try:
+        for trial in trials:
+            for name in sorted(_leftovers(folder, trial, journaled)):
+                folder.remove_file(name)
+    except (OSError, UsageError) as error:  # they only take space
+        reason = error.strerror if isinstance(error, OSError) else error
+        _log.warning("cannot remove what a kill has left: %s", reason)
+
+
+def _leftovers(folder: ExperimentFolder, trial: TrialRecord, journaled: set[str]) -> set[str]:
+    """The folders that no journal line names, and partial files in those that stay."""
+    leftovers = set()
+    epochs = {match.group() for name in journaled if (match := _OF_TUNER.match(f"{name}/"))}
+    for name in folder.files_below(f"trials/{trial.trial_id}/checkpoints"):
+        if match := _OF_TUNER.match(name):
+            epoch = match.group()
+            if epoch not in epochs:
+                leftovers.add(epoch)
+            elif epoch not in journaled and name == f"{epoch}/{PARTIAL_FILE}":
+                leftovers.add(name)
+    return leftovers

@@ -1,4 +1,4 @@
-"""The trials of a search in their order, whatever its strategy."""
+"""Hands out the trials of a search in their order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TrialQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no trial is known to be left."""
+        """Whether no further trial is expected."""
         if self._unfinished:
             return False
         if self._steered.finishing or len(self._requested) < len(self._steered.tries):
@@ -78,7 +78,18 @@ class TrialQueue:
     def next(self) -> Assignment | None:
         """The next trial, however many are live; None: not yet or, if `at_end`, no more."""
         self.at_end = False
-        assignment = self._next()
+        assignment: Assignment | None = None
+        if self._unfinished:
+            assignment = self._unfinished.pop(0)
+            _call(self._strategy, "go_on", assignment.trial_id)
+        elif self._steered.finishing:
+            self.at_end = True
+        elif len(self._requested) < len(self._steered.tries):
+            assignment = self._next_requested(self._steered.tries[len(self._requested)])
+        elif self._has_total:
+            self.at_end = True
+        else:
+            assignment = self._next_suggested()
         if assignment is not None:
             self.live.add(assignment.trial_id)
         return assignment
@@ -86,19 +97,6 @@ class TrialQueue:
     @property
     def _has_total(self) -> bool:
         return self.total is not None and len(self._taken) - len(self._requested) >= self.total
-
-    def _next(self) -> Assignment | None:
-        if self._unfinished:
-            assignment = self._unfinished.pop(0)
-            _go_on(self._strategy, assignment.trial_id)
-            return assignment
-        if not self._steered.finishing:
-            if len(self._requested) < len(self._steered.tries):
-                return self._next_requested(self._steered.tries[len(self._requested)])
-            if not self._has_total:
-                return self._next_suggested()
-        self.at_end = True
-        return None
 
     def _next_suggested(self) -> Assignment | None:
         while self._next_free in self._taken:
@@ -110,8 +108,7 @@ class TrialQueue:
             self.at_end = config is not None
             return None
         self._take(number)
-        methods = (getattr(self._strategy, name, None) for name in ("origin", "seed_of"))
-        origin, seed = (method(trial_id) if method else None for method in methods)
+        origin, seed = (_call(self._strategy, name, trial_id) for name in ("origin", "seed_of"))
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
     def _next_requested(self, config: dict[str, Any]) -> Assignment:
@@ -120,8 +117,7 @@ class TrialQueue:
         self._take(number)
         trial_id = trial_id_of(number)
         self._pass_over(trial_id)
-        if take_trial := getattr(self._strategy, "take_trial", None):
-            take_trial(trial_id, config)
+        _call(self._strategy, "take_trial", trial_id, config)
         return Assignment(trial_id, deepcopy(config), origin=REQUESTED)
 
     def _take(self, number: int) -> None:
@@ -131,8 +127,7 @@ class TrialQueue:
     def _pass_over(self, trial_id: str) -> None:
         """Keep a strategy that counts trials from counting this one."""
         self._requested.add(trial_id)
-        if pass_over := getattr(self._strategy, "pass_over", None):
-            pass_over(trial_id)
+        _call(self._strategy, "pass_over", trial_id)
 
     def _is_known(self, trial_id: str) -> bool:
         """Whether the strategy has suggested the trial, or has taken it."""
@@ -170,10 +165,10 @@ class TrialQueue:
             self._strategy.on_trial_complete(trial_id, None, error=kind != "node_lost")
 
 
-def _go_on(strategy: Searcher, trial_id: str) -> None:
-    """Notify a strategy that learns that a trial goes on, even if it had ended."""
-    if go_on := getattr(strategy, "go_on", None):
-        go_on(trial_id)
+def _call(strategy: Any, method: str, *arguments: Any) -> Any:
+    """The answer of a method that a strategy may lack, or None."""
+    bound = getattr(strategy, method, None)
+    return bound(*arguments) if bound else None
 
 
 def replay(strategy: Any, events: Iterable[Event]) -> None:
@@ -187,7 +182,7 @@ def replay(strategy: Any, events: Iterable[Event]) -> None:
             strategy.take_trial(trial_id, event["config"])
             latest[trial_id] = {}
         elif kind == TRIAL_STARTED:
-            _go_on(strategy, trial_id)
+            _call(strategy, "go_on", trial_id)  # even if it had ended
         elif kind == RESULT:
             latest[trial_id] = {**event["metrics"], "training_iteration": event["epoch"]}
             strategy.on_trial_result(trial_id, latest[trial_id])

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import ray
@@ -23,8 +22,7 @@ from tuner.errors import JournalError, StorageError
 from tuner.experiment import events
 from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
-from tuner.search.resuming import assignment_of
-from tuner.search.retention import sweep
+from tuner.search.resuming import assignment_of, sweep
 from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.trial_process import is_recycled
@@ -102,12 +100,7 @@ class Recorder(Callback):
         self._start(trial)
 
     def on_trial_result(
-        self,
-        iteration: int,
-        trials: list[Trial],
-        trial: Trial,
-        result: dict[str, Any],
-        **info: Any,
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         trial_id = _id(trial)
         report = result[REPORT]
@@ -125,7 +118,7 @@ class Recorder(Callback):
                 events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done
             )
         # Weights that were trained again may have other metrics than the report before the kill
-        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else {})
+        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else None)
         if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
             self._save_now(trial)
 
@@ -151,13 +144,13 @@ class Recorder(Callback):
         self,
         trial_id: str,
         saved: Iterable[dict[str, Any]],
-        again: Mapping[int, dict[str, float]] = MappingProxyType({}),
+        retrained: Mapping[int, dict[str, float]] | None = None,
     ) -> None:
-        """Journal checkpoints. again: by epoch, the metrics of those that were trained again."""
+        """Journal checkpoints. retrained: by epoch, the metrics of those trained again."""
         for checkpoint in saved:
-            epoch = checkpoint["epoch"]
-            metrics = {"metrics": again[epoch]} if epoch in again else {}
-            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint, **metrics)
+            metrics = (retrained or {}).get(checkpoint["epoch"])
+            again = {"metrics": metrics} if metrics else {}
+            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint, **again)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -282,9 +275,7 @@ def failure_of(
 
 
 class Retries:
-    """Which failed trials are retried: after a lost node always, after a crash twice unless in the
-    same epoch, after an unusable device once.
-    """
+    """Retries after each lost node, two crashes in different epochs, and one unusable device."""
 
     def __init__(self) -> None:
         self._crashes: defaultdict[str, set[int]] = defaultdict(set)  # trial_id -> epochs

@@ -21,12 +21,7 @@ from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
 from tuner.cluster import daemons
 from tuner.cluster.nodes import shortage
-from tuner.errors import (
-    ExperimentError,
-    InterruptedSearchError,
-    JournalLostError,
-    TunerError,
-)
+from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.results.results import Results
@@ -37,8 +32,7 @@ from tuner.reporting.tensorboard import TensorBoardWriter
 from tuner.reporting.terminal import Progress, TimeLeft
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
-from tuner.search.resuming import assignment_of
-from tuner.search.retention import Retention, sweep
+from tuner.search.resuming import Retention, assignment_of, sweep
 from tuner.search.tune_callbacks import Recorder, TuneSearcher, Waiting
 from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
@@ -119,10 +113,8 @@ class TuneRun:
             return self._how_to_resume()
 
         with ExitStack() as at_the_end:
-            at_the_end.callback(progress.close)
-            for tracker in trackers:
-                at_the_end.callback(tracker.close)
-            at_the_end.callback(notifier.close)
+            for close in (progress.close, *(tracker.close for tracker in trackers), notifier.close):
+                at_the_end.callback(close)
             at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
             driver.observers = [
                 TensorBoardWriter(spec, history),
@@ -223,7 +215,7 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
         mode=spec.objective.mode,
     )
     context = TrialContext(
-        place=spec.place,
+        location=spec.location,
         trainable=spec.trainable,
         constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
         metric=spec.objective.metric,

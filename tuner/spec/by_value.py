@@ -16,14 +16,16 @@ _SCRIPT = ("__main__", "__mp_main__")
 class ByValue(str):
     """The text `module:name (by value)`, and the trainable that it stands for."""
 
-    def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
-        return super().__new__(cls, text or _text_of(value))
+    _value: Any
+    _pickled: bytes | None
 
-    def __init__(self, value: Any, pickled: bytes | None = None, text: str = "") -> None:
+    def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
         from tuner import ray_compat
 
+        self = super().__new__(cls, text or _text_of(value))
         self._value, self._pickled = value, pickled
         ray_compat.note_parameters(value)
+        return self
 
     @property
     def value(self) -> Any:
@@ -42,7 +44,6 @@ class ByValue(str):
 
 
 def is_by_value(text: str) -> bool:
-    """Whether a spec's trainable was given by value."""
     return text.endswith(_MARK)
 
 

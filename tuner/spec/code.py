@@ -88,10 +88,7 @@ class NamedCode:
 
 
 def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
-    """The code in a spec's plain values, but for what ships; the trainable comes first.
-
-    Invalid and standard-library names are left out: such a spec is refused.
-    """
+    """The valid code in a spec's plain values that does not ship; the trainable comes first."""
     code = [
         NamedCode(key, path)
         for key, path in _paths_in(spec)
@@ -113,7 +110,7 @@ def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         # By its path: the spec stands below the Learner that ships and cannot import it
         shipped = import_module(str(declaration_module(IMAGE_CLASSIFIER)))
         yield from getattr(shipped, DECLARATION).code(spec)
-    # Of what is given by value, what runs elsewhere, and a command, nothing is imported
+    # Trainables by value, "elsewhere" and commands are not imported
     if isinstance(trainable, str) and not (
         trainable == ELSEWHERE or is_by_value(trainable) or read_command(trainable)
     ):
@@ -149,7 +146,7 @@ def file_of(module: str) -> Path | None:
         for part in parts:
             if spec is None or spec.submodule_search_locations is None:
                 return None
-            # By its own name alone, as a whole one asks for packages that are imported
+            # By its last name, since a dotted name needs the imported package
             spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     except (ImportError, ValueError):  # ValueError: of __main__, and of an empty name
         return None

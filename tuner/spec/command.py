@@ -1,7 +1,4 @@
-"""A command as a trainable, with `{name}` for the value of a hyperparameter.
-
-Arguments are a list: text is split once, before values are filled in, and no shell reads it.
-"""
+"""A command as a trainable: a list of arguments, with `{name}` for a hyperparameter's value."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from tuner.spec.plain_values import value_at
 from tuner.spec.settings import FaultsError
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
-_PROMPT = "$ "  # a command as text begins with it, and no dotted path does
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PLAIN = re.compile(r"[\w@%+=:,./{}-]+")
 _RULE = "must be a command as text or as a list of arguments, as in {command: 'python train.py'}"
@@ -31,7 +27,7 @@ class Command(str):
 
     def __new__(cls, arguments: Collection[str]) -> Command:
         quoted = (a if _PLAIN.fullmatch(a) else shlex.quote(a) for a in arguments)
-        self = super().__new__(cls, _PROMPT + " ".join(quoted))
+        self = super().__new__(cls, f"$ {' '.join(quoted)}")
         self.arguments = tuple(arguments)
         return self
 
@@ -52,11 +48,6 @@ class Command(str):
             raise FaultsError(Fault("command", "must hold text and numbers alone", command))
         return cls([*map(str, arguments)])
 
-    @classmethod
-    def of_text(cls, text: str) -> Command | None:
-        """The command that `str(command)` was; None for other text."""
-        return cls(shlex.split(text[len(_PROMPT) :])) if text.startswith(_PROMPT) else None
-
     @property
     def plain(self) -> dict[str, list[str]]:
         """The value of a spec's `trainable` that `read` reads."""
@@ -69,7 +60,7 @@ class Command(str):
         return list(dict.fromkeys(m[1] for m in matches if m[1] is not None))
 
     def faults(self, names: Collection[str]) -> Iterator[Fault]:
-        """What is wrong with the placeholders; `known`: the names of the hyperparameters."""
+        """What is wrong with the placeholders. names: of the hyperparameters."""
         choices = sorted({*names, SEED})
         for name in self.names:
             if name not in choices:
@@ -118,9 +109,9 @@ class Command(str):
 
 
 def read_command(trainable: object) -> Command | None:
-    """The command of a spec's plain `trainable`, or of its text, or None."""
-    if isinstance(trainable, str):
-        return Command.of_text(trainable)
+    """The command of a spec's plain `trainable`, or None."""
+    if isinstance(trainable, Command):
+        return trainable
     try:
         return Command.read(trainable)
     except FaultsError:  # such a spec is refused

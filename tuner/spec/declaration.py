@@ -102,10 +102,7 @@ class Declaration:
         return None
 
     def pin_data(self, spec: ExperimentSpec, *, download: bool, here: bool) -> PinnedData | None:
-        """Fix the data; None if that needs a download and `download` is False.
-
-        Raises DataError for missing data, SpecError if the spec does not fit it.
-        """
+        """Fix the data, or None without the needed `download`. Raises DataError and SpecError."""
         return PinnedData()
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
@@ -166,9 +163,9 @@ def declaration_of(trainable: str) -> Declaration:
         declared = getattr(import_module(module), DECLARATION, None)
         if isinstance(declared, Declaration):
             return declared
-    declared = getattr(load_trainable(trainable), "declaration", None)
-    if declared is None or isinstance(declared, Declaration):
-        return declared or Declaration()
+    declared = getattr(load_trainable(trainable), "declaration", None) or Declaration()
+    if isinstance(declared, Declaration):
+        return declared
     rule = "must have a tuner.spec.declaration.Declaration as its `declaration`"
     raise FaultsError(Fault("", rule, declared))
 
@@ -184,10 +181,7 @@ def faults_of_configs(
     *,
     pinned: Values | None = None,
 ) -> Iterator[Fault]:
-    """The faults of trials' settings at every extreme of the space, by a spec's keys, each once.
-
-    check: the faults of one trial's settings. pinned: replaces constants.
-    """
+    """The faults that `check` finds in trials' settings, at the space's extremes, each once."""
     constants, space = {**spec.constants, **(pinned or {})}, spec.search.space
     searched = [f"{position.path}." for position, _ in walk(space)]
     faults: dict[tuple[str, str], Fault] = {}

@@ -1,4 +1,4 @@
-"""The spec of an experiment: frozen, checked as a whole, and lossless as JSON and YAML.
+"""The spec of an experiment: frozen, checked completely, and lossless as JSON and YAML.
 
 `tuner.spec.validation` checks what needs the trainable or the machine.
 """
@@ -25,7 +25,7 @@ from tuner.places import default_storage, local, url_of
 from tuner.spec.by_value import ByValue, is_by_value, is_importable
 from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_of
 from tuner.spec.command import Command
-from tuner.spec.notify import hidden, read_targets
+from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.sections import (
@@ -37,13 +37,12 @@ from tuner.spec.sections import (
     Resources,
     Stop,
     Timeouts,
-    read_logs,
 )
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names, parse
+from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
 from tuner.spec.strategies import GridSettings, Search
-from tuner.spec.text import read_mapping
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -79,9 +78,7 @@ def _earlier(raw: object) -> str | tuple[str, ...]:
 
 
 def trainable_text(raw: Any) -> str:
-    """`module:name` of a class, function or text; by value, a Command, or ELSEWHERE. Raises
-    FaultsError.
-    """
+    """`module:name`, a ByValue, a Command, or ELSEWHERE. Raises FaultsError."""
     if isinstance(raw, ByValue | Command):
         return raw
     if isinstance(raw, Mapping):
@@ -104,14 +101,15 @@ def trainable_text(raw: Any) -> str:
     return f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
 
 
-def _plain_trainable(trainable: str) -> str | dict[str, list[str]]:
-    return trainable.plain if isinstance(trainable, Command) else str(trainable)
-
-
 # Wrapped, since pydantic's own check of a str would make a plain one of a ByValue
 _Trainable = Annotated[
-    str, WrapValidator(lambda raw, _: trainable_text(raw)), PlainSerializer(_plain_trainable)
+    str,
+    WrapValidator(lambda raw, _: trainable_text(raw)),
+    PlainSerializer(lambda text: text.plain if isinstance(text, Command) else str(text)),
 ]
+
+
+_Trackers = Annotated[tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, LOGS, "log"))]
 
 
 def _constants(raw: object) -> object:
@@ -171,12 +169,13 @@ class ExperimentSpec(Settings):
         description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
     )
-    log: Annotated[tuple[str, ...], BeforeValidator(read_logs)] = Field(
+    log: _Trackers = Field(
         (), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}."
     )
     notify: Annotated[
-        tuple[str, ...],
-        BeforeValidator(read_targets),
+        tuple[Annotated[str, AfterValidator(valid_target)], ...],
+        as_list,
+        AfterValidator(lambda targets: tuple(dict.fromkeys(targets))),
         PlainSerializer(lambda targets: [*map(hidden, targets)], list[str], when_used="json"),
     ] = Field(
         (),
@@ -227,18 +226,18 @@ class ExperimentSpec(Settings):
             if isinstance(text, str) and call_name(text) in CALLS
         ]
         if isinstance(self.trainable, Command):
-            names = {
-                *self.search.space,
-                *(position.path for position, _ in walk(self.search.space)),
-            }
+            names = [*self.search.space, *(where.path for where, _ in walk(self.search.space))]
             faults += [fault.under("trainable") for fault in self.trainable.faults(names)]
         if self.warm_start and not (self.search.learns or self.search.skips):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
         faults += self._faults_of_goals()
-        if self.confirms and not self._is_of_leaders(self.confirms):
-            rule = "needs a grid of search.seeds and of as many search.configs, trials and values"
-            faults.append(Fault("confirms", rule))
+        if self.confirms:
+            configs = self.search.configs if isinstance(self.search, GridSettings) else ()
+            counts = {len(each) for each in (configs, self.confirms.trials, self.confirms.values)}
+            if len(counts) > 1 or not getattr(self.search, "seeds", ()):
+                rule = "needs a grid of search.seeds and as many search.configs, trials and values"
+                faults.append(Fault("confirms", rule))
         if faults:
             raise FaultsError(*faults)
         return self
@@ -262,21 +261,13 @@ class ExperimentSpec(Settings):
             else:
                 yield name
 
-    def _is_of_leaders(self, confirms: Confirms) -> bool:
-        search, count = self.search, len(confirms.trials)
-        return (
-            isinstance(search, GridSettings)
-            and len(search.configs) == len(confirms.values) == count
-            and search.seeds != ()
-        )
-
     @property
     def folder(self) -> Path:
         """The experiment's folder, STORAGE/NAME; of a storage that is a URL, its mirror here."""
         return local(self.storage) / self.name
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The experiment's folder for every machine: an absolute path, or a URL."""
         return url_of(self.folder) or str(self.folder.resolve())
 
@@ -287,7 +278,7 @@ class ExperimentSpec(Settings):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its trials run elsewhere, and ask for their configs."""
+        """Whether clients run its trials."""
         return self.trainable == ELSEWHERE
 
     @property
@@ -304,7 +295,7 @@ class ExperimentSpec(Settings):
 
     @property
     def epochs(self) -> int | None:
-        """The length of a whole trial in epochs; None where the trainable ends by itself."""
+        """The length of a complete trial in epochs, or None if the trainable ends by itself."""
         epochs = self.training.get("epochs")
         lengths = [self.scheduler.max_t] if self.scheduler else []
         if isinstance(epochs, int):
@@ -350,6 +341,8 @@ class ExperimentSpec(Settings):
     @classmethod
     def from_text(cls, text: str) -> ExperimentSpec:
         """The spec that YAML or JSON `text` holds. Raises SpecError with every fault."""
+        from tuner.spec.text import read_mapping  # yaml
+
         return build_spec(read_mapping(text))
 
 

@@ -1,21 +1,33 @@
-"""Loads trainables by their dotted paths, and classifies them."""
+"""Loads what a spec names: trainables by their dotted paths, searchers and schedulers by name.
+
+An extension, a searcher or scheduler, is a module with `SETTINGS`, the class of its spec section,
+and `build`. Those that ship are a package's modules without underscore; a dotted name is a module
+of the user's.
+"""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, Generic, TypeVar
 
-from tuner.errors import Fault
+from tuner.errors import Fault, unknown
 from tuner.spec.by_value import ByValue, is_by_value, python_argument
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.command import Command
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, Settings, parse
 
+IMPORTING = "importing"  # the validation context in which modules of the user's are imported
 _METHODS = ("step", "state_dict", "load_state_dict")
 _OF_A_LEARNER = "(config, constants, *, device, rank, world_size)"
+
+S = TypeVar("S", bound=Settings)
 
 
 def load_trainable(path: str) -> Any:
@@ -26,20 +38,20 @@ def load_trainable(path: str) -> Any:
     """
     if isinstance(path, ByValue):
         return path.value
-    if command := Command.of_text(path):
-        return command
+    if isinstance(path, Command):
+        return path
     if is_by_value(path):
-        rule = "was given by value, by a script or a notebook: give it again, from Python"
+        rule = "was passed by value, by a script or a notebook: pass it again, from Python"
         raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
     module, _, name = path.partition(":")
     if is_standard(module):
         raise FaultsError(Fault("", NOT_STANDARD, path))
-    trainable: Any = importlib.import_module(module)
+    trainable: Any = import_module(module)
     for part in name.split("."):
         trainable = getattr(trainable, part)
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
         raise FaultsError(Fault("", "must not be a function that is implemented in C", path))
-    if is_standard(str(getattr(trainable, "__module__", ""))):  # found through another module
+    if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
         raise FaultsError(Fault("", NOT_STANDARD, path))
     return trainable
 
@@ -63,12 +75,12 @@ def trainable_fault(trainable: Any) -> Fault | None:
         return None
     if inspect.isclass(trainable):
         missing = [f"{m}()" for m in _METHODS if not callable(getattr(trainable, m, None))]
+        rule = f"class {trainable.__name__} is no Learner: it"
         if missing:
-            rule = f"class {trainable.__name__} is no Learner: it lacks {', '.join(missing)}"
-            return Fault("trainable", rule)
+            return Fault("trainable", f"{rule} lacks {', '.join(missing)}")
         if not _builds(trainable, world_size=1):
-            rule = f"class {trainable.__name__} is no Learner: it must take {_OF_A_LEARNER}"
-            return Fault("trainable", rule, str(_signature(trainable)))
+            signature = str(_signature(trainable))
+            return Fault("trainable", f"{rule} must take {_OF_A_LEARNER}", signature)
         return None
     if not callable(trainable):
         rule = "must be a Learner class, a function that builds one, or a function of config"
@@ -84,27 +96,86 @@ def takes_split(trainable: Any) -> bool:
     return is_learner(trainable) and _builds(trainable, world_size=2, split=2)
 
 
-def declared_metrics(trainable: object) -> tuple[str, ...] | None:
-    """The names in the trainable's `metrics` attribute; None where it declares none."""
-    names = getattr(trainable, "metrics", None)
-    return tuple(map(str, names)) if isinstance(names, tuple | list) else None
-
-
 def _builds(trainable: Callable[..., Any], **size: int) -> bool:
     return _accepts(trainable, {}, {}, device=None, rank=0, **size)
 
 
 def _accepts(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> bool:
-    signature = _signature(function)
     try:
-        return signature is not None and bool(signature.bind(*arguments, **keywords))
-    except TypeError:
+        return bool(inspect.signature(function).bind(*arguments, **keywords))
+    except (TypeError, ValueError):
         return False
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """None where Python cannot tell it."""
+    """The signature, or None for one that Python does not know."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Generic[S]):
+    """The extensions of one kind.
+
+    kind: the noun. package: of those that ship. key: of wrong names. base: of every SETTINGS.
+    unchecked: accepts any settings, for modules that are not imported. also: further names.
+    """
+
+    kind: str
+    package: str
+    key: str
+    base: type[S]
+    unchecked: type[S]
+    also: tuple[str, ...] = ()
+
+    def names(self) -> list[str]:
+        """The names of the extensions that ship, sorted."""
+        # By the package's name: the spec stands below `tuner.search` and cannot import it, and
+        # must not load every searcher to check one
+        package = find_spec(self.package)
+        assert package is not None
+        modules = iter_modules(package.submodule_search_locations)
+        return sorted(module.name for module in modules if not module.name.startswith("_"))
+
+    def extension(self, name: str) -> ModuleType:
+        """The module called `name`, imported. Raises FaultsError where it is none or broken."""
+        if not _is_dotted(name):
+            if name not in (names := self.names()):
+                raise FaultsError(unknown(self.key, self.kind, name, [*names, *self.also]))
+            return import_module(f"{self.package}.{name}")
+        if is_standard(name):
+            raise FaultsError(Fault(self.key, NOT_STANDARD, name))
+        try:
+            module = import_module(name)
+        except Exception as error:  # any error of the user's module
+            reason = f"{type(error).__name__}: {error}"
+            raise FaultsError(Fault(self.key, f"cannot be imported ({reason})", name)) from None
+        settings = getattr(module, "SETTINGS", None)
+        is_settings = isinstance(settings, type) and issubclass(settings, self.base)
+        if not is_settings or not callable(getattr(module, "build", None)):
+            rule = f"must be a module with SETTINGS, a {self.base.__name__}, and a function build"
+            raise FaultsError(Fault(self.key, rule, name))
+        return module
+
+    def settings(self, name: str) -> type[S]:
+        """The settings class of the extension called `name`. Raises as `extension` does."""
+        settings: type[S] = self.extension(name).SETTINGS
+        return settings
+
+    def shipped(self) -> dict[str, type[S]]:
+        """The settings class of each extension that ships, by its name."""
+        return {name: self.settings(name) for name in self.names()}
+
+    def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
+        """The settings in `raw`; imports a user's module in the context IMPORTING alone."""
+        imports = context == IMPORTING or not _is_dotted(name)
+        settings, faults = parse(self.settings(name) if imports else self.unchecked, raw)
+        if settings is None:
+            raise FaultsError(*faults)
+        return settings
+
+
+def _is_dotted(name: str) -> bool:
+    return "." in name and all(part.isidentifier() for part in name.split("."))

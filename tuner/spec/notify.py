@@ -19,19 +19,11 @@ _TARGET = re.compile(rf"{COMMAND}.*\S.*|{_URL.pattern}|{_VARIABLE.pattern}\S*")
 _RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COMMAND"
 
 
-def read_targets(raw: object) -> object:
-    """The unique targets of a list or a single text. Raises FaultsError for an invalid one."""
-    targets = [raw] if isinstance(raw, str) else raw
-    if not isinstance(targets, list | tuple):
-        raise FaultsError(Fault("", "must be a list of URLs and commands", raw))
-    faults = [Fault("", _RULE, target) for target in targets if not _is_target(target)]
-    if faults:
-        raise FaultsError(*faults)
-    return tuple(dict.fromkeys(targets))
-
-
-def _is_target(target: object) -> bool:
-    return isinstance(target, str) and target.isprintable() and bool(_TARGET.fullmatch(target))
+def valid_target(target: str) -> str:
+    """`target`. Raises FaultsError for an invalid one."""
+    if not target.isprintable() or not _TARGET.fullmatch(target):
+        raise FaultsError(Fault("", _RULE, target))
+    return target
 
 
 def is_web(target: str) -> bool:
@@ -40,7 +32,7 @@ def is_web(target: str) -> bool:
 
 
 def is_apprise(target: str) -> bool:
-    """Whether a target is known to need the library apprise."""
+    """Whether a target needs the library apprise."""
     return not target.startswith((COMMAND, "${")) and not is_web(target)
 
 
@@ -64,11 +56,11 @@ def hidden(target: str) -> str:
     """
     if runs_or_reads(target):
         return target
-    scheme, _, rest = target.partition("://")
-    host = rest.partition("/")[0]
+    scheme, _, address = target.partition("://")
+    host = address.partition("/")[0]
     if not is_web(target) or set("@?#") & set(host):
         return f"{scheme}://{_HIDDEN}"
-    return target if rest.rstrip("/") == host else f"{scheme}://{host}/{_HIDDEN}"
+    return target if address.rstrip("/") == host else f"{scheme}://{host}/{_HIDDEN}"
 
 
 def filled(target: str, environment: Mapping[str, str]) -> str:

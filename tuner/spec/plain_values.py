@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-DEEPEST = 30  # levels of lists and mappings: whatever walks through them may recurse
+DEEPEST = 30  # levels of lists and mappings: readers recurse into them
+TOO_DEEP = f"is nested deeper than {DEEPEST} levels"
 LARGEST = 1e300  # what no float can hold breaks every calculation, and what has more digits text
 MOST = 200_000  # values of a document
 CONFIG_LEVELS = 20  # of lists and mappings in a config: every reader recurses into it
@@ -26,14 +27,9 @@ def parse_json(
     try:
         return decode(data.decode())
     except RecursionError:
-        raise ValueError(f"it {too_deep()}") from None
+        raise ValueError(f"it {TOO_DEEP}") from None
     except ValueError as error:
         raise ValueError(f"not {what}") from error
-
-
-def too_deep() -> str:
-    """The fault of what is nested deeper than DEEPEST."""
-    return f"is nested deeper than {DEEPEST} levels"
 
 
 def too_many(most: int) -> str:
@@ -42,10 +38,7 @@ def too_many(most: int) -> str:
 
 
 def fault_of_values(value: object, *, most: int = MOST) -> str | None:
-    """Why `value` is not plain or too large, or None. most: values and names.
-
-    References in YAML can make a few lines billions of values.
-    """
+    """Why `value` is not plain or too large (`most` values and names), or None."""
     todo: list[tuple[object, int]] = [(value, 0)]
     count = 0
     while todo:
@@ -54,7 +47,7 @@ def fault_of_values(value: object, *, most: int = MOST) -> str | None:
         if count > most:
             return too_many(most)
         if depth > DEEPEST:
-            return too_deep()
+            return TOO_DEEP
         if isinstance(value, dict):
             todo += [(inner, depth + 1) for pair in value.items() for inner in pair]
         elif isinstance(value, list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Resources, usual_mode
 from tuner.spec.space.domains import Choice, Space, literal
-from tuner.spec.space.spaces import domains_of
+from tuner.spec.space.spaces import domains_of, walk
 from tuner.spec.strategies import GridSettings
 from tuner.spec.validation import Machine
 from tuner.wording import amount_of, duration, shorten
@@ -84,14 +84,13 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
     if samples is None:
         return
     if isinstance(search, GridSettings):
-        if (left_out := search.whole - samples) > 0:
+        if (left_out := search.all_trials - samples) > 0:
             which = "its first ones" if search.order == "rows" else "spread over it"
-            yield (
-                f"num_samples={samples} takes {samples} of the grid's {search.whole:,} trials, "
-                f"{which}, and leaves {left_out:,} out."
-            )
+            trials = f"{samples} of the grid's {search.all_trials:,} trials, {which}"
+            yield f"num_samples={samples} takes {trials}, and leaves {left_out:,} out."
         return
-    grids = {path: d for path, d in domains_of(search.space) if isinstance(d, Choice) and d.grid}
+    choices = ((path, d) for path, d in domains_of(search.space) if isinstance(d, Choice))
+    grids = {path: choice for path, choice in choices if choice.name == "grid_search"}
     if grids:
         rays = samples * prod(len(domain.values) for domain in grids.values())
         yield (
@@ -101,17 +100,15 @@ def _of_grids(spec: ExperimentSpec) -> Iterator[str]:
         )
 
 
-def _of_lists(space: Space, path: str = "") -> Iterator[str]:
+def _of_lists(space: Space) -> Iterator[str]:
     """Lists outside of domains, which other libraries take for choices."""
-    for name, value in space.items():
+    for position, value in walk(space):
         if isinstance(value, list) and value:
             text = shorten(literal(value), 80)
             yield (
-                f"search.space.{path}{name} is {text} in every trial: write choice(...) to search "
-                "its values, constant(...) to keep it"
+                f"search.space.{position.path} is {text} in every trial: write choice(...) to "
+                "search its values, constant(...) to keep it"
             )
-        elif isinstance(value, Mapping):
-            yield from _of_lists(value, f"{path}{name}.")
 
 
 def _of_a_command(spec: ExperimentSpec) -> Iterator[str]:

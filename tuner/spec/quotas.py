@@ -1,13 +1,10 @@
-"""CPUs and memory that control groups leave this process (man 7 cgroups).
-
-The tightest limit of its group and all groups above counts. root: of the file tree, for tests.
-"""
+"""CPUs and memory that control groups leave this process (man 7 cgroups). root: for tests."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +15,7 @@ ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a control group may use at most, in CPUs or in bytes, and the file that says so."""
+    """The most that a control group may use, in CPUs or bytes, and the file that says so."""
 
     amount: float
     file: Path
@@ -27,60 +24,48 @@ class Limit:
 def usable_cpus(root: Path = ROOT) -> int:
     """How many CPUs this process may keep busy, at least 1; a fractional quota is rounded down."""
     quota = cpu_limit(root)
-    return max(1, int(quota.amount)) if quota else _allowed_cpus()
+    return max(1, int(quota.amount)) if quota else len(os.sched_getaffinity(0))
 
 
 def cpus_in_words(root: Path = ROOT) -> str:
-    """How many CPUs may be used, of how many, and why there are no more if that is the quota."""
+    """How many CPUs may be used, of how many, and the quota if that is why."""
     quota = cpu_limit(root)
     text = f"{usable_cpus(root)} of {os.cpu_count()} may be used"
     return f"{text}: {quota.file} gives {amount_of(quota.amount, 'CPU')}" if quota else text
 
 
 def cpu_limit(root: Path = ROOT) -> Limit | None:
-    """The tightest CPU quota, or None without one below the allowed CPUs."""
-    quota = _tightest(limit for group in _groups("cpu", root) for limit in _cpu_limits(group))
-    return quota if quota and quota.amount < _allowed_cpus() else None
-
-
-def _allowed_cpus() -> int:
-    """How many CPUs this process may run on: of a cpuset, of taskset, or all."""
-    return len(os.sched_getaffinity(0))
+    """The tightest CPU quota, or None without one below the CPUs that the process may run on."""
+    limits = []
+    for group in _groups("cpu", root):
+        version_1 = [_text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+        version_2 = _text(group / "cpu.max").split()
+        for name, numbers in (("cpu.cfs_quota_us", version_1), ("cpu.max", version_2)):
+            if numbers and all(map(str.isdigit, numbers)):  # "max" and -1 are no limits
+                quota, period = map(int, numbers)
+                limits.append(Limit(quota / period, group / name))
+    tightest = min(limits, key=lambda limit: limit.amount, default=None)
+    return tightest if tightest and tightest.amount < len(os.sched_getaffinity(0)) else None
 
 
 def memory_limit(root: Path = ROOT) -> tuple[Limit, int] | None:
-    """The tightest memory limit, and the bytes left below the first that is reached; or None."""
-    limits = [each for group in _groups("memory", root) for each in _memory_limits(group)]
-    if tightest := _tightest(limit for limit, _ in limits):
-        return tightest, min(max(0, int(limit.amount) - used) for limit, used in limits)
-    return None
+    """The tightest memory limit, and the bytes left below the first that is reached; or None.
 
-
-def _tightest(limits: Iterable[Limit]) -> Limit | None:
-    return min(limits, key=lambda limit: limit.amount, default=None)
-
-
-def _cpu_limits(group: Path) -> Iterator[Limit]:
-    match _text(group / "cpu.max").split():
-        case [quota, period] if quota != "max":
-            yield Limit(int(quota) / int(period), group / "cpu.max")
-    file = group / "cpu.cfs_quota_us"
-    match _text(file).split(), _text(group / "cpu.cfs_period_us").split():
-        case [quota], [period] if int(quota) > 0:  # -1: it has none
-            yield Limit(int(quota) / int(period), file)
-
-
-def _memory_limits(group: Path) -> Iterator[tuple[Limit, int]]:
-    """Each limit and its use without reclaimable files. memory.high slows, and so counts, too."""
-    stat = dict(re.findall(r"^(\w+) (\d+)$", _text(group / "memory.stat"), re.MULTILINE))
-    for names, usage, reclaimable in (
-        (("memory.max", "memory.high"), "memory.current", "inactive_file"),
-        (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        used = int(_text(group / usage) or 0) - int(stat.get(reclaimable, 0))
-        for name in names:
-            if (limit := _text(group / name)).isdigit():  # "max": it has none
-                yield Limit(int(limit), group / name), used
+    Reclaimable files are not counted as used. memory.high slows, and so counts, too.
+    """
+    limits, left = [], []
+    for group in _groups("memory", root):
+        stat = dict(re.findall(r"^(\w+) (\d+)$", _text(group / "memory.stat"), re.MULTILINE))
+        for names, usage, reclaimable in (
+            (("memory.max", "memory.high"), "memory.current", "inactive_file"),
+            (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            used = int(_text(group / usage) or 0) - int(stat.get(reclaimable, 0))
+            for name in names:
+                if (limit := _text(group / name)).isdigit():  # "max" is no limit
+                    limits.append(Limit(int(limit), group / name))
+                    left.append(max(0, int(limit) - used))
+    return (min(limits, key=lambda limit: limit.amount), min(left)) if limits else None
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:
@@ -89,7 +74,7 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if not names or controller in names.split(","):  # version 2 has no names
-            # A container may see its own group as the mounted one, whatever its path says
+            # A container may see its own group as the mounted one, under any path
             group = PurePosixPath(path.lstrip("/"))
             yield from (top / names / folder for folder in (group, *group.parents))
 

@@ -1,4 +1,4 @@
-"""The section `scheduler` of a spec; see `tuner.spec.registry`."""
+"""The section `scheduler` of a spec; see `tuner.spec.loading`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsAny, ValidationInfo
 
 from tuner.errors import Fault
-from tuner.spec.registry import Registry
+from tuner.spec.loading import Registry
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
 
@@ -67,8 +67,8 @@ class SchedulerSettings(Settings):
 
     def without_stopping(self) -> SchedulerSettings:
         """Settings under which every trial trains to `max_t`."""
-        whole = {"name": DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
-        return SCHEDULERS.settings(DEFAULT).model_validate(whole)
+        values = {"name": DEFAULT, "max_t": self.max_t, "grace_period": self.max_t}
+        return SCHEDULERS.settings(DEFAULT).model_validate(values)
 
 
 class UncheckedScheduler(SchedulerSettings):
@@ -92,16 +92,6 @@ def _name_of(raw: Mapping[str, Any], usual: str) -> str:
     return DEFAULT if raw.keys() & of_asha - other else usual
 
 
-def _unstopped(raw: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The section for trials that nothing stops before `max_t`, or None without one."""
-    rest = {key: value for key, value in raw.items() if key != "name"}
-    rule = f"is not used by scheduler {NONE}, which takes max_t alone"
-    if faults := [Fault(key, rule, value) for key, value in rest.items() if key != "max_t"]:
-        raise FaultsError(*faults)
-    max_t = rest.get("max_t")
-    return {"name": DEFAULT, "max_t": max_t, "grace_period": max_t} if rest else None
-
-
 def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, str):
         raw = {"name": raw}
@@ -111,11 +101,14 @@ def _read(raw: object, info: ValidationInfo) -> object:
     objective = info.data.get("objective")
     usual = DEFAULT if objective and objective.others else search and search.scheduler
     name = _name_of(raw, usual or DEFAULT)
-    if name == NONE:
-        raw = _unstopped(raw)
-        if raw is None:
+    if name == NONE:  # no trial is stopped before `max_t`
+        rule = f"is not used by scheduler {NONE}, which takes max_t alone"
+        unused = {key: value for key, value in raw.items() if key not in ("name", "max_t")}
+        if unused:
+            raise FaultsError(*(Fault(key, rule, value) for key, value in unused.items()))
+        if "max_t" not in raw:
             return None
-        name = DEFAULT
+        name, raw = DEFAULT, {"name": DEFAULT, "max_t": raw["max_t"], "grace_period": raw["max_t"]}
     return SCHEDULERS.read(raw, name, info.context)
 
 

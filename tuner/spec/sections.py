@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tuner.errors import Fault
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names
-from tuner.spec.space.constraints import Condition, expressions
+from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
+from tuner.spec.space.constraints import Expression, as_list, condition
 
 Mode = Literal["min", "max"]
 _MOST_OTHERS = 2  # goals beside the first; a front of more has most trials on it
@@ -38,9 +37,13 @@ def usual_mode(metric: str) -> Mode | None:
     return "max" if _HIGHER.search(name) else None
 
 
-@lru_cache
-def _condition(text: str) -> Condition:
-    return Condition(text)
+def _names_metric(text: str) -> str:
+    if not condition(text).names:
+        raise FaultsError(Fault("", "names no metric", text))
+    return text
+
+
+_Limit = Annotated[Expression, AfterValidator(_names_metric)]
 
 
 class Goal(Settings):
@@ -94,7 +97,7 @@ class Objective(Goal):
 
     metric: str = Field("val_loss", min_length=1, description="its name in the trainable's reports")
 
-    limits: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
+    limits: Annotated[tuple[_Limit, ...], as_list] = Field(
         (),
         description='expressions over metrics, such as "latency_ms <= 20"; a report for which one '
         "is not true does not count, so a trial without any other is never the best. Every report "
@@ -116,19 +119,6 @@ class Objective(Goal):
             raise FaultsError(Fault("others", rule, names[1:]))
         return self
 
-    @model_validator(mode="after")
-    def _readable_limits(self) -> Self:
-        faults: list[Fault] = []
-        for number, text in enumerate(self.limits):
-            try:
-                if not _condition(text).names:
-                    faults.append(Fault(str(number), "names no metric", text))
-            except FaultsError as error:
-                faults += (fault.under(str(number)) for fault in error.faults)
-        if faults:
-            raise FaultsError(*(fault.under("limits") for fault in faults))
-        return self
-
     @property
     def goals(self) -> tuple[Goal, ...]:
         """This objective, then the others."""
@@ -137,7 +127,7 @@ class Objective(Goal):
     @property
     def limited(self) -> tuple[str, ...]:
         """The metrics that the limits name, each once."""
-        return tuple(dict.fromkeys(n for text in self.limits for n in _condition(text).names))
+        return tuple(dict.fromkeys(n for text in self.limits for n in condition(text).names))
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -150,17 +140,14 @@ class Objective(Goal):
 
     def allows(self, metrics: Mapping[str, Any]) -> bool:
         """Whether a report keeps every limit; one that lacks a metric does not."""
-        return all(_condition(text).holds(metrics) for text in self.limits)
+        return all(condition(text).holds(metrics) for text in self.limits)
 
 
 LEAST_SHARE = 0.0001  # of a CPU or a GPU
 
 
 class Resources(Settings):
-    """What one trial reserves.
-
-    Ray counts in ten thousandths: less of a CPU or GPU would be none.
-    """
+    """What one trial reserves."""
 
     cpus: float = Field(
         1, ge=LEAST_SHARE, description="CPUs for each worker, and its number of threads"
@@ -193,16 +180,16 @@ class Resources(Settings):
 
     @model_validator(mode="after")
     def _gpu_shares(self) -> Self:
-        whole = self.gpus == int(self.gpus)
+        is_whole = self.gpus == int(self.gpus)
         if 0 < self.gpus < LEAST_SHARE:
             raise FaultsError(Fault("gpus", f"must be 0 or at least {LEAST_SHARE}", self.gpus))
         if self.split > 1 and self.workers > 1:
             rule = f"cannot be combined with workers above 1, got {self.split} and {self.workers}"
             raise FaultsError(Fault("split", rule))
-        if self.ranks > 1 and not whole:
+        if self.ranks > 1 and not is_whole:
             name = "workers" if self.split == 1 else "split"
             raise FaultsError(Fault("gpus", f"must be whole when {name} is above 1", self.gpus))
-        if self.gpus > 1 and not whole:
+        if self.gpus > 1 and not is_whole:
             raise FaultsError(Fault("gpus", "must be a share below 1 or a whole number", self.gpus))
         return self
 
@@ -298,18 +285,6 @@ class Refits(Settings):
     value: float = Field(description="what it reached at that epoch, on the validation split")
 
 
-SECTIONS: dict[str, type[Settings]] = {
-    "objective": Objective,
-    "resources": Resources,
-    "timeouts": Timeouts,
-    "checkpoints": Checkpoints,
-    "stop": Stop,
-    "confirms": Confirms,
-    "refits": Refits,
-}
+_MODELS = (Objective, Resources, Timeouts, Checkpoints, Stop, Confirms, Refits)
+SECTIONS: dict[str, type[Settings]] = {model.__name__.lower(): model for model in _MODELS}
 LOGS = ("mlflow", "wandb")
-
-
-def read_logs(raw: object) -> object:
-    """The names of trackers, each once. Raises FaultsError for one that is not known."""
-    return known_names(raw, LOGS, "log")

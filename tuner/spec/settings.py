@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import cache
-from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 
 from tuner.errors import Fault, unknown
 
@@ -25,25 +29,22 @@ class Settings(BaseModel):
         defer_build=True,  # until one is made: of most models and strategies none ever is
     )
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _has_no_truth_as_a_number(cls, values: Any) -> Any:
+    def _refuse_bool_as_number(cls, raw: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         """pydantic takes true for 1."""
-        if isinstance(values, Mapping):
-            truths = [name for name, value in values.items() if isinstance(value, bool)]
-            if wrong := [name for name in truths if name in _numbers(cls)]:
-                raise FaultsError(*(Fault(n, "must be a number", values[n]) for n in wrong))
-        return values
+        model = validate(raw)
+        for name, value in raw.items() if isinstance(raw, Mapping) else ():
+            if isinstance(value, bool) and type(getattr(model, name)) in (int, float):
+                raise FaultsError(Fault(name, "must be a number", value))
+        return model
 
 
 S = TypeVar("S", bound=Settings)
 
 
 def schema_of(model: type[Settings]) -> dict[str, Any]:
-    """The JSON schema of one settings model, described by the first paragraph of its docstring.
-
-    A field without a description has that of the same field in a base class.
-    """
+    """The JSON schema of one model; descriptions are inherited, from docstring and base classes."""
     schema: dict[str, Any] = model.model_json_schema()
     schema.pop("$defs", None)
     schema["description"] = " ".join((model.__doc__ or "").partition("\n\n")[0].split())
@@ -55,42 +56,19 @@ def schema_of(model: type[Settings]) -> dict[str, Any]:
     return schema
 
 
-@cache
-def _numbers(model: type[BaseModel]) -> frozenset[str]:
-    """The fields that take a number, and neither true nor false."""
-    kinds = {name: _kinds(field.annotation) for name, field in model.model_fields.items()}
-    return frozenset(name for name, of in kinds.items() if of & {int, float} and bool not in of)
-
-
-def _kinds(annotation: Any) -> set[Any]:
-    """The members of a union, without metadata."""
-    if get_origin(annotation) in (Union, UnionType):
-        return {kind for part in get_args(annotation) for kind in _kinds(part)}
-    return _kinds(get_args(annotation)[0]) if get_origin(annotation) is Annotated else {annotation}
-
-
-# In place of pydantic's own messages where those are a programmer's
-_MESSAGES = {
+# Instead of pydantic's messages, which are for programmers
+_RULES = {
+    "greater_than_equal": "must be at least {ge:.12g}",
+    "less_than_equal": "must be at most {le:.12g}",
+    "greater_than": "must be above {gt:.12g}",
+    "less_than": "must be below {lt:.12g}",
     "string_too_short": "must not be empty",
-    "string_type": "must be text",
-    "string_sub_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "dict_type": "must be a mapping of keys to values",
-    "mapping_type": "must be a mapping of keys to values",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-}
-_BOUNDS = {
-    "greater than or equal to": "at least",
-    "less than or equal to": "at most",
-    "greater than": "above",
-    "less than": "below",
+    **dict.fromkeys(("string_type", "string_sub_type"), "must be text"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("dict_type", "mapping_type"), "must be a mapping of keys to values"),
+    **dict.fromkeys(("tuple_type", "list_type"), "must be a list"),
 }
 
 
@@ -102,26 +80,20 @@ class FaultsError(ValueError):
         super().__init__("; ".join(map(str, faults)))
 
 
-def known_names(raw: object, known: Collection[str], what: str) -> object:
-    """The unique names of a list or a single text. Raises FaultsError for one not in `known`.
-
-    what: the noun for a name.
-    """
+def known_names(raw: object, choices: Collection[str], noun: str) -> object:
+    """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
-        raise FaultsError(Fault("", "must be a list of names", raw, tuple(known)))
-    if wrong := [name for name in names if name not in known]:
-        raise FaultsError(*(unknown("", what, str(name), known) for name in wrong))
+        raise FaultsError(Fault("", "must be a list of names", raw, tuple(choices)))
+    if wrong := [name for name in names if name not in choices]:
+        raise FaultsError(*(unknown("", noun, str(name), choices) for name in wrong))
     return tuple(dict.fromkeys(names))
 
 
 def parse(
     model: type[S], values: Mapping[str, Any], prefix: str = "", *, context: object = None
 ) -> tuple[S | None, list[Fault]]:
-    """(the model of `values`, []), or (None, every fault) with keys under `prefix`.
-
-    context: handed to the model's validators.
-    """
+    """(the model of `values`, []), or (None, every fault). context: for the model's validators."""
     try:
         return model.model_validate(values, context=context), []
     except ValidationError as error:
@@ -132,7 +104,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
     """pydantic's errors for values of `model`, in plain words."""
     faults: list[Fault] = []
     for item in error.errors(include_url=False):
-        location, value, message = item["loc"], item["input"], item["msg"]
+        location, value = item["loc"], item["input"]
         key = ".".join([*([prefix] if prefix else []), *map(str, location)])
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, FaultsError):
@@ -153,16 +125,13 @@ def faults_of(error: ValidationError, model: type[BaseModel], prefix: str = "") 
             owner = _model_at(model, location)
             keys = () if owner is model else tuple(sorted(owner.model_fields))
             faults.append(Fault(key, "must be a mapping of keys to values", value, keys))
-        elif item["type"] in _MESSAGES:
-            unit = " of seconds" if key.endswith("_s") else ""
-            faults.append(Fault(key, _MESSAGES[item["type"]] + unit, value))
-        elif message.startswith("Input should "):
-            rule = message.removeprefix("Input should ")
-            for theirs, ours in _BOUNDS.items():
-                rule = rule.replace(f"be {theirs} ", f"be {ours} ")
-            faults.append(Fault(key, f"must {rule}", value))
+        elif item["type"] in _RULES:
+            rule = _RULES[item["type"]].format(**item.get("ctx", {}))
+            seconds = key.endswith("_s") and rule == _RULES["float_type"]
+            faults.append(Fault(key, f"{rule} of seconds" if seconds else rule, value))
         else:
-            faults.append(Fault(key, message.removeprefix("Value error, "), value))
+            rule = item["msg"].removeprefix("Value error, ").replace("Input should ", "must ")
+            faults.append(Fault(key, rule, value))
     return faults
 
 

@@ -1,4 +1,4 @@
-"""The section `search` of a spec; see `tuner.spec.registry`."""
+"""The section `search` of a spec; see `tuner.spec.loading`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pydantic import (
 )
 
 from tuner.errors import Fault, unknown
+from tuner.spec.loading import Registry
 from tuner.spec.plain_values import is_number
-from tuner.spec.registry import Registry
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.space.constraints import Constraints, expressions
+from tuner.spec.space.constraints import Constraints, Expression, as_list
 from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
@@ -48,28 +48,20 @@ class SearchSettings(Settings):
     space: SpaceField = Field(
         description="the name of each hyperparameter with its domain, or a constant"
     )
-    forbid: Annotated[tuple[str, ...], BeforeValidator(expressions)] = Field(
+    forbid: Annotated[tuple[Expression, ...], as_list] = Field(
         (),
         description='expressions over hyperparameters, such as "lr > 0.1 and batch_size < 32"; a '
         "config for which one is true is not tried",
     )
 
     @model_validator(mode="after")
-    def _readable_constraints(self) -> Self:
-        try:
-            faults = Constraints(self.forbid).check_names(names_of(self.space))
-        except FaultsError as error:
-            faults = list(error.faults)
-        if faults:
+    def _constrains_hyperparameters(self) -> Self:
+        if faults := Constraints(self.forbid).check_names(names_of(self.space)):
             raise FaultsError(*(fault.under("forbid") for fault in faults))
         return self
 
     def build(
-        self,
-        seed: int,
-        *,
-        objective: Objective | None = None,
-        max_t: int | None = None,
+        self, seed: int, *, objective: Objective | None = None, max_t: int | None = None
     ) -> Any:
         """Ray Tune's searcher; the same seed suggests the same configs. max_t: in epochs."""
         module = SEARCHERS.extension(self.strategy)
@@ -122,7 +114,7 @@ class ModelSettings(SearchSettings):
         encoding, faults = Encoding(self.space), list[Fault]()
         for number, point in enumerate(self.points_to_evaluate):
             try:
-                encoding.check(point)
+                encoding.encode(point, partial=True)
             except FaultsError as error:
                 faults += (fault.under(f"points_to_evaluate.{number}") for fault in error.faults)
         if faults:
@@ -194,21 +186,19 @@ class GridSettings(SearchSettings):
 
     @model_validator(mode="after")
     def _fits_the_space(self) -> Self:
-        faults = []
         paths = [path for path, _ in domains_of(self.space)]
-        for name in self.points if isinstance(self.points, dict) else ():
-            if name not in paths:
-                faults.append(unknown(f"points.{name}", "hyperparameter", name, paths))
+        names = self.points.keys() - paths if isinstance(self.points, dict) else ()
+        faults = [unknown(f"points.{n}", "hyperparameter", n, paths) for n in sorted(names)]
         configs = {f"configs.{number}": config for number, config in enumerate(self.configs)}
         if self.through is not None:
             configs["through"] = self.through
         for key, config in configs.items():
-            for name in sorted(set(config) - set(self.space)):
-                faults.append(unknown(key, "hyperparameter", name, self.space))
-            for name in [name for name in self.space if name not in config]:
-                faults.append(Fault(f"{key}.{name}", "is missing"))
+            others = sorted(config.keys() - self.space.keys())
+            faults += [unknown(key, "hyperparameter", name, self.space) for name in others]
+            missing = [name for name in self.space if name not in config]
+            faults += [Fault(f"{key}.{name}", "is missing") for name in missing]
         if self.seeds and "seed" in self.space:
-            faults.append(Fault("seeds", "cannot be given where `seed` is searched", self.seeds))
+            faults.append(Fault("seeds", "cannot be set where `seed` is searched", self.seeds))
         if len(set(self.seeds)) < len(self.seeds):
             faults.append(Fault("seeds", "must differ from each other", self.seeds))
         if faults:
@@ -229,25 +219,23 @@ class GridSettings(SearchSettings):
         return cell and super().gives(config)
 
     @property
-    def whole(self) -> int:
-        """The trials of the whole grid: the cells, or configs, times the seeds."""
+    def all_trials(self) -> int:
+        """The trials of the complete grid: the cells, or configs, times the seeds."""
         allow = Constraints(self.forbid).allow
         count = sum(map(allow, self.configs)) if self.configs else self._count(self._grid)
         return count * max(len(self.seeds), 1)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:
-        """These settings with an order."""
         if self.order is not None:
             return self
-        leaves_out = time_budget_s is not None or (num_samples or self.whole) < self.whole
+        leaves_out = time_budget_s is not None or (num_samples or self.all_trials) < self.all_trials
         order = "spread" if leaves_out or self.through is not None else "rows"
         values = {**dict(self), "order": order}
         return self.model_construct(_fields_set=self.model_fields_set, **values)
 
     def trials(self, num_samples: int | None) -> int:
-        """The trials of the whole grid, at most `num_samples`."""
-        trials = self.whole
-        return trials if num_samples is None else min(trials, num_samples)
+        all_trials = self.all_trials
+        return min(all_trials, num_samples or all_trials)
 
 
 SEARCHERS = Registry(
@@ -262,7 +250,7 @@ def _read(raw: object, info: ValidationInfo) -> object:
     try:
         return SEARCHERS.read(raw, strategy, info.context)
     except FaultsError as error:
-        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the rest, too
+        if any(fault.key == SEARCHERS.key for fault in error.faults):  # then check the others, too
             _, faults = parse(SearchSettings, {"strategy": "?", "space": raw.get("space", {})})
             raise FaultsError(*error.faults, *faults) from None
         raise

@@ -1,7 +1,4 @@
-"""Refuses a spec that cannot work, before anything starts and with every fault at once.
-
-The spec checks itself; here the trainable and the machine are checked.
-"""
+"""Checks the trainable and the machine of a spec, before anything starts."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from tuner.spec.command import Command
 from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.loading import (
-    declared_metrics,
+    IMPORTING,
     is_learner,
     is_rays_class,
     load_trainable,
@@ -33,7 +31,6 @@ from tuner.spec.loading import (
 )
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
-from tuner.spec.registry import IMPORTING
 from tuner.spec.sections import MEMORY_METRICS, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Domain
@@ -46,20 +43,19 @@ class Machine:
 
     def __init__(self, *, cpus: float, gpus: float | None = None) -> None:
         self.cpus = cpus
-        self._gpus = gpus
+        if gpus is not None:
+            self.gpus = gpus
 
     @classmethod
     def here(cls) -> Machine:
         """This machine, with the CPUs that this process may use."""
         return cls(cpus=quotas.usable_cpus())
 
-    @property
+    @cached_property
     def gpus(self) -> float:
-        if self._gpus is None:
-            import torch
+        import torch
 
-            self._gpus = torch.cuda.device_count()
-        return self._gpus
+        return torch.cuda.device_count()
 
 
 class ValidatedSpec(ExperimentSpec):
@@ -72,16 +68,14 @@ class ValidatedSpec(ExperimentSpec):
     @property
     def trials(self) -> int | None:
         """The number of trials, without configs that are left out."""
-        whole = self.search.trials(None)
-        if not self._left_out or whole is None:
+        complete = self.search.trials(None)
+        if not self._left_out or complete is None:
             return super().trials
-        left = whole - self._left_out
+        left = complete - self._left_out
         return min(left, self.num_samples or left)
 
     def leave_out(self, configs: int) -> None:
-        """Leave out this many configs, which an earlier experiment has tried; if negative, count as
-        many more, which this one has tried in an earlier space.
-        """
+        """Count this many configs less; a negative number counts more, of an earlier space."""
         self._left_out = configs
 
     @property
@@ -99,11 +93,7 @@ class ValidatedSpec(ExperimentSpec):
         return {**self.constants, **self.pinned.constants}
 
     def pin_data(self, *, download: bool = True) -> tuple[str, ...]:
-        """Fix the data of all trials; returns doubts on the first call.
-
-        download: False skips data that may need one. Raises DataError, and SpecError if it does not
-        fit.
-        """
+        """Fix the data of all trials; returns doubts on the first call. Raises as Declaration's."""
         if self._pinned is not None:
             return ()
         declared = self.declaration
@@ -132,14 +122,13 @@ def validate(
         checked: ExperimentSpec | None = spec
     else:
         parsed, faults = parse(ExperimentSpec, spec, context=IMPORTING)
-        checked = parsed or _healthy_rest(spec, faults)
+        checked = parsed or _without_faults(spec, faults)
     if checked is not None:
         faulty = _sections(faults)
         further = [
             *_trainable_faults(checked, machine),
             *_machine_faults(checked.resources, machine),
-            *_log_faults(checked),
-            *_notify_faults(checked),
+            *_package_faults(checked),
             *_size_faults(checked.search),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
@@ -178,8 +167,8 @@ def settled(spec: ExperimentSpec) -> ValidatedSpec:
     return ValidatedSpec.model_construct(spec.model_fields_set, **fields)
 
 
-def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """Missing packages and keys of trackers; servers are tried when the search starts."""
+def _package_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """Missing packages, and keys of trackers; servers are tried when the search starts."""
     for name in spec.log:
         package = find_spec(name)
         if package is None or package.origin is None:  # a folder of that name is no package
@@ -187,9 +176,6 @@ def _log_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         elif name == "wandb" and not _wandb_is_set_up():
             rule = "needs an API key: run `wandb login`, or set WANDB_API_KEY or WANDB_MODE=offline"
             yield Fault("log", rule, name)
-
-
-def _notify_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     targets = [target for target in spec.notify if is_apprise(target)]
     if targets and find_spec("apprise") is None:
         yield Fault("notify", f"needs a package: {install('notify')}", hidden(targets[0]))
@@ -207,15 +193,15 @@ def _sections(faults: list[Fault]) -> set[str]:
     return {fault.key.split(".")[0] for fault in faults}
 
 
-def _healthy_rest(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
+def _without_faults(raw: Mapping[str, Any], faults: list[Fault]) -> ExperimentSpec | None:
     """The spec without its faulty sections, to check the others. Adds to `faults`."""
     faulty = _sections(faults)
-    rest = {key: value for key, value in raw.items() if key not in faulty}
-    if "search" not in rest:
-        rest["search"] = {"space": {"left_out": None}}
+    sound = {key: value for key, value in raw.items() if key not in faulty}
+    if "search" not in sound:
+        sound["search"] = {"space": {"left_out": None}}
     if {"search", "num_samples"} & faulty:
-        rest["num_samples"] = 1
-    spec, further = parse(ExperimentSpec, rest, context=IMPORTING)
+        sound["num_samples"] = 1
+    spec, further = parse(ExperimentSpec, sound, context=IMPORTING)
     faults += further
     return spec
 
@@ -247,7 +233,10 @@ def _size_faults(search: Any) -> Iterator[Fault]:
 
 def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator[Fault]:
     if spec.is_elsewhere:
-        yield from _elsewhere_faults(spec)
+        yield from _alone_faults(spec, "a client")
+        if spec.resources != Resources():
+            rule = "must not be set: nothing is reserved for trials that run elsewhere"
+            yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
         return
     if isinstance(spec.trainable, Command):
         yield from _command_faults(spec.trainable, machine)
@@ -260,7 +249,7 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
     except FaultsError as error:
         yield from (fault.under("trainable") for fault in error.faults)
         return
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # any error of the user's module
         reason = f"{type(error).__name__}: {error}"
         yield Fault("trainable", f"cannot be imported ({reason})", spec.trainable)
         return
@@ -280,9 +269,9 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
         if spec.resources.split > 1 and trainable is not None and not takes_split(trainable):
             rule = "must be 1 for a trainable that takes no argument `split`"
             yield Fault("resources.split", rule, spec.resources.split)
-    metrics = declaration.metrics or declared_metrics(trainable)
-    if metrics is not None:
-        yield from _metric_faults(spec.objective, metrics)
+    metrics = declaration.metrics or getattr(trainable, "metrics", None)
+    if isinstance(metrics, tuple | list):
+        yield from _metric_faults(spec.objective, tuple(map(str, metrics)))
     yield from declaration.faults(spec, here=machine is not None)
 
 
@@ -307,16 +296,6 @@ def _command_faults(command: Command, machine: Machine | None) -> Iterator[Fault
     elif script and not (here / script).is_file() and (machine or not Path(script).is_absolute()):
         rule = f"must name a script that exists, seen from {here}"
         yield Fault("trainable.command", rule, script)
-
-
-def _elsewhere_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """Settings without effect when trials run elsewhere."""
-    if spec.training:
-        rule = "is for Learners; trials elsewhere get constants as values of search.space"
-        yield Fault("training", rule, sorted(spec.training))
-    if spec.resources != Resources():
-        rule = "must not be set: nothing is reserved for trials that run elsewhere"
-        yield Fault("resources", rule, spec.resources.model_dump(exclude_defaults=True))
 
 
 def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[Fault]:

@@ -19,7 +19,7 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # which gloo and NCCL
 class TrialContext:
     """The settings that all trials of an experiment share, sent to each worker once.
 
-    place: the experiment's folder, or its URL. trainable: its dotted path. constants: what every
+    location: the experiment's folder, or its URL. trainable: its dotted path. constants: what every
     Learner is built with, `seed` and `epochs` among them. epochs: the length of a whole trial, None
     for a function that ends by itself. cpus, gpus: what each rank reserved. ranks: the processes
     that a trial trains in. split: how many stages of one model they are, or 1. report_timeout_s:
@@ -29,7 +29,7 @@ class TrialContext:
     checkpoints of a Learner are written.
     """
 
-    place: str
+    location: str
     trainable: str
     constants: dict[str, Any]
     metric: str
@@ -48,7 +48,7 @@ class TrialContext:
     @property
     def folder(self) -> Path:
         """The experiment's folder on this machine."""
-        return local_experiment(self.place)
+        return local_experiment(self.location)
 
     def files(self, trial_id: str) -> Path:
         """The folder for the files that a trial writes beside its checkpoints."""

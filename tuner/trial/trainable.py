@@ -177,12 +177,7 @@ class Trial(Trainable):
         return why_not_again(failure=self._failure) if trains_here else None
 
     def _recorded(
-        self,
-        report: object,
-        save: SaveEpoch,
-        memory: Mapping[str, float],
-        *,
-        is_last: bool = False,
+        self, report: object, save: SaveEpoch, memory: Mapping[str, float], *, is_last: bool = False
     ) -> dict[str, Any]:
         """The result for Ray of an epoch's report, with the checkpoints that `save` returns.
 

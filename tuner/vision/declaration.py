@@ -45,12 +45,7 @@ from tuner.vision.catalog import (
 )
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, data_folder
-from tuner.vision.own_images import (
-    default_experiment,
-    doubts,
-    from_scratch_hint,
-    outline_of,
-)
+from tuner.vision.own_images import default_experiment, doubts, from_scratch_hint, outline_of
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.vision.sources._decoded import DecodedSet

@@ -41,13 +41,7 @@ _EPOCHS = 5  # at least
 _TRIALS = 2
 # Near the best of most photos; and for images that are not to be mirrored, or of which every part
 # counts. A mirrored view belongs to training that mirrors
-_FIRST = {
-    "lr": 5e-3,
-    "weight_decay": 0.05,
-    "crop_scale": 0.7,
-    "flip": True,
-    "test_time_flip": True,
-}
+_FIRST = {"lr": 5e-3, "weight_decay": 0.05, "crop_scale": 0.7, "flip": True, "test_time_flip": True}
 _UPRIGHT = {**_FIRST, "crop_scale": 1.0, "flip": False, "test_time_flip": False}
 # A network that trains so long on few images grows too sure of them. mixup makes it less sure, and
 # averaged weights make neighbouring epochs measure alike. The loss chooses: the highest accuracy of
@@ -202,11 +196,7 @@ def default_experiment(
         "name": short_name(dataset),
         "training": {n: value for n, value in constants.items() if n not in search["space"]},
         "search": search,
-        "scheduler": {
-            "name": "asha",
-            "max_t": epochs,
-            "reduction_factor": 3,
-        },
+        "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
         "num_samples": trials,
         **({"resources": {"gpus": 1}} if gpus else {}),
     }

@@ -52,7 +52,7 @@ def test_allow_evaluates_expressions(text: str, holds: bool) -> None:
 )
 def test_constraints_refuse_other_syntax(text: str) -> None:
     with pytest.raises(FaultsError):
-        Constraints([text])
+        Constraints([text]).allow(CONFIG)
 
 
 def test_check_names_reports_unknown_names() -> None:

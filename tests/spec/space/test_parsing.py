@@ -115,7 +115,7 @@ def test_parse_domain_option_may_resemble_a_call() -> None:
     values = ("A(", "resnet(18)", "f(x)(")
     domain = Choice(values)
     assert parse_domain(str(domain)) == from_ray(tune.choice(list(values))) == domain
-    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, grid=True)
+    assert parse_space({"a": {"grid_search": list(values)}})["a"] == Choice(values, "grid_search")
 
 
 def test_parse_space_reports_all_faults() -> None:

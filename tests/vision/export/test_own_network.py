@@ -55,8 +55,8 @@ def folder(results, tmp_path):
 
 
 @pytest.fixture
-def unimported(monkeypatch):
-    monkeypatch.delitem(sys.modules, "exported_net", raising=False)
+def unimported(forget):
+    forget("exported_net")
 
 
 def test_load_model_without_trust_imports_nothing(results, tmp_path, unimported):

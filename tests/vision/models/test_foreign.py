@@ -104,7 +104,7 @@ def timm():
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
+def package(tmp_path, monkeypatch, forget):
     """A torchvision whose import would be seen."""
     models = tmp_path / "torchvision" / "models"
     models.mkdir(parents=True)
@@ -114,8 +114,7 @@ def package(tmp_path, monkeypatch):
         "@register_model\ndef vgg5(): ...\ndef helper(): ...\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-        monkeypatch.delitem(sys.modules, name)
+    forget("torchvision")
     return models
 
 

@@ -6,7 +6,6 @@ from tiny_images import arrays, info, size
 
 from tuner.shipped.experiments.cifar10_speednet import experiment
 from tuner.shipped.search_spaces.random_search import CIFAR10_SPEEDNET
-from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets._dataset import ImageArrays
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models._layers import Whitening
@@ -65,8 +64,8 @@ def textures(folder: Path, *, split_seed: int) -> ImageArrays:
 TEXTURES = info(textures, train=320, validation=100, test=100)
 
 
-def test_recipe_of_speednet_learns(monkeypatch):
-    monkeypatch.setitem(DATASETS, "textures", TEXTURES)
+def test_recipe_of_speednet_learns(add_dataset):
+    add_dataset("textures", TEXTURES)
     recipe = {**RECIPE, "dataset": "textures", "batch_size": 32, "epochs": 6}
     learner = ImageClassifier({"lr": 160, "norm_bias_lr": 8}, recipe)  # 0.5 at batches of 32
     reports = [learner.step() for _ in range(6)]

@@ -1,7 +1,5 @@
 """Data sets of the hub, played by a package of that name: columns, splits, and errors."""
 
-import sys
-
 import pytest
 
 from tuner.errors import DataError
@@ -49,14 +47,12 @@ def load_from_disk(path):
 
 
 @pytest.fixture
-def played(tmp_path, monkeypatch):
+def played(tmp_path, monkeypatch, forget):
     package = tmp_path / "packages" / "datasets"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(package.parent)
-    monkeypatch.delitem(sys.modules, "datasets", raising=False)
-    yield
-    sys.modules.pop("datasets", None)
+    forget("datasets")
 
 
 def test_find_takes_columns_by_their_types(played, tmp_path):

@@ -58,17 +58,13 @@ def imported():
 
 
 @pytest.fixture
-def played(tmp_path, monkeypatch):
-    for name in imported():
-        monkeypatch.delitem(sys.modules, name)
+def played(tmp_path, monkeypatch, forget):
+    forget("torchvision")
     package = tmp_path / "packages" / "torchvision"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "datasets.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(package.parent)
-    yield
-    for name in imported():
-        del sys.modules[name]
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,7 @@ Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
 
 
 def arranged(
-    rows: Sequence[Row],
-    *,
-    where: str | None = None,
-    sort: str | None = None,
-    reverse: bool = False,
+    rows: Sequence[Row], *, where: str | None = None, sort: str | None = None, reverse: bool = False
 ) -> list[int]:
     """Indices of the rows for which `where` holds, sorted by `sort`.
 

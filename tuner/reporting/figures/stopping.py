@@ -5,14 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.experiment.events import COMPLETED
-from tuner.reporting.figures.figure import (
-    BLACK,
-    BLUE,
-    GREY,
-    SKY,
-    STATUS_COLOURS,
-    Drawing,
-)
+from tuner.reporting.figures.figure import BLACK, BLUE, GREY, SKY, STATUS_COLOURS, Drawing
 from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
 from tuner.reporting.report import Report
 from tuner.wording import number
@@ -55,10 +48,7 @@ def curves(report: Report) -> Drawing:
     for rung in rungs:
         plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
     plot.update_layout(
-        xaxis={"title": "epoch"},
-        yaxis={"title": escaped(metric)},
-        showlegend=True,
-        height=440,
+        xaxis={"title": "epoch"}, yaxis={"title": escaped(metric)}, showlegend=True, height=440
     )
     caption = [
         "Trials that learn well pull ahead early. Early stopping would have lost one that crosses "

@@ -9,8 +9,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
 
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import value_at
@@ -47,27 +51,21 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-def expressions(raw: object) -> object:
-    """A list of expressions, from a list or a single text."""
-    return (raw,) if isinstance(raw, str) else raw
-
-
 class Condition:
     """One expression; `names` are its dotted paths. Raises FaultsError for other text."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
+        self.names: list[str] = []
         if len(text) > _MAX_LENGTH:
-            rule = f"must be at most {_MAX_LENGTH} characters"
-            raise FaultsError(Fault("", rule, f"{text[:50]}..."))
+            raise FaultsError(Fault("", f"must be at most {_MAX_LENGTH} characters", text))
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
-            self._evaluate = _build(tree, text)
+            self._evaluate = self._build(ast.parse(text.strip(), mode="eval").body)
         except FaultsError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             rule = "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"
             raise FaultsError(Fault("", rule, text)) from None
-        self.names = tuple(dict.fromkeys(_names(tree)))
 
     def holds(self, values: Config) -> bool:
         """Whether it holds; False if a name is missing or the values cannot be compared."""
@@ -76,34 +74,78 @@ class Condition:
         except (KeyError, TypeError, ValueError, ArithmeticError):
             return False
 
+    def _build(self, node: ast.expr, depth: int = 0) -> Evaluate:
+        """The function of a config that `node` stands for. Raises FaultsError for other syntax."""
+        if depth > _MAX_DEPTH:
+            raise FaultsError(Fault("", f"is nested deeper than {_MAX_DEPTH} levels", self._text))
 
+        def build(*nodes: ast.expr) -> list[Evaluate]:
+            return [self._build(inner, depth + 1) for inner in nodes]
+
+        match node:
+            case ast.Constant(value=str() | int() | float() | bool() | None as value):
+                return lambda config: value
+            case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
+                if path not in self.names:
+                    self.names.append(path)
+                return lambda config: value_at(config, path)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                parts = build(*items)
+                return lambda config: [part(config) for part in parts]
+            case ast.BoolOp(op=ast.And(), values=items):
+                parts = build(*items)
+                return lambda config: all(part(config) for part in parts)
+            case ast.BoolOp(values=items):
+                parts = build(*items)
+                return lambda config: any(_present(part, config) for part in parts)
+            case ast.UnaryOp(op=op, operand=inner) if type(op) in _OPERATORS:
+                sign, [part] = _OPERATORS[type(op)], build(inner)
+                return lambda config: sign(part(config))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                calculate, [a, b] = _OPERATORS[type(op)], build(left, right)
+                return lambda config: calculate(*_numbers(a(config), b(config)))
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(
+                type(op) in _OPERATORS for op in ops
+            ):
+                compare, parts = [_OPERATORS[type(op)] for op in ops], build(left, *others)
+                return lambda config: all(
+                    holds(a, b)
+                    for holds, (a, b) in zip(
+                        compare, pairwise([part(config) for part in parts]), strict=True
+                    )
+                )
+        allowed = "use names, literals, arithmetic, comparisons, in, and, or, not"
+        rule = f"{ast.unparse(node)!r} is not allowed: {allowed}"
+        raise FaultsError(Fault("", rule, self._text))
+
+
+@lru_cache
+def condition(text: str) -> Condition:
+    """The Condition of `text`, parsed once. Raises FaultsError."""
+    return Condition(text)
+
+
+def _readable(text: str) -> str:
+    condition(text)
+    return text
+
+
+Expression = Annotated[str, AfterValidator(_readable)]
+as_list = BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
+
+
+@dataclass(frozen=True, slots=True)
 class Constraints:
-    """Expressions that must not hold for a config; incomparable or missing values forbid nothing.
+    """Expressions that must not hold for a config. Methods raise FaultsError for invalid ones."""
 
-    Raises FaultsError with every invalid expression.
-    """
-
-    def __init__(self, forbid: Sequence[str] = ()) -> None:
-        self.forbid = tuple(forbid)
-        self._conditions: list[Condition] = []
-        faults: list[Fault] = []
-        for index, text in enumerate(self.forbid):
-            try:
-                self._conditions.append(Condition(text))
-            except FaultsError as error:
-                faults += [fault.under(str(index)) for fault in error.faults]
-        if faults:
-            raise FaultsError(*faults)
-
-    def __reduce__(self) -> tuple[type[Constraints], tuple[tuple[str, ...]]]:
-        return type(self), (self.forbid,)
+    forbid: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return bool(self.forbid)
 
     def allow(self, config: Config) -> bool:
         """Whether no expression holds for `config`."""
-        return not any(condition.holds(config) for condition in self._conditions)
+        return not any(condition(text).holds(config) for text in self.forbid)
 
     def untried(
         self, configs: Iterable[dict[str, Any]], tried: Set[str]
@@ -112,51 +154,13 @@ class Constraints:
         return (c for c in configs if config_key(c) not in tried and self.allow(c))
 
     def check_names(self, names: Sequence[str]) -> list[Fault]:
-        """A fault for each name that is none of the hyperparameters `known`, by dotted path."""
+        """A fault for each name in an expression that is none of `names`, by dotted path."""
         return [
             unknown(str(index), "hyperparameter", name, names)
-            for index, condition in enumerate(self._conditions)
-            for name in condition.names
+            for index, text in enumerate(self.forbid)
+            for name in condition(text).names
             if name not in names
         ]
-
-
-def _build(node: ast.expr, text: str, depth: int = 0) -> Evaluate:
-    """The function of a config that `node` stands for. Raises FaultsError for foreign syntax."""
-    if depth > _MAX_DEPTH:
-        raise FaultsError(Fault("", f"is nested deeper than {_MAX_DEPTH} levels", text))
-
-    def build(*nodes: ast.expr) -> list[Evaluate]:
-        return [_build(inner, text, depth + 1) for inner in nodes]
-
-    match node:
-        case ast.Constant(value=str() | int() | float() | bool() | None as value):
-            return lambda config: value
-        case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
-            return lambda config: value_at(config, path)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            parts = build(*items)
-            return lambda config: [part(config) for part in parts]
-        case ast.BoolOp(op=ast.And(), values=items):
-            parts = build(*items)
-            return lambda config: all(part(config) for part in parts)
-        case ast.BoolOp(values=items):
-            parts = build(*items)
-            return lambda config: any(_present(part, config) for part in parts)
-        case ast.UnaryOp(op=op, operand=inner) if type(op) in _OPERATORS:
-            sign, [part] = _OPERATORS[type(op)], build(inner)
-            return lambda config: sign(part(config))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            calculate, [a, b] = _OPERATORS[type(op)], build(left, right)
-            return lambda config: calculate(*_numbers(a(config), b(config)))
-        case ast.Compare(left=left, ops=ops, comparators=others) if all(
-            type(op) in _OPERATORS for op in ops
-        ):
-            compare = [_OPERATORS[type(op)] for op in ops]
-            parts = build(left, *others)
-            return lambda config: _holds_along(compare, [part(config) for part in parts])
-    allowed = "use names, literals, arithmetic, comparisons, in, and, or, not"
-    raise FaultsError(Fault("", f"{ast.unparse(node)!r} is not allowed: {allowed}", text))
 
 
 def _present(evaluate: Evaluate, config: Config) -> Any:
@@ -173,11 +177,6 @@ def _numbers(a: Any, b: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def _holds_along(compare: Sequence[Callable[[Any, Any], Any]], values: Sequence[Any]) -> bool:
-    """Whether a chain such as `a < b <= c` holds."""
-    return all(holds(a, b) for holds, (a, b) in zip(compare, pairwise(values), strict=True))
-
-
 def _path(node: ast.AST) -> str | None:
     """The text of `a.b.c`, or None for any other node."""
     match node:
@@ -187,13 +186,3 @@ def _path(node: ast.AST) -> str | None:
             outer = _path(inner)
             return None if outer is None else f"{outer}.{name}"
     return None
-
-
-def _names(tree: ast.AST) -> Iterator[str]:
-    """The dotted paths that `tree` reads."""
-    path = _path(tree)
-    if path is not None:
-        yield path
-        return
-    for child in ast.iter_child_nodes(tree):
-        yield from _names(child)

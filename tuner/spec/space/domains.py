@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -18,7 +19,7 @@ from tuner.spec.settings import FaultsError
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
 _MAX_STEPS = 2**53
-_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is not whole where the bounds are
+_BETWEEN = (3 - math.sqrt(5)) / 2  # a quantile whose value is no integer between integer bounds
 
 Value = Any  # a hyperparameter's value: number, text, bool, None, or a list or mapping of them
 Space = Mapping[str, Value]  # name -> Domain, constant, or a mapping of them
@@ -51,7 +52,7 @@ class Domain(ABC):
 
     @abstractmethod
     def extremes(self) -> tuple[Value, ...]:
-        """Values such that, if each of these is legal, the whole domain is."""
+        """If these values are legal, so is every value of the domain."""
 
     @property
     @abstractmethod
@@ -111,7 +112,7 @@ class Numeric(Domain):
     def first(self) -> float:
         if self.step is None:
             return self.lower
-        return decimal(_ceil(self.lower / self.step) * self.step)
+        return decimal(_whole(self.lower / self.step, math.ceil) * self.step)
 
     @property
     def last(self) -> float:
@@ -119,7 +120,7 @@ class Numeric(Domain):
             return self.upper
         if self.integer and self.step == 1:
             return self.upper - 1
-        return decimal(_floor(self.upper / self.step) * self.step)
+        return decimal(_whole(self.upper / self.step, math.floor) * self.step)
 
     @property
     def size(self) -> int | None:
@@ -129,7 +130,8 @@ class Numeric(Domain):
 
     def at(self, u: float) -> Value:
         if self.integer:  # each value has a cell of width `step` above it
-            return self._cast(self._between(self.first, self.last + (self.step or 1), u, _floor))
+            above = self.last + (self.step or 1)
+            return self._cast(self._between(self.first, above, u, partial(_whole, to=math.floor)))
         return self._cast(self._between(self.first, self.last, u, round))
 
     def extremes(self) -> tuple[Value, ...]:
@@ -160,7 +162,7 @@ class Numeric(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Normal(Domain):
-    """Normally distributed numbers, rounded to multiples of `q` where it is given."""
+    """Normally distributed numbers, rounded to multiples of `q` if it is set."""
 
     mean: float = 0.0
     sd: float = 1.0
@@ -191,10 +193,10 @@ class Normal(Domain):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Domain):
-    """One of `values`; a mapping is a branch with its own space. grid: written as `grid_search`."""
+    """One of `values`; a mapping is a branch with its own space. name: of the call."""
 
     values: tuple[Value, ...]
-    grid: bool = False
+    name: str = "choice"
     prior: Prior | None = None
 
     def __post_init__(self) -> None:
@@ -211,10 +213,6 @@ class Choice(Domain):
         return next((n for n, v in enumerate(self.values) if literal(v) == wanted), None)
 
     @property
-    def name(self) -> str:
-        return "grid_search" if self.grid else "choice"
-
-    @property
     def size(self) -> int | None:
         return len(self.values)
 
@@ -229,19 +227,10 @@ class Choice(Domain):
         return self.values
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join([literal(list(self.values)), *_prior(self.prior)])})"
-
-
-@dataclass(frozen=True, slots=True)
-class Constant(Choice):
-    """A choice of one value, for values that resemble a domain."""
-
-    @property
-    def name(self) -> str:
-        return "constant"
-
-    def __str__(self) -> str:
-        return f"constant({literal(self.values[0])})"
+        if self.name == "constant":
+            return f"constant({literal(self.values[0])})"
+        prior = "" if self.prior is None else f", {self.prior}"
+        return f"{self.name}({literal(list(self.values))}{prior})"
 
 
 def constant(value: Value) -> Domain:
@@ -249,7 +238,7 @@ def constant(value: Value) -> Domain:
     if _holds_domain(value):
         raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
     literal(value)
-    return Constant((list(value) if isinstance(value, tuple) else value,))
+    return Choice((list(value) if isinstance(value, tuple) else value,), "constant")
 
 
 def _holds_domain(value: Value) -> bool:
@@ -278,12 +267,8 @@ def literal(value: Value) -> str:
 
 
 def _call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
-    numbers = (_number(value) for value in arguments if value is not None)
-    return f"{name}({', '.join([*numbers, *_prior(prior)])})"
-
-
-def _prior(prior: Prior | None) -> list[str]:
-    return [] if prior is None else [str(prior)]
+    parts = [_number(value) for value in arguments if value is not None]
+    return f"{name}({', '.join([*parts, *([str(prior)] if prior else [])])})"
 
 
 def _check_numbers(name: str, *numbers: float | None) -> None:
@@ -303,9 +288,6 @@ def decimal(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def _ceil(x: float) -> int:
-    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else math.ceil(x)
-
-
-def _floor(x: float) -> int:
-    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else math.floor(x)
+def _whole(x: float, to: Callable[[float], int]) -> int:
+    """`x`, rounded by `to` unless it is a whole number but for a rounding error."""
+    return round(x) if math.isclose(x, round(x), rel_tol=1e-9) else to(x)

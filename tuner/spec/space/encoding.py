@@ -8,7 +8,7 @@ Each domain is a column, with the quantile of `Domain.at`; NaN in another branch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.errors import Fault
+from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import LARGEST, is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
@@ -69,13 +69,17 @@ class Encoding:
         return len(self.columns)
 
     def column_at(self, position: Position) -> int:
-        """The number of the column whose domain stands at `place`."""
+        """The number of the column of the domain at `position`."""
         return self._column[position]
 
-    def encode(self, config: Mapping[str, Value]) -> Array:
-        """The point of `config`. Raises FaultsError for each value that is not of the space."""
+    def encode(self, config: Mapping[str, Value], *, partial: bool = False) -> Array:
+        """The point of `config`. Raises FaultsError for each value that is not of the space.
+
+        partial: values may be missing, which are NaN.
+        """
         u_D = np.full(len(self), np.nan)
-        if faults := self._encode(self.space, config, ROOT, u_D):
+        faults = self._encode(self.space, config, ROOT, u_D)
+        if faults := [fault for fault in faults if not partial or fault.rule != _MISSING]:
             raise FaultsError(*faults)
         return u_D
 
@@ -88,17 +92,9 @@ class Encoding:
 
         return config_at(self.space, quantile_at)
 
-    def check(self, partial: Mapping[str, Value]) -> Array:
-        """The point of `partial`, NaN for missing values. Raises FaultsError for invalid ones."""
-        u_D = np.full(len(self), np.nan)
-        faults = self._encode(self.space, partial, ROOT, u_D)
-        if faults := [fault for fault in faults if fault.rule != _MISSING]:
-            raise FaultsError(*faults)
-        return u_D
-
     def complete(self, partial: Mapping[str, Value], u_D: Array) -> dict[str, Value]:
         """`partial`, completed from the point. Raises FaultsError for invalid values."""
-        partial_D = self.check(partial)
+        partial_D = self.encode(partial, partial=True)
         config = self.decode(np.where(np.isnan(partial_D), u_D, partial_D))
         return _overlaid(config, partial)  # the written values: exp(log(0.01)) is not 0.01
 
@@ -155,37 +151,28 @@ class Encoding:
 
     def _encode_choice(self, choice: Choice, value: Value, at: Position, u_D: Array) -> list[Fault]:
         """Encode `value` as the option that it fits with the fewest faults."""
-        fewest: list[Fault] | None = None
+        fits: list[tuple[list[Fault], Array]] = []
         for number, option in enumerate(choice.values):
-            trial_D = np.full_like(u_D, np.nan)
+            option_D = np.full_like(u_D, np.nan)
+            option_D[self._column[at]] = (number + 0.5) / len(choice.values)
             if isinstance(option, Mapping) and isinstance(value, Mapping):
-                faults = self._encode(option, value, at.branch(number), trial_D)
-                if any(
-                    name in value and not _is_searched(inner) and not is_same(inner, value[name])
-                    for name, inner in option.items()
-                ):
-                    continue
-            elif not isinstance(option, Mapping) and is_same(option, value):
-                faults = []
-            else:
-                continue
-            if fewest is None or len(faults) < len(fewest):
-                fewest = faults
-                trial_D[self._column[at]] = (number + 0.5) / len(choice.values)
-                best_D = trial_D
-        if fewest is None:
+                constants = [name for name in option if not _is_searched(option[name])]
+                if all(is_same(option[n], value[n]) for n in constants if n in value):
+                    faults = self._encode(option, value, at.branch(number), option_D)
+                    fits.append((faults, option_D))
+            elif is_same(option, value):
+                fits.append(([], option_D))
+        if not fits:
             return [Fault(at.path, f"must be one of {choice}", value)]
-        u_D[~np.isnan(best_D)] = best_D[~np.isnan(best_D)]
-        return fewest
+        faults, option_D = min(fits, key=lambda fit: len(fit[0]))
+        u_D[~np.isnan(option_D)] = option_D[~np.isnan(option_D)]
+        return faults
 
 
 def config_of(
     space: Space, values: Mapping[str, Value], forbid: Sequence[str] = ()
 ) -> dict[str, Value]:
-    """The config with these values; constants may be left out.
-
-    Raises FaultsError for missing, invalid and forbidden values.
-    """
+    """The config with these values; constants may be left out. Raises FaultsError."""
     encoding = Encoding(space)
     u_D = encoding.encode(values)
     config = encoding.complete(values, u_D)
@@ -273,3 +260,39 @@ def is_same(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(is_same, a, b))
     return bool(a == b)
+
+
+def not_contained(old: Space, new: Space, at: Position = ROOT) -> Iterator[Fault]:
+    """A fault for each value of `new` that does not contain that of `old`.
+
+    Numbers keep their kind (scale, whole numbers, multiples) and may get wider bounds, a choice
+    more options, and a constant a domain that has it. No name is added or left out.
+    """
+    for name in new.keys() - old.keys():
+        yield unknown(at.below(name).path, "hyperparameter of the earlier trials", name, old)
+    for name, value in old.items():
+        path, wider = at.below(name).path, new.get(name)
+        if isinstance(value, Mapping) and isinstance(wider, Mapping):
+            yield from not_contained(value, wider, at.below(name))
+        elif name not in new or not _contains(wider, value):
+            got = f", got {wider}" if name in new else ""
+            yield Fault(path, f"must contain the earlier {value} and be of its kind{got}")
+
+
+def _contains(new: Value, old: Value) -> bool:
+    if isinstance(new, Choice) and isinstance(old, Choice):
+        return all(any(_option_contains(n, o) for n in new.values) for o in old.values)
+    if isinstance(new, Numeric) and isinstance(old, Numeric):
+        same_kind = (new.log, new.integer, new.step) == (old.log, old.integer, old.step)
+        return same_kind and new.first <= old.first and old.last <= new.last
+    if isinstance(new, Choice) and not isinstance(old, Domain):
+        return any(is_same(option, old) for option in new.values)
+    if isinstance(new, Domain) and not isinstance(old, Domain):
+        return quantile(new, old) is not None
+    return is_same(new, old)
+
+
+def _option_contains(new: Value, old: Value) -> bool:
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
+        return not any(not_contained(old, new))
+    return is_same(new, old)

@@ -83,9 +83,7 @@ def _tidy(domain: Domain, value: float) -> Value:
 
 
 class Grid:
-    """The grid over a space whose names lie below `path`. Branches add cells; the last name varies
-    fastest.
-    """
+    """The grid over a space below `path`. Branches add cells; the last name varies fastest."""
 
     def __init__(
         self, space: Space, points: Points, path: str = "", *, through: Config | None = None

@@ -90,7 +90,7 @@ CALLS = {
         "the same, as Ray writes it; every strategy takes it. Unlike in Ray Tune it does not "
         "multiply `num_samples`, which counts all trials. Every value is tried once by "
         "`--search grid`",
-        lambda values: Choice(_options(values), grid=True),
+        lambda values: Choice(_options(values), "grid_search"),
         numbers=False,
     ),
     "constant": Call(
@@ -118,13 +118,6 @@ MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 
 def parse_space(raw: Any) -> dict[str, Value]:
     """The space of names to constants and domains. Raises FaultsError with every fault."""
-    try:
-        return _parse_space(raw)
-    except RecursionError:
-        raise FaultsError(Fault("", "is nested too deep to be read")) from None
-
-
-def _parse_space(raw: Any) -> dict[str, Value]:
     if not isinstance(raw, Mapping):
         raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
     if len(raw) > _MAX_NAMES:
@@ -142,6 +135,8 @@ def _parse_space(raw: Any) -> dict[str, Value]:
             space[key] = _parse_value(value)
         except FaultsError as error:
             faults += [fault.under(key) for fault in error.faults]
+        except RecursionError:
+            raise FaultsError(Fault("", "is nested too deep to be read")) from None
     if faults:
         raise FaultsError(*faults)
     return space
@@ -173,7 +168,8 @@ def from_ray(domain: Any) -> Domain:
     if isinstance(sampler, sample.Quantized):
         q, sampler = sampler.q, sampler.sampler
     if isinstance(domain, sample.Categorical):
-        return Choice(_options(domain.categories), grid=isinstance(sampler, sample.Grid))
+        name = "grid_search" if isinstance(sampler, sample.Grid) else "choice"
+        return Choice(_options(domain.categories), name)
     if isinstance(sampler, sample.Normal):
         return Normal(sampler.mean, sampler.sd, q)
     log = isinstance(sampler, sample.LogUniform)
@@ -188,7 +184,9 @@ def _parse_value(value: Value) -> Value:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
-            return Choice(_options(value["grid_search"]), grid=True)  # what tune.grid_search gives
+            return Choice(
+                _options(value["grid_search"]), "grid_search"
+            )  # what tune.grid_search gives
         return parse_space(value)
     if type(value).__module__.startswith("ray.tune.search"):
         return from_ray(value)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -27,16 +26,6 @@ _EVEN = 0.5  # the share of the even distribution
 _EARLY = 40  # draws after which the priors' share of them is halved
 
 
-class _Prior(Protocol):
-    """A distribution of one coordinate."""
-
-    def at(self, u: float) -> float:
-        """The coordinate at quantile `u`."""
-
-    def density(self, u_M: Array) -> Array:
-        """Relative to the even distribution."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Near:
     """A normal distribution, cut off at 0 and 1."""
@@ -45,10 +34,12 @@ class _Near:
     sd: float
 
     def at(self, u: float) -> float:
+        """The coordinate at quantile `u`."""
         low, high = self._ends()
         return float(np.clip(self.centre + self.sd * ndtri(low + u * (high - low)), 0.0, 1.0))
 
     def density(self, u_M: Array) -> Array:
+        """Relative to the even distribution."""
         low, high = self._ends()
         area = math.sqrt(2 * math.pi) * self.sd * (high - low)
         return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
@@ -59,7 +50,7 @@ class _Near:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """Option `number` of `count` with a `share`; the others have the rest evenly."""
+    """Option `number` of `count` with a `share`; the others share what is left evenly."""
 
     number: int
     count: int
@@ -75,8 +66,8 @@ class _Option:
         if self.count == 1:
             return np.ones_like(u_M)
         number_M = np.minimum((u_M * self.count).astype(int), self.count - 1)
-        rest = (1 - self.share) / (self.count - 1)
-        return self.count * np.where(number_M == self.number, self.share, rest)
+        others = (1 - self.share) / (self.count - 1)
+        return self.count * np.where(number_M == self.number, self.share, others)
 
 
 class Priors:
@@ -111,18 +102,15 @@ class Priors:
         return log_M
 
     def favour(self, u_MD: Array, trials: int) -> Array:
-        """What is added to the logarithm of each point's merit once so many trials are known."""
+        """What is added to the logarithm of each point's merit once so many trials have ended."""
         return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
 
     def sampled(self, u_D: Array, number: int, lot: float) -> Array:
-        """`drawn(u_D)` or, ever more often with the number of the draw, `u_D` itself.
-
-        lot: from 0 to 1, decides.
-        """
+        """`drawn(u_D)` if `lot`, from 0 to 1, is low; ever less often with the draw's number."""
         return self.drawn(u_D) if lot < (1 - _EVEN) * _EARLY / (_EARLY + number) else u_D
 
 
-def _of_column(column: Column) -> _Prior | None:
+def _of_column(column: Column) -> _Near | _Option | None:
     domain = column.domain
     if not isinstance(domain, Numeric | Choice) or domain.prior is None:
         return None

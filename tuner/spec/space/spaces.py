@@ -19,16 +19,16 @@ class Position(NamedTuple):
     branches: tuple[tuple[str, int], ...] = ()
 
     def below(self, name: str) -> Position:
-        """The place of `name` in the mapping at this place."""
+        """The position of `name` in the mapping at this position."""
         return Position(f"{self.path}.{name}" if self.path else name, self.branches)
 
     def branch(self, number: int) -> Position:
-        """The place of branch `number` of the choice at this place."""
+        """The position of branch `number` of the choice at this position."""
         return Position(self.path, (*self.branches, (self.path, number)))
 
     @property
     def choice(self) -> Position | None:
-        """The place of the choice that the innermost branch belongs to."""
+        """The position of the choice that the innermost branch belongs to, or None."""
         return Position(self.branches[-1][0], self.branches[:-1]) if self.branches else None
 
 
@@ -36,7 +36,7 @@ ROOT = Position()
 
 
 def walk(space: Space, at: Position = ROOT) -> Iterator[tuple[Position, Value]]:
-    """Every domain and constant with its place, in declared order; branches follow their choice."""
+    """Every domain and constant with its position, in order; branches follow their choice."""
     for key, value in space.items():
         here = at.below(key)
         if isinstance(value, Mapping):
@@ -65,7 +65,7 @@ def transform(
 
 
 def config_at(space: Space, quantile: Callable[[Position], float]) -> dict[str, Value]:
-    """The config that has each domain's value at the quantile of its place."""
+    """The config that has each domain's value at the quantile of its position."""
 
     def value_of(position: Position, domain: Domain) -> Value:
         u = quantile(position)

@@ -20,12 +20,7 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import DataError
 from tuner.vision.datasets._archive import Archive, folder_made_once
-from tuner.vision.datasets._dataset import (
-    DatasetInfo,
-    ImageArrays,
-    data_folder,
-    stratified_sample,
-)
+from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder, stratified_sample
 
 if TYPE_CHECKING:
     import numpy as np

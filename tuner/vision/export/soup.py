@@ -102,11 +102,7 @@ def greedy(
 
 
 def soup(
-    results: Results,
-    to: Path | str | None = None,
-    *,
-    top: int = 5,
-    formats: Collection[str] = (),
+    results: Results, to: Path | str | None = None, *, top: int = 5, formats: Collection[str] = ()
 ) -> Soup:
     """Combine the `top` best trials, and export the best combination, or the best trial, to `to`.
 

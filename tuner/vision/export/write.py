@@ -60,11 +60,7 @@ _BESIDE = ("images", "baseline", CONFUSION)  # of the test split, in metrics.jso
 
 
 def export_model(
-    results: Results,
-    to: Path | str,
-    *,
-    trial_id: str | None = None,
-    formats: Collection[str] = (),
+    results: Results, to: Path | str, *, trial_id: str | None = None, formats: Collection[str] = ()
 ) -> Path:
     """Write a trial's best checkpoint to the new folder `to`, and return that.
 

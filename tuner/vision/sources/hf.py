@@ -60,7 +60,5 @@ def _part(split: Any, name: str) -> Part:
         listed = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
         raise fault(f"must have a column of Image and one of ClassLabel, has {listed}", name)
     return Part(
-        lambda number: split[number][image],
-        list(split[label]),
-        tuple(split.features[label].names),
+        lambda number: split[number][image], list(split[label]), tuple(split.features[label].names)
     )

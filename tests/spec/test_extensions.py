@@ -57,7 +57,7 @@ def build(settings, objective, brackets):
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Any) -> Path:
     """A package of the user's with a searcher and a scheduler."""
     package = tmp_path / "mine"
     package.mkdir()
@@ -66,8 +66,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "empty.py").write_text("")
     (package / "broken.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
-        monkeypatch.delitem(sys.modules, name)
+    forget("mine")
     return package
 
 

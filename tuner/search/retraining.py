@@ -1,0 +1,225 @@
+"""Retrains a search's best configs, as an experiment beside it.
+
+`confirm` trains the leaders with fresh seeds. `refit` trains one config on the training and
+validation images together. The search has chosen its config and number of epochs by the validation
+split; after that its images are of more use in the training. A refit trains as many epochs as the
+trial's best one, on the learning rate's schedule of the search. A schedule that ended there would
+be another training, which nothing has measured.
+
+A refit has no image left to choose by. So its objective is the number of epochs: the model is that
+of the last epoch, and of several seeds that of the first, the seed of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tuner.cluster import connect as cluster
+from tuner.errors import TunerError, UsageError, translate_error
+from tuner.experiment.events import COMPLETED, RUNNING
+from tuner.experiment.results.best import best_model
+from tuner.experiment.results.confirmation import Confirmation, leaders, link, linked, without_seed
+from tuner.experiment.results.results import Results
+from tuner.experiment.results.selection import best_report, score_of
+from tuner.experiment.storage import experiment_folders, free_name
+from tuner.experiment.trials import TrialRecord
+from tuner.places import LOCAL
+from tuner.search.resuming import trainable_of
+from tuner.search.run import resume_experiment, run_experiment
+from tuner.spec.declaration import declaration_of
+from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.sections import EPOCHS_TRAINED
+from tuner.spec.validation import Machine, validate
+
+_CONFIRM, _REFIT = "-confirm", "-refit"  # endings of the experiment's name
+_LONGEST = 90  # characters of the search's name that go into it
+
+
+def confirm(
+    results: Results, *, top: int, seeds: int, address: str = LOCAL, trainable: Any = None
+) -> Confirmation:
+    """Retrain the `top` leaders with `seeds` fresh seeds each, and compare them.
+
+    An equal earlier confirmation is read or resumed. address: of Ray. trainable: as for
+    `resume_experiment`. Raises UsageError for a running search or a confirmation, SpecError for a
+    missing trainable, NoUsableTrialError without a leader, and as `run_experiment`.
+    """
+    spec = confirming_spec(results, top=top, seeds=seeds)
+    if trainable is not None:
+        spec = spec.replace(trainable=trainable_of(spec.trainable, trainable, results.folder))
+    earlier = reversed(linked(results))
+    return Confirmation(_retrained(results, spec, earlier, address=address, trainable=trainable))
+
+
+def refit(
+    results: Results,
+    *,
+    trial_id: str | None = None,
+    seeds: int = 1,
+    cpus: float | None = None,
+    gpus: float | None = None,
+    address: str = LOCAL,
+    trainable: Any = None,
+) -> Results:
+    """Train a trial's config on training and validation images; the Results of NAME-refit.
+
+    trial_id: default the choice of `tuner best`. seeds: how many models, the first with the trial's
+    own seed. cpus, gpus: of each worker, default those of the search. If the same refit was begun
+    before, it is read or resumed. address, trainable: as for `confirm`. Raises UsageError for a
+    Learner that declares no refit, and as `confirm` does.
+    """
+    spec = refitting_spec(results, trial_id=trial_id, seeds=seeds, trainable=trainable)
+    changes = {"cpus": cpus, "gpus": gpus}
+    resources = {name: amount for name, amount in changes.items() if amount is not None}
+    spec = spec.replace(resources={**spec.resources.model_dump(), **resources})
+    stem = spec.name.rpartition(_REFIT)[0] + _REFIT
+    earlier = (f for f in experiment_folders(spec.storage) if f.name.startswith(stem))
+    return _retrained(results, spec, earlier, address=address, trainable=trainable)
+
+
+def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
+    """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
+    _check_ended(results)
+    search, trials = results.spec, leaders(results, top)
+    scheduler = search.scheduler and search.scheduler.without_stopping().model_dump(mode="json")
+    return _retraining_spec(
+        results,
+        _CONFIRM,
+        search,
+        trials,
+        [*_fresh_seeds(results, seeds)],
+        scheduler=scheduler or "none",
+        confirms={
+            "name": results.files.name,
+            "trials": [trial.trial_id for trial in trials],
+            "values": [score_of(trial, results.objective) for trial in trials],
+        },
+    )
+
+
+def refitting_spec(
+    results: Results, *, trial_id: str | None = None, seeds: int = 1, trainable: Any = None
+) -> ExperimentSpec:
+    """The experiment of a refit. Parameters and errors as of `refit`."""
+    _check_ended(results)
+    trains = trainable_of(results.spec.trainable, trainable, results.folder)
+    with translate_error(UsageError, f"cannot import {trains}"):
+        constants = declaration_of(trains).refit
+    if constants is None:
+        raise UsageError(
+            f"{trains} declares no refit, so it cannot train on training and validation data "
+            "together: a Learner's Declaration sets `refit`"
+        )
+    pick = best_model(results, trial_id)
+    source, search = pick.results, pick.results.spec
+    trial = source.get_best_trial() if pick.trial_id is None else source.trial(pick.trial_id)
+    report = best_report(trial, source.objective)
+    if report is None:
+        raise UsageError(f"trial {trial.trial_id} of {source.name} never reported {source.metric}")
+    if "epochs" not in search.search.space:  # the schedule's length; max_t is the training's
+        constants = {"epochs": search.constants["epochs"], **constants}
+    return _retraining_spec(
+        results,
+        _REFIT,
+        search,
+        [trial],
+        [trial.trained_with(search.constants["seed"]), *_fresh_seeds(source, seeds - 1)],
+        trainable=trains,
+        training={**search.training, **constants},
+        objective={"metric": EPOCHS_TRAINED, "mode": "max"},
+        scheduler={"name": "none", "max_t": report.epoch},
+        confirms=None,
+        refits={
+            "name": source.files.name,
+            "trial_id": trial.trial_id,
+            "epoch": report.epoch,
+            "chosen_by": source.metric,
+            "value": report.metrics[source.metric],
+        },
+    )
+
+
+def _check_ended(results: Results) -> None:
+    """Raise UsageError unless the search has ended, NoUsableTrialError without usable trial."""
+    spec = results.spec
+    if spec.confirms:
+        raise UsageError(f"{results.name} confirms {spec.confirms.name}: name that")
+    if spec.refits:
+        raise UsageError(f"{results.name} refits {spec.refits.name}: name that")
+    if results.status == RUNNING:
+        raise UsageError(f"{results.name} still runs: its leaders are known when it has ended")
+    results.get_best_trial()
+
+
+def _fresh_seeds(results: Results, count: int) -> list[int]:
+    """The first `count` seeds after the search's that none of its trials had."""
+    seed = results.spec.constants["seed"]
+    used = {seed, *(trial.config.get("seed", trial.seed) for trial in results.trials.values())}
+    fresh: list[int] = []
+    while len(fresh) < count:
+        seed = (seed + 1) % 2**32
+        if seed not in used:
+            fresh.append(seed)
+    return fresh
+
+
+def _retraining_spec(
+    results: Results,
+    ending: str,
+    search: ExperimentSpec,
+    trials: Iterable[TrialRecord],
+    seeds: list[int | None],
+    **changes: Any,
+) -> ExperimentSpec:
+    """`search`, changed to train the configs of `trials` once with each seed."""
+    space = without_seed(search.search.model_dump(mode="json")["space"])
+    if not space:
+        raise UsageError(f"{results.name} searched nothing but seeds")
+    return search.replace(
+        name=free_name(f"{results.name[:_LONGEST]}{ending}", results.files.storage),
+        search={
+            "strategy": "grid",
+            "space": space,
+            "order": "rows",
+            "configs": [without_seed(trial.config) for trial in trials],
+            "seeds": seeds,
+        },
+        num_samples=None,
+        time_budget_s=None,
+        stop={},
+        warm_start=None,
+        **changes,
+    )
+
+
+def _retrained(
+    results: Results, spec: ExperimentSpec, earlier: Iterable[Path], *, address: str, trainable: Any
+) -> Results:
+    """The Results of `spec`: read or resumed from the `earlier` folder of an equal one, or run."""
+    spec = validate(spec, machine=Machine.here() if address == LOCAL else None)
+    before = _first_equal(spec, earlier)
+    if before is not None and before.status == COMPLETED:
+        return before
+    with cluster.connect(address, spec=spec):
+        if before is not None:
+            return resume_experiment(before.folder, trainable=trainable)
+        if spec.confirms:
+            link(results, spec.name)
+        return run_experiment(spec)
+
+
+def _first_equal(spec: ExperimentSpec, folders: Iterable[Path]) -> Results | None:
+    """The first experiment that trains the same configs with the same seeds, as long; or None."""
+    for folder in folders:
+        try:
+            results = Results(folder)
+            before, now = (
+                (s.confirms, s.refits, s.search, s.training, s.epochs) for s in (results.spec, spec)
+            )
+        except TunerError:  # gone, damaged, or of another version
+            continue
+        if before == now:
+            return results
+    return None
