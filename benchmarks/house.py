@@ -31,11 +31,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 43_850,
+    "lines": 44_450,
     "modules": 294,
     "packages below tuner/": 11,
-    "lines of tests": 41_400,
-    "words of documentation": 22_300,
+    "lines of tests": 41_800,
+    "words of documentation": 22_500,
     "lines of the README": 220,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
