@@ -106,9 +106,9 @@ class Objective(Goal):
 
     others: tuple[Goal, ...] = Field(
         (),
-        description="further goals, as {metric, mode}, one or two: strategies look for trials of "
-        "which none is better in every goal. `objectives: [...]` in a spec sets them all, the "
-        "first as `objective`, which names the best trial",
+        description="further objectives, as {metric, mode}, one or two: strategies look for trials "
+        "that no other trial beats in every objective. `objectives: [...]` in a spec sets them "
+        "all, the first as `objective`, which names the best trial",
     )
 
     @model_validator(mode="after")

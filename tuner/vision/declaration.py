@@ -49,7 +49,7 @@ from tuner.vision.own_images import default_experiment, doubts, from_scratch_hin
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.vision.sources._decoded import DecodedSet
-from tuner.vision.weights import NeededWeights, weights_of
+from tuner.vision.weights import NeededWeights, timm_files, weights_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -401,6 +401,8 @@ def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
             library, _, network = str(model).partition(":")
             if library == "torchvision" and (weights := weights_of(network)):
                 yield NeededWeights(weights)
+            elif library == "timm" and (file := timm_files().get(network)):
+                yield NeededWeights(source=str(file))
 
 
 def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:

@@ -203,8 +203,10 @@ def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
     (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"")
-    path = model_info("timm:resnet18").pretrained()
-    assert path == folder / "snapshots" / "abc" / "model.safetensors"
+    path = folder / "snapshots" / "abc" / "model.safetensors"
+    assert model_info("timm:resnet18").pretrained() == path
+    (folder / "refs" / "main").unlink()  # as on a node that got the file from another
+    assert model_info("timm:resnet18").pretrained() == path
 
 
 # tensors of the state dict, parameters, its last weight

@@ -25,7 +25,7 @@ from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
-from tuner.vision.weights import hub_folder, weights_of
+from tuner.vision.weights import hub_folder, timm_files, weights_of
 from tuner.wording import install, program
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _timm_weights(name: str) -> tuple[Path | None, str]:
         path = try_to_load_from_cache(config.hf_hub_id, file)
         if isinstance(path, str):
             return Path(path), fetch
-    return None, fetch
+    return timm_files().get(config.hf_hub_id.removeprefix("timm/")), fetch  # of another node
 
 
 def _timm_stats(name: str) -> PixelStats:
