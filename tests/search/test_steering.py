@@ -3,6 +3,7 @@
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner import process
 from tuner.experiment.control import control_of, request
 from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
@@ -193,3 +194,16 @@ def test_request_at_the_end_is_refused(search):
         request_id = request(search.folder, control_of("pause"))
     answers = {answer.id: answer.refused for answer in search.history.steered.answers}
     assert answers == {request_id: "the search has ended"}
+
+
+class _BrokenStore(ExperimentFolder):
+    def files_below(self, name):
+        raise RuntimeError("no such\nbucket")
+
+
+def test_error_while_controls_are_read_ends_the_search(search):
+    search.folder = _BrokenStore(search.folder.path)
+    with process.running(search.steering._listen):
+        pass
+    assert search.is_over()
+    assert str(search.stop.error) == "the controls cannot be read: no such bucket"
