@@ -105,9 +105,8 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     if not folder.is_driven:
         raise UsageError(_why_not_driven(folder))
     folder.refresh()
-    if (last_event(folder.path) or {}).get(
-        "event"
-    ) == events.EXPERIMENT_ENDED:  # nobody would answer
+    latest = last_event(folder.path) or {}
+    if latest.get("event") == events.EXPERIMENT_ENDED:  # nobody would answer
         raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
     control = admitted(control, build_spec(present_document(folder)["spec"]))
     if control.verb == "stop-trial":
@@ -172,11 +171,8 @@ def _why_not_driven(folder: ExperimentFolder) -> str:
         go_on = f"`{program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
     is_done = (end.get("event"), end.get("status")) == (events.EXPERIMENT_ENDED, events.COMPLETED)
     # After other reasons a resume has trials left
-    has = (
-        "is completed"
-        if is_done and end.get("reason") in (None, events.TARGET, events.UTILITY)
-        else "has no driver"
-    )
+    is_done = is_done and end.get("reason") in (None, events.TARGET, events.UTILITY)
+    has = "is completed" if is_done else "has no driver"
     return f"{folder.name} {has}; go on with it by: {go_on}"
 
 

@@ -147,9 +147,8 @@ class AskTell:
         objective.
         """
         if type(epoch) is not int or not 1 <= epoch < 10**15:
-            raise errors.UsageError(
-                str(errors.Fault("epoch", "must be a whole number from 1 on", epoch))
-            )
+            fault = errors.Fault("epoch", "must be a whole number from 1 on", epoch)
+            raise errors.UsageError(str(fault))
         objective = self.spec.objective
         recorded, _, failure = check_report(metrics, objective.metric, objective.required)
         if failure and failure.kind == "bad_report":
@@ -179,9 +178,8 @@ class AskTell:
         or kind.
         """
         if kind not in errors.FAILURE_KINDS:
-            raise errors.UsageError(
-                str(errors.unknown("kind", "kind of failure", kind, errors.FAILURE_KINDS))
-            )
+            fault = errors.unknown("kind", "kind of failure", kind, errors.FAILURE_KINDS)
+            raise errors.UsageError(str(fault))
         with self._call():
             if not self._runs(trial_id):
                 return
@@ -224,9 +222,8 @@ class AskTell:
         if self.error is not None:
             raise self.error
         if self._is_closed:
-            raise errors.SearchClosedError(
-                f"{self.spec.name} is closed: ask again once it is opened"
-            )
+            message = f"{self.spec.name} is closed: ask again once it is opened"
+            raise errors.SearchClosedError(message)
 
     def _finish(self, status: str) -> None:
         """Journal how the search has ended, and release the experiment."""

@@ -107,10 +107,8 @@ class ClassifierDeclaration(Declaration):
         if spec.resources.workers > 1 and not spec.resources.gpus:
             yield from _notes_on_norms(spec)
         if images := _own_images(spec):
-            yield from (
-                *catalog.listing_doubts(catalog.data_choice(spec.constants)),
-                *doubts(images),
-            )
+            yield from catalog.listing_doubts(catalog.data_choice(spec.constants))
+            yield from doubts(images)
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
@@ -194,11 +192,8 @@ class ClassifierDeclaration(Declaration):
         """
         images, resources = _own_images(spec), spec.resources
         networks = _values_of(spec.trial_constants.get("model"), "model")
-        if (
-            images is None
-            or resources.ranks > 1
-            or any(map(catalog.is_own_network, map(str, networks)))
-        ):
+        has_own_network = any(map(catalog.is_own_network, map(str, networks)))
+        if images is None or resources.ranks > 1 or has_own_network:
             return None
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.summary import step_s
