@@ -57,7 +57,6 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body."""
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 

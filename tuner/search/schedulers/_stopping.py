@@ -112,7 +112,6 @@ class StoppingScheduler(InOrder):
         self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
-        """See `InOrder.record`."""
         losses = self._objective.losses(metrics)
         if self._objective.allows(metrics):
             self._worst = tuple(map(max, losses, self._worst or losses))
@@ -136,7 +135,6 @@ class StoppingScheduler(InOrder):
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
-        """See `InOrder.forecasts`."""
         predicting = (rule for rule in self.rules if hasattr(rule, "forecasts"))
         return next((rule.forecasts(trial_id) for rule in predicting), {})
 
@@ -170,7 +168,6 @@ class Forecasts:
             self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        """See `StoppingRule`."""
         losses = self._losses.setdefault(trial_id, [])
         self._stopped.discard(trial_id)  # it went on, under the settings before a resume
         came = bisect_right(self._epochs, epoch)  # milestones that the trial has reached
