@@ -114,7 +114,7 @@ class TensorBoardWriter:
         scalars = {tag_of(name, self._metric): value for name, value in metrics.items()}
         best = self._history.trials[trial_id].best
         if self._metric in metrics and best is not None:
-            scalars[best_tag(self._metric)] = best.value
+            scalars[_clean(f"best/{self._metric}")] = best.value
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
@@ -161,11 +161,6 @@ def tag_of(metric: str, objective: str) -> str:
             return _clean(f"{split}/{metric.removeprefix(f'{split}_')}")
     group = "train" if metric == "lr" else "objective" if metric == objective else "system"
     return _clean(f"{group}/{metric}")
-
-
-def best_tag(metric: str) -> str:
-    """The tag of the best value so far."""
-    return _clean(f"best/{metric}")
 
 
 def text_columns(space: Space) -> frozenset[str]:

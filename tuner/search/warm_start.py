@@ -112,11 +112,9 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
         results = Results(find_experiment(spec.warm_start, spec.storage))
         match = _Match(spec, results.spec)
         trials, count = match.trials(results)
-        used, verb = (
-            (sum(trial.tried for trial in trials), "are not tried again")
-            if spec.search.skips
-            else (len(trials), "are given")
-        )
+        used, verb = len(trials), "are given"
+        if spec.search.skips:
+            used, verb = sum(trial.tried for trial in trials), "are not tried again"
         note = f"{used} of the {count} finished trials of {results.name} {verb}"
         warm_start = WarmStart(results.name, trials, (note, *match.notes()))
         matches = bool(trials)
