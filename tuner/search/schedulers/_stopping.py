@@ -119,17 +119,12 @@ class StoppingScheduler(InOrder):
             return True  # no report keeps the limits yet
         else:
             losses = self._worst
-        seconds = metrics.get(EPOCH_S, 0.0)
+        seconds, goes_on = metrics.get(EPOCH_S, 0.0), True
         for rule in self.rules:
             if seconds > 0 and hasattr(rule, "took"):
                 rule.took(trial_id, epoch, seconds)
-        answers = [
-            rule.goes_on(
-                trial_id, epoch, losses if getattr(rule, "weighs_goals", False) else losses[0]
-            )
-            for rule in self.rules
-        ]
-        goes_on = all(answers)
+            loss = losses if getattr(rule, "weighs_goals", False) else losses[0]
+            goes_on &= rule.goes_on(trial_id, epoch, loss)
         # A trial reports after it was stopped if other settings let it go on before a resume
         (self.stopped.discard if goes_on else self.stopped.add)(trial_id)
         return goes_on
