@@ -3,7 +3,6 @@
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner import process
 from tuner.experiment.control import control_of, request
 from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
@@ -196,14 +195,17 @@ def test_request_at_the_end_is_refused(search):
     assert answers == {request_id: "the search has ended"}
 
 
-class _BrokenStore(ExperimentFolder):
-    def files_below(self, name):
-        raise RuntimeError("no such\nbucket")
-
-
 def test_error_while_controls_are_read_ends_the_search(search):
-    search.folder = _BrokenStore(search.folder.path)
-    with process.running(search.steering._listen):
+    errors = [RuntimeError("no such\nbucket")]  # of the first read, which the thread does
+
+    class Broken(ExperimentFolder):
+        def files_below(self, name):
+            if errors:
+                raise errors.pop()
+            return []
+
+    search.folder = Broken(search.folder.path)
+    with search.steering.listening():
         pass
     assert search.is_over()
     assert str(search.stop.error) == "the controls cannot be read: no such bucket"
