@@ -38,7 +38,7 @@ def test_all_lists_searches_newest_first():
     ).all()
     assert [job.job_id for job in listed] == ["waits", "newer", "old"]
     assert (listed[1].started, listed[1].ended, listed[1].command) == (5.0, None, "tuner run x")
-    assert listed[0].as_dict()["status"] == "PENDING"
+    assert listed[0].status == "PENDING"
 
 
 def test_get_of_unknown_job_lists_the_others():

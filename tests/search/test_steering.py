@@ -193,3 +193,19 @@ def test_request_at_the_end_is_refused(search):
         request_id = request(search.folder, control_of("pause"))
     answers = {answer.id: answer.refused for answer in search.history.steered.answers}
     assert answers == {request_id: "the search has ended"}
+
+
+def test_error_while_controls_are_read_ends_the_search(search):
+    errors = [RuntimeError("no such\nbucket")]  # of the first read, which the thread does
+
+    class Broken(ExperimentFolder):
+        def files_below(self, name):
+            if errors:
+                raise errors.pop()
+            return []
+
+    search.folder = Broken(search.folder.path)
+    with search.steering.listening():
+        pass
+    assert search.is_over()
+    assert str(search.stop.error) == "the controls cannot be read: no such bucket"

@@ -132,6 +132,22 @@ def test_early_end_when_little_is_expected_of_another_hour():
     assert [search.trial(number, 0.9) for number in (21, 22)] == [None, UTILITY]
 
 
+class _Counted(dict):
+    reads = 0
+
+    def values(self):
+        self.reads += 1
+        return super().values()
+
+
+def test_early_end_reads_all_of_many_trials_seldom():
+    search = Search(utility=1e-9)
+    search.history.trials = trials = _Counted()
+    for number in range(1000):
+        search.trial(number, 1 / (1 + number))
+    assert 100 <= trials.reads < 400  # each time while there are few
+
+
 @pytest.mark.parametrize("kind", ["exception", "bad_report", "crash", "timeout"])
 def test_early_end_after_three_first_failures_of_one_cause_ends_the_search(kind):
     search = Search()

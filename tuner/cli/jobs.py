@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def jobs(address: str, as_json: bool) -> int:
 
     with connected(address) as cluster:
         listed = cluster.all()
-    shown = [job.as_dict() for job in listed]
+    shown = [asdict(job) for job in listed]
     click.echo(json_text(shown) if as_json else jobs_table(listed, now=time.time()))
     return 0
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner import ray_compat
-from tuner.errors import ExperimentError, reason_of, translate_error
+from tuner.errors import reason_of
 from tuner.trial.context import interface_variables
 
 AUTH_MODE = "RAY_AUTH_MODE"
@@ -32,15 +31,6 @@ _TOKEN_FILE = "auth_token"
 _SET_IT = f"set {TOKEN_PATH} to its file, or {TOKEN}; `ray get-auth-token` on the head shows it"
 
 Changes = Mapping[str, str | None]  # to environment variables; None: not to be set
-
-
-def new_folder() -> str:
-    """A new temporary folder for a local Ray, which only this user can enter.
-
-    Raises ExperimentError if none can be made.
-    """
-    with translate_error(ExperimentError, f"Ray needs a folder in {TEMPORARY}", of=OSError):
-        return tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY)
 
 
 def loopback_problem() -> str | None:

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -52,10 +52,6 @@ class Job:
     ended: float | None
     code: int | None
     message: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `jobs --json` says of it."""
-        return asdict(self)
 
     @property
     def exit_code(self) -> int:

@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,8 +40,9 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
 
     if problem := access.loopback_problem():
         raise ExperimentError(f"{_NOT_STARTED}: {problem}")
-    mark, folder = guard.new_mark(), access.new_folder()
-    notes = Path(folder) / "notes"
+    with translate_error(ExperimentError, f"Ray needs a folder in {access.TEMPORARY}", of=OSError):
+        folder = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
+    mark, notes = guard.new_mark(), Path(folder) / "notes"
     with translate_error(ExperimentError, _NOT_STARTED, of=OSError):
         notes.mkdir()
         token = access.for_local_ray(Path(folder))

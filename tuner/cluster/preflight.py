@@ -71,11 +71,8 @@ def check_node(marker: str, module: str | None) -> tuple[str, bool]:
 
     The module is not imported, but the packages that contain it are.
     """
-    return why_not_shared(marker), module is None or _exists(module)
-
-
-def _exists(module: str) -> bool:
     try:
-        return find_spec(module) is not None
+        has_module = module is None or find_spec(module) is not None
     except (ImportError, ValueError):
-        return False
+        has_module = False
+    return why_not_shared(marker), has_module

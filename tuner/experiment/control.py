@@ -18,14 +18,7 @@ from uuid import uuid4
 from pydantic import BeforeValidator, Field, JsonValue, create_model
 
 from tuner.errors import SpecError, UsageError, translate_error
-from tuner.experiment.events import (
-    COMPLETED,
-    EXPERIMENT_ENDED,
-    INTERRUPTED,
-    RUNNING,
-    TARGET,
-    UTILITY,
-)
+from tuner.experiment import events
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import fold
 from tuner.experiment.reading import last_event
@@ -112,7 +105,8 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     if not folder.is_driven:
         raise UsageError(_why_not_driven(folder))
     folder.refresh()
-    if (last_event(folder.path) or {}).get("event") == EXPERIMENT_ENDED:  # nobody would answer
+    latest = last_event(folder.path) or {}
+    if latest.get("event") == events.EXPERIMENT_ENDED:  # nobody would answer
         raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
     control = admitted(control, build_spec(present_document(folder)["spec"]))
     if control.verb == "stop-trial":
@@ -175,13 +169,10 @@ def _why_not_driven(folder: ExperimentFolder) -> str:
     go_on = f"{program()} resume {shlex.quote(folder.name)}"
     if folder.document()["spec"].get("trainable") == ELSEWHERE:
         go_on = f"`{program()} serve` or tuner.AskTell(FOLDER, add_samples=N)"
-    is_done = (end.get("event"), end.get("status")) == (EXPERIMENT_ENDED, COMPLETED)
+    is_done = (end.get("event"), end.get("status")) == (events.EXPERIMENT_ENDED, events.COMPLETED)
     # After other reasons a resume has trials left
-    has = (
-        "is completed"
-        if is_done and end.get("reason") in (None, TARGET, UTILITY)
-        else "has no driver"
-    )
+    is_done = is_done and end.get("reason") in (None, events.TARGET, events.UTILITY)
+    has = "is completed" if is_done else "has no driver"
     return f"{folder.name} {has}; go on with it by: {go_on}"
 
 
@@ -189,5 +180,5 @@ def _check_runs(folder: ExperimentFolder, trial_id: str) -> None:
     trial = fold(folder.events()).trials.get(trial_id)
     if trial is None:
         raise UsageError(f"{folder.name} has no trial {trial_id!r} that has started")
-    if trial.status not in (RUNNING, INTERRUPTED):
+    if trial.status not in (events.RUNNING, events.INTERRUPTED):
         raise UsageError(f"trial {trial_id} of {folder.name} has ended: it is {trial.status}")

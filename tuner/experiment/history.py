@@ -19,6 +19,7 @@ from tuner.experiment.events import (
     COMPLETED,
     CONTROL,
     COUNTED,
+    ENDED,
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
     FAILED,
@@ -82,6 +83,11 @@ class History:
     def duration_s(self) -> float:
         """Seconds that a driver searched, without the gaps between an end and its resume."""
         return fsum(run.duration_s for run in self.runs)
+
+    @property
+    def ended_trials(self) -> int:
+        """How many trials are completed, stopped or failed."""
+        return sum(self.counts[status] for status in ENDED)
 
     def total(self, suggested: int | None) -> int | None:
         """All trials: the searcher's, at least `suggested`, and the users'. None if time alone ends

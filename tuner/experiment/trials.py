@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import fsum, inf, isqrt, log1p
 from typing import Any, NamedTuple
 
-from tuner.experiment.events import COMPLETED, FAILED, RUNNING, STOPPED
+from tuner.experiment.events import ENDED, FAILED, RUNNING
 from tuner.spec.sections import Objective
 
 OF_CONFIGS = ("nan", "oom")  # kinds of failure that part of a sound space may lead to
@@ -165,7 +165,7 @@ def expected_gain(trials: Iterable[TrialRecord], objective: Objective) -> float 
     (Weissman, "Estimation of Parameters and Large Quantiles Based on the k Largest Observations",
     1978), which overrates a search near its limit; as many trials end in an hour as so far.
     """
-    ended = [trial for trial in trials if trial.status in (COMPLETED, STOPPED, FAILED)]
+    ended = [trial for trial in trials if trial.status in ENDED]
     searched_s, until = 0.0, 0.0  # while any of them ran
     for run in sorted((run for trial in ended for run in trial.runs), key=lambda r: r.started):
         searched_s += max(run.ended - max(run.started, until), 0.0)

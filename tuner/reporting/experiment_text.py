@@ -11,16 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.experiment.events import (
-    COMPLETED,
-    FAILED,
-    FINISH,
-    INTERRUPTED,
-    PATIENCE,
-    TARGET,
-    TIME_BUDGET,
-    UTILITY,
-)
+from tuner.experiment import events
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
@@ -72,9 +63,9 @@ def summary(
 def nothing_left(results: Results) -> str:
     """One line: a resume has nothing to do, and which options change that."""
     resume = f"{program()} resume {folder_name(results.folder)}"
-    if results.ended_by == TARGET:
+    if results.ended_by == events.TARGET:
         status, ways = "has reached its target", [f"another target: {resume} stop.target=VALUE"]
-    elif results.ended_by == UTILITY:
+    elif results.ended_by == events.UTILITY:
         status, ways = "expects little more", [f"smaller gains: {resume} stop.utility=VALUE"]
     else:
         status = "is completed"
@@ -154,7 +145,7 @@ def folder_name(folder: Path) -> str:
 def _head(results: Results) -> list[str]:
     status = results.status_text
     if results.history.started is not None:
-        preposition = "in" if status == COMPLETED else "after"
+        preposition = "in" if status == events.COMPLETED else "after"
         status += f" {preposition} {duration(results.history.duration_s)}"
     counts = [f"{count} {status}" for status, count in results.counts.items() if count]
     begun = sum(results.counts.values())
@@ -276,9 +267,9 @@ def _next_steps(results: Results) -> list[str]:
         to = shlex.quote(f"{results.name}_model")
         export = f"{program()} export {name} --to {to}"
         lines.append(f"Predict      {export} && {program()} predict {to} PHOTO")
-    is_early = results.ended_by in (TIME_BUDGET, PATIENCE, FINISH)
-    if results.status in (INTERRUPTED, FAILED) or is_early:
-        budget = spec.get("time_budget_s") if results.ended_by == TIME_BUDGET else None
+    is_early = results.ended_by in (events.TIME_BUDGET, events.PATIENCE, events.FINISH)
+    if results.status in (events.INTERRUPTED, events.FAILED) or is_early:
+        budget = spec.get("time_budget_s") if results.ended_by == events.TIME_BUDGET else None
         command = resume_with(
             results.folder,
             str(spec.get("trainable", "")),

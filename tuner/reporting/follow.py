@@ -12,12 +12,7 @@ from tuner.experiment.events import CONTROL
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
-from tuner.reporting.experiment_text import (
-    change_lines,
-    control_lines,
-    failure_lines,
-    gain_lines,
-)
+from tuner.reporting.experiment_text import change_lines, control_lines, failure_lines, gain_lines
 from tuner.reporting.plan_text import reserves
 from tuner.reporting.terminal import Progress, Status, TimeLeft, live_view
 

@@ -22,14 +22,7 @@ from tuner.experiment.files import write_file
 from tuner.experiment.results.baseline import warnings_of
 from tuner.experiment.results.classes import DOUBTFUL_LABELS, MISTAKES
 from tuner.experiment.results.comparison import Comparison
-from tuner.reporting.comparison_text import (
-    entrants_table,
-    headline,
-    leaders_table,
-    leaders_verdict,
-    strategies_table,
-    verdict,
-)
+from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures import draw_section
 from tuner.reporting.pictures import pictures_in, with_thumbnails
@@ -62,8 +55,10 @@ def report_page(report: Report, *, images: bool = True) -> str:
         controls=[(answer, control_text(answer.control)) for answer in steered.answers],
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
-        leaders=leaders_table(confirmation) if confirmation else [],
-        verdict=list(leaders_verdict(confirmation)) if confirmation else [_NOT_CONFIRMED],
+        leaders=comparison_text.leaders_table(confirmation) if confirmation else [],
+        verdict=list(comparison_text.leaders_verdict(confirmation))
+        if confirmation
+        else [_NOT_CONFIRMED],
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
         doubtful=[
             [each.file, each.label, each.other, f"{each.probability:.2f}"]
@@ -79,11 +74,11 @@ def comparison_page(comparison: Comparison) -> str:
     return render(
         "comparison.html",
         comparison,
-        headline=headline(comparison),
-        verdict=list(verdict(comparison)),
+        headline=comparison_text.headline(comparison),
+        verdict=list(comparison_text.verdict(comparison)),
         tables=[
-            ("On average over the seeds", strategies_table(comparison)),
-            ("The experiments", entrants_table(comparison)),
+            ("On average over the seeds", comparison_text.strategies_table(comparison)),
+            ("The experiments", comparison_text.entrants_table(comparison)),
         ],
         notes=comparison.notes,
     )

@@ -23,18 +23,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tuner.errors import UsageError, reason_of
-from tuner.experiment.events import (
-    CHECKPOINT,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    FAILED,
-    RESULT,
-    RUNNING,
-    TRIAL_ENDED,
-    TRIAL_STATUSES,
-    Event,
-    status_text,
-)
+from tuner.experiment import events
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
@@ -165,17 +154,17 @@ class Notifier:
                 target,
             )
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take one event, which is already in the journal."""
         kind, now, best = event["event"], event["time"], self._history.best
-        if kind == EXPERIMENT_STARTED:
+        if kind == events.EXPERIMENT_STARTED:
             self._best_due = now + self._best_every_s
-        elif kind in (RESULT, CHECKPOINT) and best != self._best:
+        elif kind in (events.RESULT, events.CHECKPOINT) and best != self._best:
             self._has_new_best = True
-        elif kind == TRIAL_ENDED and event["status"] == FAILED:
-            if len(self._history.of_status(FAILED)) == 1:
+        elif kind == events.TRIAL_ENDED and event["status"] == events.FAILED:
+            if len(self._history.of_status(events.FAILED)) == 1:
                 self._put(FAILURE, now, {"trial_id": event["trial_id"], **event["error"]})
-        elif kind == EXPERIMENT_ENDED:
+        elif kind == events.EXPERIMENT_ENDED:
             self._put(END, now)
         self._best = best  # includes that of earlier runs
         if self._has_new_best and now >= self._best_due and not self._has_ended:
@@ -255,16 +244,16 @@ def message_of(
 ) -> Message:
     """The message as plain values; docs/notify.md has an example."""
     status = history.status
-    if kind == END and status == RUNNING:  # without an event of the end
-        status = FAILED
+    if kind == END and status == events.RUNNING:  # without an event of the end
+        status = events.FAILED
     best = history.best
-    statuses = (RUNNING, *TRIAL_STATUSES)
+    statuses = (events.RUNNING, *events.TRIAL_STATUSES)
     message = {
         "event": kind,
         "experiment": spec.name,
         "location": ExperimentFolder(spec.folder).location,
         "time": now,
-        "status": status_text(status, history.ended_by),
+        "status": events.status_text(status, history.ended_by),
         "duration_s": round(history.duration_s, 3),
         "counts": {s: history.counts[s] for s in statuses if history.counts[s]},
         "best": best

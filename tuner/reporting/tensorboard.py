@@ -36,18 +36,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import (
 )
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from tuner.experiment.events import (
-    COMPLETED,
-    EXPERIMENT_STARTED,
-    FAILED,
-    INTERRUPTED,
-    RESULT,
-    RUNNING,
-    STOPPED,
-    TRIAL_ENDED,
-    TRIAL_STARTED,
-    Event,
-)
+from tuner.experiment import events
 from tuner.experiment.files import make_folder
 from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
@@ -61,7 +50,13 @@ _log = logging.getLogger(__name__)
 PREFIX = "events.out.tfevents."
 HPARAMS = f"{PREFIX}0000000000.hparams"  # read before all others
 # In TensorBoard's Status unknown is 0, success 1, failure 2, running 3
-_SESSION = {RUNNING: 3, COMPLETED: 1, STOPPED: 1, FAILED: 2, INTERRUPTED: 0}
+_SESSION = {
+    events.RUNNING: 3,
+    events.COMPLETED: 1,
+    events.STOPPED: 1,
+    events.FAILED: 2,
+    events.INTERRUPTED: 0,
+}
 _VERSION = "brain.Event:2"
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
@@ -82,18 +77,18 @@ class TensorBoardWriter:
         self._texts = text_columns(spec.search.space)
         self._failed = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take one event and write what it changes."""
         kind, trials = event["event"], self._history.trials
         if self._failed:
             return
         try:
-            if kind == EXPERIMENT_STARTED:
+            if kind == events.EXPERIMENT_STARTED:
                 for trial in trials.values():
                     self._show(trial)
-            elif kind in (TRIAL_STARTED, TRIAL_ENDED):
+            elif kind in (events.TRIAL_STARTED, events.TRIAL_ENDED):
                 self._show(trials[event["trial_id"]])
-            elif kind == RESULT:
+            elif kind == events.RESULT:
                 self._report(event)
         except OSError as error:
             self._failed = True
@@ -114,12 +109,12 @@ class TensorBoardWriter:
         data = version_record(time=trial.started) + hparams_record(contents, time=trial.started)
         replace(self._run(trial.trial_id) / HPARAMS, data)
 
-    def _report(self, event: Event) -> None:
+    def _report(self, event: events.Event) -> None:
         trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
         scalars = {tag_of(name, self._metric): value for name, value in metrics.items()}
         best = self._history.trials[trial_id].best
         if self._metric in metrics and best is not None:
-            scalars[best_tag(self._metric)] = best.value
+            scalars[_clean(f"best/{self._metric}")] = best.value
         data = b""
         if trial_id not in self._files:
             data = self._begin(trial_id, epoch, event["time"])
@@ -166,11 +161,6 @@ def tag_of(metric: str, objective: str) -> str:
             return _clean(f"{split}/{metric.removeprefix(f'{split}_')}")
     group = "train" if metric == "lr" else "objective" if metric == objective else "system"
     return _clean(f"{group}/{metric}")
-
-
-def best_tag(metric: str) -> str:
-    """The tag of the best value so far."""
-    return _clean(f"best/{metric}")
 
 
 def text_columns(space: Space) -> frozenset[str]:

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -53,10 +53,7 @@ def serve(
     that a file of the folder names. So there is no projector, and UsageError is raised for a
     folder with a link.
     """
-    with (
-        _runs_of(experiments, find, every_s) as runs,
-        suppress(KeyboardInterrupt),
-    ):  # Ctrl-C ends it
+    with _runs_of(experiments, find, every_s) as runs, suppress(KeyboardInterrupt):
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
         title = joined(names) if names else "tuner"
         plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
@@ -102,11 +99,9 @@ class _Links:
         self._known.add(path)
         check_folder(path, to_follow=True)
         self._synced.enter_context(experiment.event_files_synced())
-        same = (
-            link for n in count(2) if not (link := self.folder / f"{path.name}-{n}").is_symlink()
-        )
-        link = self.folder / path.name
-        (next(same) if link.is_symlink() else link).symlink_to(logdir(path))
+        names = chain([path.name], (f"{path.name}-{n}" for n in count(2)))
+        links = (self.folder / name for name in names)
+        next(link for link in links if not link.is_symlink()).symlink_to(logdir(path))
 
     def follow(
         self, find: Callable[[], Iterable[ExperimentFolder]] | None, every_s: float, over: Event

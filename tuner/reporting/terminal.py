@@ -90,11 +90,6 @@ def elapsed_s(history: History, now: float) -> float:
     return history.duration_s + _latest(history, now) - history.runs[-1].ended
 
 
-def done(history: History) -> int:
-    """How many trials are completed, stopped or failed."""
-    return sum(history.counts[status] for status in (COMPLETED, STOPPED, FAILED))
-
-
 def _latest(history: History, now: float) -> float:
     """`now`, or the time of the last event if a clock is behind it."""
     return max(now, history.runs[-1].ended) if history.runs else now
@@ -135,7 +130,7 @@ class Status:
     def trials(self) -> str:
         """How many trials have ended, and of how many."""
         total = "" if self.time_left.total is None else f"/{self.time_left.total}"
-        return f"{done(self.history)}{total} trials"
+        return f"{self.history.ended_trials}{total} trials"
 
 
 class Progress(logging.Handler):
@@ -267,7 +262,7 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
         return cut
 
     width, history = min(width, _WIDTH), status.history
-    bar = ProgressBar(status.time_left.total, done(history), width=max(10, width - 58))
+    bar = ProgressBar(status.time_left.total, history.ended_trials, width=max(10, width - 58))
     head = Table.grid(padding=(0, 1))
     head.add_row(bar, line(status.trials()), line(status.times(now), style="cyan"))
     lines: list[RenderableType] = [head, line(status.counts())]

@@ -15,18 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tuner import process
-from tuner.errors import (
-    FAILURE_KINDS,
-    ExperimentError,
-    Fault,
-    SearchClosedError,
-    SpecError,
-    TunerError,
-    UsageError,
-    translate_error,
-    unknown,
-)
+from tuner import errors, process
 from tuner.experiment import events
 from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT
@@ -94,7 +83,7 @@ class AskTell:
         self._driver: Driver | None = None  # once it is opened
         self._held = ExitStack()  # the experiment, until the search is over
         self._listening, self._watched = ExitStack(), ExitStack()
-        self.error: TunerError | None = None
+        self.error: errors.TunerError | None = None
 
     @property
     def spec(self) -> ValidatedSpec:
@@ -140,9 +129,9 @@ class AskTell:
         """
         if client is not None and not (client.isprintable() and 0 < len(client) <= LONGEST_CLIENT):
             rule = f"must be 1 to {LONGEST_CLIENT} printable characters"
-            raise UsageError(str(Fault("client", rule, client)))
+            raise errors.UsageError(str(errors.Fault("client", rule, client)))
         trial: TrialRecord | None = None
-        with self._call(), translate_error(ExperimentError, "the searcher failed"):
+        with self._call(), errors.translate_error(errors.ExperimentError, "the searcher failed"):
             if not self.is_over:
                 trial = self._trials.of(client) or self._trials.next(client)
         if trial is None:
@@ -158,11 +147,12 @@ class AskTell:
         objective.
         """
         if type(epoch) is not int or not 1 <= epoch < 10**15:
-            raise UsageError(str(Fault("epoch", "must be a whole number from 1 on", epoch)))
+            fault = errors.Fault("epoch", "must be a whole number from 1 on", epoch)
+            raise errors.UsageError(str(fault))
         objective = self.spec.objective
         recorded, _, failure = check_report(metrics, objective.metric, objective.required)
         if failure and failure.kind == "bad_report":
-            raise UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
+            raise errors.UsageError(f"epoch {epoch} of trial {trial_id} {failure.message}")
         with self._lock:
             with self._call():
                 if self._runs(trial_id) and failure:
@@ -187,8 +177,9 @@ class AskTell:
         Failed configs are avoided, except after `node_lost`. Raises UsageError for an unknown trial
         or kind.
         """
-        if kind not in FAILURE_KINDS:
-            raise UsageError(str(unknown("kind", "kind of failure", kind, FAILURE_KINDS)))
+        if kind not in errors.FAILURE_KINDS:
+            fault = errors.unknown("kind", "kind of failure", kind, errors.FAILURE_KINDS)
+            raise errors.UsageError(str(fault))
         with self._call():
             if not self._runs(trial_id):
                 return
@@ -204,7 +195,7 @@ class AskTell:
         """The trial as it stands. Raises UsageError for an unknown one."""
         if trial := self.history.trials.get(trial_id):
             return trial
-        raise UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
+        raise errors.UsageError(f"{self.spec.name} has no trial {trial_id[:20]!r}")
 
     # The methods below hold the lock
 
@@ -231,7 +222,8 @@ class AskTell:
         if self.error is not None:
             raise self.error
         if self._is_closed:
-            raise SearchClosedError(f"{self.spec.name} is closed: ask again once it is opened")
+            message = f"{self.spec.name} is closed: ask again once it is opened"
+            raise errors.SearchClosedError(message)
 
     def _finish(self, status: str) -> None:
         """Journal how the search has ended, and release the experiment."""
@@ -242,7 +234,7 @@ class AskTell:
         self.error = self.error or self._opened.error
         try:
             self._held.close()
-        except TunerError as error:
+        except errors.TunerError as error:
             self.error = self.error or error  # the first failure causes the others
 
     def _runs(self, trial_id: str) -> bool:
@@ -256,7 +248,7 @@ class AskTell:
     def _watch(self, over: threading.Event) -> None:
         """End what is due while nobody calls."""
         while not self.is_over and not over.wait(_TICK_S):
-            with self._lock, suppress(TunerError):  # the next call raises it
+            with self._lock, suppress(errors.TunerError):  # the next call raises it
                 self._settle()
 
     @property
@@ -300,7 +292,7 @@ def _validated(spec: ExperimentSpec) -> ValidatedSpec:
         spec = spec.replace(trainable=ELSEWHERE)
     if not spec.is_elsewhere:
         rule = f"must be {ELSEWHERE!r}, or left out: what asks for configs trains by itself"
-        raise SpecError([Fault("trainable", rule, str(spec.trainable))])
+        raise errors.SpecError([errors.Fault("trainable", rule, str(spec.trainable))])
     return spec if isinstance(spec, ValidatedSpec) else validate(spec)
 
 
@@ -309,7 +301,7 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
     folder.refresh()
     raw = folder.document()["spec"]
     if raw.get("trainable") != ELSEWHERE:
-        raise UsageError(
+        raise errors.UsageError(
             f"the trials of {folder.name} do not run elsewhere: it trains {raw.get('trainable')}"
         )
     raw = more.applied_to(present_document(folder), folder)["spec"]
@@ -448,7 +440,7 @@ class _Trials:
         reports = trial.values(self._driver.spec.objective.metric)
         if epoch <= client.repeats or reports[-1] == (epoch, value):
             return True
-        raise UsageError(
+        raise errors.UsageError(
             f"epoch {epoch} of trial {trial_id} must come after {trial.last_epoch}, which is "
             "recorded with its values"
         )

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tuner import process
-from tuner.errors import ExperimentError, JournalError, TunerError
+from tuner.errors import ExperimentError, JournalError, TunerError, reason_of
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths
 from tuner.experiment.control import Control, Request, admitted, requested
@@ -247,8 +247,7 @@ class Steering:
         """Within it requests are read; at its end what is left of them is refused."""
         with process.running(self._listen):
             yield
-        with suppress(OSError):  # what cannot be read now, a resume answers
-            self._read()
+        self._read()
         while not self._inbox.empty():
             self._answer(self._inbox.get(), refused="the search has ended")
 
@@ -288,16 +287,20 @@ class Steering:
         return min(fits, self._driver.spec.max_concurrent or fits)
 
     def _listen(self, over: threading.Event) -> None:
-        while True:
-            with suppress(OSError):  # where that lasts, what keeps the storage in sync says so
-                self._read()
-            if over.wait(_EVERY_S):
-                return
+        self._read()
+        while not over.wait(_EVERY_S):
+            self._read()
 
     def _read(self) -> None:
-        for request in requested(self._driver.folder, but=self._seen):
-            self._seen.add(request.id)
-            self._inbox.put(request)
+        """Read new requests. An error ends the search, unless it is the store's."""
+        try:
+            with suppress(OSError):  # the next read tries again, at last that of a resume
+                for request in requested(self._driver.folder, but=self._seen):
+                    self._seen.add(request.id)
+                    self._inbox.put(request)
+        except Exception as error:  # in a thread, where nobody would see it
+            reason = f"the controls cannot be read: {reason_of(error)}"
+            self._driver.stop.fail(ExperimentError(reason))
 
     def _answer(self, request: Request, *, refused: str | None = None) -> None:
         control = request.control

@@ -75,6 +75,7 @@ class EarlyEnd:
         self._retried: set[str] = set()  # trials that run again, until they fail otherwise
         self._fails_alike = False
         self._gain: float | None = None  # expected of another hour
+        self._gain_due = 0.0  # ended trials, from which it is estimated again
 
     def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
@@ -93,7 +94,10 @@ class EarlyEnd:
         if best is None and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             self._fails_alike = any(map(self._would_all_fail, set(self._failures.values())))
         if self._stop.utility and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
-            self._gain = expected_gain(self._history.trials.values(), self._objective)
+            ended = self._history.ended_trials
+            if ended >= self._gain_due:  # it reads all trials: not after each of thousands
+                self._gain = expected_gain(self._history.trials.values(), self._objective)
+                self._gain_due = ended * 1.01
 
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""

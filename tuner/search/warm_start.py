@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, TypeAdapter
 
 from tuner.errors import Fault, SpecError, TunerError, UsageError, translate_error
-from tuner.experiment.events import COMPLETED, FAILED, STOPPED
+from tuner.experiment.events import ENDED, FAILED
 from tuner.experiment.files import WARM_START, read_json
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
@@ -112,11 +112,9 @@ def warm_start_of(spec: ExperimentSpec) -> WarmStart | None:
         results = Results(find_experiment(spec.warm_start, spec.storage))
         match = _Match(spec, results.spec)
         trials, count = match.trials(results)
-        used, verb = (
-            (sum(trial.tried for trial in trials), "are not tried again")
-            if spec.search.skips
-            else (len(trials), "are given")
-        )
+        used, verb = len(trials), "are given"
+        if spec.search.skips:
+            used, verb = sum(trial.tried for trial in trials), "are not tried again"
         note = f"{used} of the {count} finished trials of {results.name} {verb}"
         warm_start = WarmStart(results.name, trials, (note, *match.notes()))
         matches = bool(trials)
@@ -237,8 +235,7 @@ class _Match:
         finished = [
             trial
             for trial in results.trials.values()
-            if trial.status in (COMPLETED, STOPPED, FAILED)
-            and not (trial.error and trial.error.kind == "node_lost")
+            if trial.status in ENDED and not (trial.error and trial.error.kind == "node_lost")
         ]
         matches = tuple(trial for trial in map(self._translated, finished) if trial is not None)
         return matches, len(finished)

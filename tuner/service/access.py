@@ -57,7 +57,6 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body."""
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
@@ -176,17 +175,13 @@ class Guard:
             return entered
         if path.startswith(("/api", "/mcp")) and (refused := self._access.refusal(request)):
             return refused
-        return _refusal_of_size(request)
-
-
-def _refusal_of_size(request: HTTPConnection) -> Response | None:
-    if request.scope["method"] in _READING:
-        return None
-    size = request.headers.get("content-length", "0")
-    if not size.isdecimal() or "transfer-encoding" in request.headers:
-        return refusal(411, "a request with a body needs Content-Length")
-    is_too_large = len(size) > len(str(MAX_BODY_BYTES)) or int(size) > MAX_BODY_BYTES
-    return refusal(413, f"a body may have {MAX_BODY_BYTES} bytes") if is_too_large else None
+        if request.scope["method"] in _READING:
+            return None
+        size = request.headers.get("content-length", "0")
+        if not size.isdecimal() or "transfer-encoding" in request.headers:
+            return refusal(411, "a request with a body needs Content-Length")
+        is_too_large = len(size) > len(str(MAX_BODY_BYTES)) or int(size) > MAX_BODY_BYTES
+        return refusal(413, f"a body may have {MAX_BODY_BYTES} bytes") if is_too_large else None
 
 
 def _name_in(host: str) -> str | None:

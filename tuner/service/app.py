@@ -106,7 +106,7 @@ class Live:
             if self.experiments.version != before:
                 await self._wake()
             if not is_more:
-                await asyncio.sleep(self.experiments.every_s)
+                await asyncio.sleep(self.experiments.pace.running)
                 await self._has_listeners.wait()
 
     async def close(self) -> None:

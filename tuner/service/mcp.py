@@ -18,8 +18,7 @@ from importlib.metadata import version
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import Field
@@ -31,9 +30,7 @@ from tuner.errors import Fault, TunerError, UsageError, unknown
 from tuner.experiment.control import control_of, request
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
-from tuner.service import api
-from tuner.service.access import refusal
-from tuner.service.ask_tell import check_remote
+from tuner.service import access, api, ask_tell
 from tuner.service.queue.entries import ERROR, Queue, entry_of
 from tuner.service.queue.searches import spec_of
 from tuner.service.watch import Experiments
@@ -62,7 +59,6 @@ Verb = Annotated[str, Field(json_schema_extra={"enum": list(VERBS)})]
 Full = Annotated[bool, Field(description="the complete answer, however long")]
 Limit = Annotated[int, Field(ge=1, description=f"at most so many; above {_SHORT} in full")]
 Text = str | None
-Limits = Mapping[str, float]
 
 
 class Tools:
@@ -71,7 +67,9 @@ class Tools:
     limits: `trials` and `time_budget_s` that all searches of agents in the queue may have.
     """
 
-    def __init__(self, storage: Text, experiments: Experiments, limits: Limits) -> None:
+    def __init__(
+        self, storage: Text, experiments: Experiments, limits: Mapping[str, float]
+    ) -> None:
         self._storage, self._experiments, self._limits = storage, experiments, limits
         self._queue = Queue(storage or default_storage())
         self._adding = threading.Lock()
@@ -131,19 +129,18 @@ class Tools:
     def _plan(self, experiment: str | dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
         """The output of `tuner validate --json`, in whose process images are decoded."""
         raw = override(experiment if isinstance(experiment, dict) else {}, settings)
-        check_remote(raw)
+        ask_tell.check_remote(raw)
         storage = [] if self._storage is None else ["--storage", self._storage]
         command = [sys.executable, "-m", "tuner", "validate", "--json", *storage]
+        schemes = tuple(default_declaration().schemes)
         with NamedTemporaryFile("w", suffix=".json") as file:
             if isinstance(experiment, dict):
                 json.dump({"name": "search", **raw}, file)
                 file.flush()
                 experiment, settings = file.name, ()
-            elif not experiment.isidentifier():
-                schemes = tuple(default_declaration().schemes)
-                if experiment.partition(":")[0] not in schemes:
-                    rule = "must be a name, or images after a scheme"
-                    raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
+            elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
+                rule = "must be a name, or images after a scheme"
+                raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
             command += ["--", experiment, *settings]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S)
         if done.returncode:
@@ -187,7 +184,7 @@ def serve_tools(tools: Tools) -> tuple[list[Route], Callable[[], Any]]:
 
 
 async def _no_stream(request: Request) -> Response:
-    return refusal(405, "has no stream of events", headers={"Allow": "POST"})
+    return access.refusal(405, "has no stream of events", headers={"Allow": "POST"})
 
 
 def _translating(tool: Callable[..., str]) -> Callable[..., str]:
@@ -214,10 +211,10 @@ def _user(context: Context) -> str:
 def _answer(answer: dict[str, Any], is_full: bool = False) -> str:
     """The answer as JSON, in at most BRIEF bytes unless it is full."""
     text = json.dumps(answer, separators=(",", ":"))
-    if is_full or len(text) <= BRIEF:
-        return text
-    cut = {"cut": f"full, or a limit above {_SHORT}, gives the rest"}
-    return json.dumps({**cut, **_cut(answer, [BRIEF * 3 // 4])}, separators=(",", ":"))[:BRIEF]
+    if not is_full and len(text) > BRIEF:
+        cut = {"cut": f"full, or a limit above {_SHORT}, gives the rest"}
+        text = json.dumps({**cut, **_cut(answer, [BRIEF * 3 // 4])}, separators=(",", ":"))[:BRIEF]
+    return text
 
 
 def _cut(value: Any, left: list[int]) -> Any:

@@ -173,7 +173,7 @@ class Experiments:
         root = storage_folder(storage)
         self.place = shown(root)
         self._is_remote = url_of(root) is not None
-        self._pace = pace or (STORE if self._is_remote else HERE)
+        self.pace = pace or (STORE if self._is_remote else HERE)
         self._problem = ""
         self._entries: dict[str, _Entry] = {}
         self._gone: dict[str, int] = {}
@@ -181,11 +181,6 @@ class Experiments:
         self._names_due = 0.0
         self._kept = Kept()
         self._looking = threading.Lock()
-
-    @property
-    def every_s(self) -> float:
-        """Seconds between two looks."""
-        return self._pace.running
 
     def look(self) -> bool:
         """Read what has changed; whether there is more to read."""
@@ -255,7 +250,7 @@ class Experiments:
             self._gone[name] = self.version
         new = [folder for name, folder in folders.items() if name not in self._entries]
         self._to_read = sorted(new, key=_changed)  # the latest ones are read first, from the end
-        self._names_due = now + self._pace.new
+        self._names_due = now + self.pace.new
 
     def _read_new(self, now: float) -> None:
         batch = self._to_read[-self._batch :]
@@ -292,7 +287,7 @@ class Experiments:
         self._entries[entry.listed.name] = entry
 
     def _due(self, row: Listed, now: float) -> float:
-        return now + (self._pace.running if row.status == RUNNING else self._pace.over)
+        return now + (self.pace.running if row.status == RUNNING else self.pace.over)
 
 
 def _changed(folder: Path) -> float:

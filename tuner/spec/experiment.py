@@ -22,22 +22,13 @@ from pydantic import (
 
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
+from tuner.spec import sections
 from tuner.spec.by_value import ByValue, is_by_value, is_importable
 from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_of
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
 from tuner.spec.schedulers import Scheduler
-from tuner.spec.sections import (
-    LOGS,
-    Checkpoints,
-    Confirms,
-    Objective,
-    Refits,
-    Resources,
-    Stop,
-    Timeouts,
-)
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names, parse
 from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
@@ -109,7 +100,9 @@ _Trainable = Annotated[
 ]
 
 
-_Trackers = Annotated[tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, LOGS, "log"))]
+_Trackers = Annotated[
+    tuple[str, ...], BeforeValidator(lambda raw: known_names(raw, sections.LOGS, "log"))
+]
 
 
 def _constants(raw: object) -> object:
@@ -139,12 +132,12 @@ class ExperimentSpec(Settings):
         default_factory=dict, description="the trainable's constants"
     )
     search: Search
-    objective: Objective = Objective()
+    objective: sections.Objective = sections.Objective()
     scheduler: Scheduler = Field({}, validate_default=True)  # its name follows from `search`
-    resources: Resources = Resources()
-    timeouts: Timeouts = Timeouts()
-    checkpoints: Checkpoints = Checkpoints()
-    stop: Stop = Stop()
+    resources: sections.Resources = sections.Resources()
+    timeouts: sections.Timeouts = sections.Timeouts()
+    checkpoints: sections.Checkpoints = sections.Checkpoints()
+    stop: sections.Stop = sections.Stop()
     num_samples: int | None = Field(
         None,
         ge=1,
@@ -170,7 +163,7 @@ class ExperimentSpec(Settings):
         "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",
     )
     log: _Trackers = Field(
-        (), description=f"trackers to log to, beside TensorBoard: {', '.join(LOGS)}."
+        (), description=f"trackers to log to, beside TensorBoard: {', '.join(sections.LOGS)}."
     )
     notify: Annotated[
         tuple[Annotated[str, AfterValidator(valid_target)], ...],
@@ -183,10 +176,10 @@ class ExperimentSpec(Settings):
         "which gets JSON, a URL of apprise's, or exec:COMMAND. ${NAME} in place of a URL, or of a "
         "part of it, is a variable of the environment.",
     )
-    confirms: Confirms | None = Field(
+    confirms: sections.Confirms | None = Field(
         None, description="what `tuner confirm` says of the search that it retrains the leaders of"
     )
-    refits: Refits | None = Field(
+    refits: sections.Refits | None = Field(
         None, description="what `tuner refit` says of the trial that it trains on more images"
     )
     warm_start: Annotated[str | tuple[str, ...], BeforeValidator(_earlier)] | None = Field(

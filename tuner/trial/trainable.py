@@ -22,17 +22,10 @@ from ray.tune import Trainable
 from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
+from tuner.trial import failures
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.checkpoint_writer import Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.failures import (
-    Failure,
-    WorkerSpentError,
-    check_report,
-    failure_of,
-    message_of,
-    says_done,
-)
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.trial_log import TrialLog
@@ -68,7 +61,7 @@ class Trial(Trainable):
         try:
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
-            reason = f"a trial could not be cleared away: {failure_of(error).message}"
+            reason = f"a trial could not be cleared away: {failures.failure_of(error).message}"
         if reason:
             raise WorkerReplacedError(reason)
         self._begin(new_config)
@@ -124,14 +117,14 @@ class Trial(Trainable):
     def _begin(self, config: dict[str, Any]) -> None:
         self._context.prepare_process()  # the trial before may have changed the directory
         assignment = Assignment(**config)
-        self._failure: Failure | None = None
+        self._failure: failures.Failure | None = None
         self._epoch = assignment.epoch
         self._files = self._context.files(assignment.trial_id)
         self._log = TrialLog(self._context.folder, f"trials/{assignment.trial_id}/log.txt")
         try:
             self._log.__enter__()
         except StorageError as error:
-            self._failure = failure_of(error)
+            self._failure = failures.failure_of(error)
             return
         self._live = True
         try:
@@ -159,16 +152,16 @@ class Trial(Trainable):
         if isinstance(error, RayActorError):
             self._failure = death_of(error)
         elif isinstance(error, RankTimeoutError):
-            self._failure = Failure("timeout", str(error))
+            self._failure = failures.Failure("timeout", str(error))
         else:
-            self._failure = failure_of(error)
+            self._failure = failures.failure_of(error)
 
     def _failed(self) -> dict[str, Any]:
         """The failure as the last result; raised where the process ends with the trial."""
         assert self._failure is not None
         self._log.upload()  # so that the log is complete when the failure is read
         if self._why_spent():
-            raise WorkerSpentError(*astuple(self._failure))
+            raise failures.WorkerSpentError(*astuple(self._failure))
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _why_spent(self) -> str | None:
@@ -185,7 +178,9 @@ class Trial(Trainable):
         the objective's value, and with whether the trial ends with it for either reason.
         """
         required = self._context.required - memory.keys()
-        metrics, left_out, self._failure = check_report(report, self._context.metric, required)
+        metrics, left_out, self._failure = failures.check_report(
+            report, self._context.metric, required
+        )
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
@@ -255,7 +250,7 @@ class LearnerTrial(Trial):
         began = time.monotonic()
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
-        return self._recorded(report, self._save, memory, is_last=says_done(report))
+        return self._recorded(report, self._save, memory, is_last=failures.says_done(report))
 
     def save_now(self) -> dict[str, Any]:
         """Write what was reported last, and the best epoch: the trial ends, says the driver.
@@ -278,7 +273,7 @@ class LearnerTrial(Trial):
         try:
             saved = self._workers.written(wait=True) if self._workers else []
         except Exception as error:  # the trial has failed already, for another reason
-            print(f"its last checkpoint is not written: {message_of(error)}")
+            print(f"its last checkpoint is not written: {failures.message_of(error)}")
             saved = []
         result = super()._failed()
         result[REPORT]["checkpoints"] = _plain(saved)

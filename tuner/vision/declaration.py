@@ -21,28 +21,7 @@ from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import extreme_configs, merged
-from tuner.vision.catalog import (
-    DATASETS,
-    DECODED,
-    LATENCY,
-    METRICS,
-    MODELS,
-    REFIT_METRICS,
-    SOURCES,
-    archive_of,
-    data_choice,
-    dataset_info,
-    decoded_before,
-    describe,
-    is_dotted,
-    is_own_network,
-    listing_doubts,
-    may_download,
-    model_info,
-    pinned,
-    remembering,
-    ships,
-)
+from tuner.vision import catalog
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, data_folder
 from tuner.vision.own_images import default_experiment, doubts, from_scratch_hint, outline_of
@@ -95,9 +74,9 @@ class ClassifierDeclaration(Declaration):
     """The declaration of `tuner.vision.image_classifier.ImageClassifier`."""
 
     settings = ClassifierSettings
-    metrics = (*METRICS, LATENCY, *OPTIONAL, EPOCHS_TRAINED)
+    metrics = (*catalog.METRICS, catalog.LATENCY, *OPTIONAL, EPOCHS_TRAINED)
     refit: ClassVar = {"train_on": "train+validation"}
-    schemes = SOURCES.keys()
+    schemes = catalog.SOURCES.keys()
 
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with the objective's metrics among those that the classifier reports.
@@ -110,7 +89,7 @@ class ClassifierDeclaration(Declaration):
         wanted = OPTIONAL.get(spec.objective.metric)
         if wanted and isinstance(named, list) and wanted not in named:
             training["metrics"] = [*named, wanted]
-        if LATENCY in (spec.objective.metric, *spec.objective.required):
+        if catalog.LATENCY in (spec.objective.metric, *spec.objective.required):
             training["latency"] = True
         if isinstance(source := training.get("start_from"), str):
             training["start_from"] = os.path.abspath(Path(source).expanduser())
@@ -128,7 +107,8 @@ class ClassifierDeclaration(Declaration):
         if spec.resources.workers > 1 and not spec.resources.gpus:
             yield from _notes_on_norms(spec)
         if images := _own_images(spec):
-            yield from (*listing_doubts(data_choice(spec.constants)), *doubts(images))
+            yield from catalog.listing_doubts(catalog.data_choice(spec.constants))
+            yield from doubts(images)
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
@@ -145,14 +125,14 @@ class ClassifierDeclaration(Declaration):
 
         Networks that begin with weights or freeze layers are built, to see whether they can.
         """
-        choice = data_choice(spec.constants)
+        choice = catalog.data_choice(spec.constants)
         info: DatasetInfo | None = None
         values: dict[str, Any] = {}
-        if ships(choice.dataset):
-            info = dataset_info(choice)
-        elif download or not may_download(choice.dataset):
-            chosen = pinned(choice)
-            info, values = dataset_info(chosen), asdict(chosen)
+        if catalog.ships(choice.dataset):
+            info = catalog.dataset_info(choice)
+        elif download or not catalog.may_download(choice.dataset):
+            chosen = catalog.pinned(choice)
+            info, values = catalog.dataset_info(chosen), asdict(chosen)
         faults = settings_faults(spec, values, further=start_faults(here=here))
         if texts := list(dict.fromkeys(map(str, faults))):
             raise SpecError((Fault("", text) for text in texts), f"the spec, for {choice.dataset},")
@@ -161,13 +141,13 @@ class ClassifierDeclaration(Declaration):
         baseline = {}
         if info.baseline is not None and "dataset" not in spec.search.space:
             baseline = {"images": info.validation, "baseline": info.baseline}
-        found = (*listing_doubts(choice), *doubts(info)) if values else ()
+        found = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
         return PinnedData(values, info.content, baseline, found)
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         """On one machine trials read what the driver has decoded, whatever their environment."""
         constants = spec.trial_constants
-        if here and str(constants.get("dataset")).startswith(f"{DECODED}:"):
+        if here and str(constants.get("dataset")).startswith(f"{catalog.DECODED}:"):
             constants["data_dir"] = str(data_folder(constants.get("data_dir")).absolute())
         return constants
 
@@ -175,7 +155,7 @@ class ClassifierDeclaration(Declaration):
         """The data sets that can be downloaded, pinned images, and initial weights."""
         values = {**spec.trial_constants, **spec.search.space}
         names = _values_of(values.get("dataset"), "dataset")
-        archives = [archive_of(str(name)) for name in names]
+        archives = [catalog.archive_of(str(name)) for name in names]
         data_dir = spec.training.get("data_dir")
         folder = None if data_dir is None else str(data_dir)
         data: list[NodeData] = [NeededData(archive, folder) for archive in archives if archive]
@@ -212,7 +192,8 @@ class ClassifierDeclaration(Declaration):
         """
         images, resources = _own_images(spec), spec.resources
         networks = _values_of(spec.trial_constants.get("model"), "model")
-        if images is None or resources.ranks > 1 or any(map(is_own_network, map(str, networks))):
+        has_own_network = any(map(catalog.is_own_network, map(str, networks)))
+        if images is None or resources.ranks > 1 or has_own_network:
             return None
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.summary import step_s
@@ -238,7 +219,7 @@ class ClassifierDeclaration(Declaration):
         yield from ((key, network) for network, key in networks.items())
         training = spec.get("training")
         dataset = training.get("dataset") if isinstance(training, Mapping) else None
-        if isinstance(dataset, str) and is_dotted(dataset):
+        if isinstance(dataset, str) and catalog.is_dotted(dataset):
             yield "training.dataset", dataset
 
     def default_experiment(
@@ -256,7 +237,7 @@ class ClassifierDeclaration(Declaration):
     def reference(self) -> tuple[Mapping[str, str], Mapping[str, tuple[str, Mapping[str, str]]]]:
         defaults: dict[str, list[str]] = {}
         models = {}
-        for name, model in MODELS.items():
+        for name, model in catalog.MODELS.items():
             for setting, default in model.defaults.items():
                 defaults.setdefault(setting, []).append(f"{name} {default}")
             about = (inspect.getdoc(model.build) or "").partition("\n\n")[0].rstrip(".")
@@ -265,7 +246,7 @@ class ClassifierDeclaration(Declaration):
             name: f"{info.title}; {info.num_classes} classes, "
             f"{info.channels}x{info.image_size}x{info.image_size} images: {info.train:,} for "
             f"training, {info.validation:,} and {info.test:,} held out."
-            for name, info in DATASETS.items()
+            for name, info in catalog.DATASETS.items()
         }
         in_words = {
             setting: f"default of {', '.join(some)}; no other has it"
@@ -291,7 +272,8 @@ def settings_faults(
     pinned: replaces some of the constants. further: checks values that have no other fault.
     """
     yield from _own_data_faults(spec)
-    described = remembering(describe)  # a folder is listed once, not for every extreme
+    # A folder is listed once, not for every extreme
+    described = catalog.remembering(catalog.describe)
     settings_check = partial(check_settings, split=spec.resources.split, describe=described)
 
     def check(values: Mapping[str, Any]) -> list[Fault]:
@@ -314,7 +296,7 @@ def start_faults(*, here: bool) -> FaultsOf:
         if not here:
             settings = settings.model_copy(update={"pretrained": False})
         start = (settings.pretrained, settings.start_from, settings.freeze)
-        if not any(start) or (data := describe(settings)) is None:
+        if not any(start) or (data := catalog.describe(settings)) is None:
             return []
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.transfer import start_faults
@@ -333,7 +315,7 @@ def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     space, configs = spec.search.space, getattr(spec.search, "configs", ())
     names = [*_values_of(space.get("dataset")), *(config.get("dataset") for config in configs)]
     for name in names:
-        if isinstance(name, str) and not ships(name):
+        if isinstance(name, str) and not catalog.ships(name):
             yield own_data_searched(name).under("search.space")
     for name in ("image_size", "image_bits", "skip_unreadable"):
         if name in space:
@@ -346,9 +328,9 @@ def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
     if "train_on" in spec.search.space:
         yield Fault("search.space.train_on", "cannot be searched: set training.train_on")
     trains_on = spec.training.get("train_on", "train")
-    searching = (*METRICS, *OPTIONAL)
-    reported = REFIT_METRICS if trains_on == "train+validation" else searching
-    if spec.objective.metric in {*searching, *REFIT_METRICS} - {*reported}:
+    searching = (*catalog.METRICS, *OPTIONAL)
+    reported = catalog.REFIT_METRICS if trains_on == "train+validation" else searching
+    if spec.objective.metric in {*searching, *catalog.REFIT_METRICS} - {*reported}:
         rule = f"is not reported with training.train_on {trains_on!r}"
         yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
 
@@ -375,11 +357,11 @@ def _first_settings(spec: ExperimentSpec) -> ClassifierSettings:
 
 def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:
     """A user's own images that `spec` trains on, as far as known without decoding them."""
-    choice = data_choice(spec.trial_constants)
-    if ships(choice.dataset):
+    choice = catalog.data_choice(spec.trial_constants)
+    if catalog.ships(choice.dataset):
         return None
-    decoded = decoded_before(choice)
-    return dataset_info(decoded) if decoded else describe(choice)
+    decoded = catalog.decoded_before(choice)
+    return catalog.dataset_info(decoded) if decoded else catalog.describe(choice)
 
 
 def _own_networks(values: object) -> list[str]:
@@ -389,7 +371,7 @@ def _own_networks(values: object) -> list[str]:
     except (TypeError, KeyError, FaultsError):  # FaultsError: such a spec is refused
         return []
     references = model.values if isinstance(model, Choice) else (model,)
-    return [r for r in references if isinstance(r, str) and is_own_network(r)]
+    return [r for r in references if isinstance(r, str) and catalog.is_own_network(r)]
 
 
 def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
@@ -409,7 +391,7 @@ def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
     """What there is to say where any config trains, or may train, a model with BatchNorm."""
     values = {**spec.training, **spec.search.space}
     norms = _values_of(values.get("norm"))
-    models = {name: model_info(name) for name in _values_of(values.get("model"), "model")}
+    models = {name: catalog.model_info(name) for name in _values_of(values.get("model"), "model")}
     usual = [info.defaults.get("norm") for info in models.values()]
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."

@@ -27,6 +27,7 @@ from torch import nn
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
+from tuner.vision import transfer
 from tuner.vision.augment import Augmentation
 from tuner.vision.averages import Lookahead, WeightAverage
 from tuner.vision.batches import Batcher, image_set
@@ -51,14 +52,6 @@ from tuner.vision.optimizer import (
 from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
-from tuner.vision.transfer import (
-    BACKBONE,
-    backbone_digest,
-    begin,
-    freeze,
-    matching,
-    with_pixel_stats,
-)
 from tuner.wording import some_of
 
 if TYPE_CHECKING:
@@ -98,7 +91,7 @@ class ImageClassifier:
         self._ranks = Ranks(rank, world_size, self._device)
         self._settings = settings
         images = image_set(settings, self._device)
-        self._data = replace(images, info=with_pixel_stats(images.info, settings))
+        self._data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
         self._validates = settings.train_on == "train"
         self._searched_on = self._data  # whose validation split chooses the initial head
         if not self._validates:
@@ -120,9 +113,9 @@ class ImageClassifier:
         model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
         self._parameters = self._count_parameters(model)
         self._model = model = self._ranks.synchronised(model)
-        self._frozen = matching(self._model, settings.freeze)
+        self._frozen = transfer.matching(self._model, settings.freeze)
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
-        freeze(self._model, self._frozen | self._fixed)
+        transfer.freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
         optional = (f"val_{name}" for name in settings.metrics)
         self.metrics = (*METRICS, *optional) if self._validates else REFIT_METRICS
@@ -155,7 +148,8 @@ class ImageClassifier:
     def _new_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
         features = self._features()
-        self._backbone = {BACKBONE: backbone_digest(self._settings, self._plan.info)}
+        digest = transfer.backbone_digest(self._settings, self._plan.info)
+        self._backbone = {transfer.BACKBONE: digest}
         self._batcher = FeatureBatcher(features, self._data, **self._batches_as)
         with seeded(self._settings.seed):
             head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
@@ -168,7 +162,7 @@ class ImageClassifier:
         """Give the model its initial weights, before its first step."""
         settings = self._settings
         if settings.train_layers == "all":
-            begun = begin(self._model, settings, self._plan.info)
+            begun = transfer.begin(self._model, settings, self._plan.info)
             if begun is None:
                 return
             print(begun)
@@ -346,7 +340,7 @@ class ImageClassifier:
             epoch = self._batcher.at_once(epoch)
         until = settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
-        freeze(self._model, self._fixed | (self._frozen if still_frozen else frozenset()))
+        transfer.freeze(self._model, self._fixed | (self._frozen if still_frozen else frozenset()))
         self._part.train(self._optimizer)
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time

@@ -11,14 +11,7 @@ from typing import Any
 from tuner.errors import SpecError
 from tuner.spec.plan import gpus_here
 from tuner.spec.settings import FaultsError
-from tuner.vision.catalog import (
-    DataChoice,
-    dataset_info,
-    describe,
-    has_weights,
-    is_own_network,
-    short_name,
-)
+from tuner.vision import catalog
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._decoded import CONSTANT
@@ -119,7 +112,7 @@ def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | 
     """How to fetch pretrained weights, for photos that train without any on this machine."""
     weights = weights_named(_FETCHED)
     is_small = info.image_size <= _SMALL
-    if is_small or settings.begins_with_weights or is_own_network(settings.model):
+    if is_small or settings.begins_with_weights or catalog.is_own_network(settings.model):
         return None
     if best_model("cpu"):
         return None
@@ -139,7 +132,7 @@ def best_model(device: str) -> str | None:
     for name in _BEST[device]:
         variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]
         for model in (f"torchvision:{name}", *(f"timm:{each}" for each in variants)):
-            if has_weights(model):
+            if catalog.has_weights(model):
                 return model
     return None
 
@@ -166,9 +159,9 @@ def default_experiment(
     scheme, _, path = dataset.partition(":")
     if scheme == "folder":
         dataset = f"folder:{os.path.abspath(directory / Path(path).expanduser())}"
-    choice = DataChoice(dataset)
+    choice = catalog.DataChoice(dataset)
     try:
-        info = describe(choice) or dataset_info(choice)
+        info = catalog.describe(choice) or catalog.dataset_info(choice)
     except FaultsError as error:
         faults = [fault.under("training.dataset") for fault in error.faults]
         raise SpecError(faults, dataset) from error
@@ -193,7 +186,7 @@ def default_experiment(
         **(start or {**_from_scratch(info), **_REGULARISED}),
     }
     return {
-        "name": short_name(dataset),
+        "name": catalog.short_name(dataset),
         "training": {n: value for n, value in constants.items() if n not in search["space"]},
         "search": search,
         "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
@@ -262,6 +255,6 @@ def _start(info: DatasetInfo, training: Mapping[str, Any], device: str) -> dict[
     if training.get("pretrained") is False or info.image_size <= _SMALL:
         return None
     model = training.get("model") or best_model(device)
-    if not (training.get("pretrained") or (isinstance(model, str) and has_weights(model))):
+    if not (training.get("pretrained") or (isinstance(model, str) and catalog.has_weights(model))):
         return None
     return {"model": model, "pretrained": True, "image_size": _TUNED_SIZE[device], **recipe}

@@ -14,17 +14,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, parse
 from tuner.spec.space.spaces import merged
-from tuner.vision import catalog
+from tuner.vision import catalog, recipe
 from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import Arguments
-from tuner.vision.recipe import (
-    HALF,
-    RecipeSettings,
-    image_faults,
-    optimizer_faults,
-    schedule_faults,
-)
 
 
 def _fields_of_models() -> dict[str, Any]:
@@ -61,7 +54,7 @@ def _patterns(raw: object) -> object:
     return tuple(patterns)
 
 
-class ClassifierSettings(RecipeSettings, _ModelSettings):
+class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     """Every setting of `ImageClassifier`: the spec's `training` section and one config, merged.
 
     The hyperparameters that models declare are settings too. They are None unless set, and
@@ -252,9 +245,11 @@ def check_settings(
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     if "optimizer" not in faulty:
-        faults += optimizer_faults(settings, optimizer=settings.optimizer, dtype=settings.dtype)
+        faults += recipe.optimizer_faults(
+            settings, optimizer=settings.optimizer, dtype=settings.dtype
+        )
     if not {"lr_schedule", "epochs"} & faulty:
-        faults += schedule_faults(
+        faults += recipe.schedule_faults(
             settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
         )
     faults += _feature_faults(settings)
@@ -323,7 +318,7 @@ def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
         "freeze": settings.freeze,
         "compile": settings.compile,
         "precision": settings.precision == "fp16",
-        "dtype": settings.dtype in HALF,
+        "dtype": settings.dtype in recipe.HALF,
         "train_layers": settings.train_layers == "head",
         "fit_head": settings.fit_head,
     }
@@ -359,7 +354,7 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         value = getattr(settings, key)
         if value > most:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
-    yield from image_faults(settings, info, name=name)
+    yield from recipe.image_faults(settings, info, name=name)
 
 
 def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:

@@ -29,9 +29,7 @@ def points_of(
     ]
 
 
-def front_of(
-    points: Iterable[tuple[Point, TrialRecord]],
-) -> list[tuple[Point, TrialRecord]]:
+def front_of(points: Iterable[tuple[Point, TrialRecord]]) -> list[tuple[Point, TrialRecord]]:
     """Those that no other is as good as in every goal, the best by the first goal first.
 
     Of equal points it has the first alone.

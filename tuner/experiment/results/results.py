@@ -17,19 +17,10 @@ from tuner.experiment.checkpoints import Checkpoint, inside
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
+from tuner.experiment.results import selection
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.front import front_of, points_of
-from tuner.experiment.results.selection import (
-    MODES,
-    best_epoch,
-    best_first,
-    best_record,
-    check,
-    mode_of,
-    ranked,
-    values_to_show,
-)
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import Cause, TrialRecord, expected_gain, failures_by_cause
@@ -133,7 +124,7 @@ class Results(Described):
         usable = [trial for trial in self.trials.values() if trial.status != FAILED]
         with collector_paused():
             scored = [(trial.best.value, trial) for trial in usable if trial.best]
-            return best_first(scored, self.objective)
+            return selection.best_first(scored, self.objective)
 
     @cached_property
     def front(self) -> list[TrialRecord]:
@@ -184,7 +175,7 @@ class Results(Described):
         if objective == self.objective and scope == "best":
             scored = self.ranked
         else:
-            scored = ranked(self.trials.values(), objective, scope=scope)
+            scored = selection.ranked(self.trials.values(), objective, scope=scope)
         return [trial for _, trial in scored[:k]]
 
     def get_best_trial(
@@ -213,7 +204,7 @@ class Results(Described):
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        epoch = best_epoch(values_to_show(trial, objective), objective)
+        epoch = selection.best_epoch(selection.values_to_show(trial, objective), objective)
         if epoch is None:
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
         return epoch
@@ -231,7 +222,7 @@ class Results(Described):
         """
         objective = self._objective(metric, mode)
         trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        record = best_record(trial, objective)
+        record = selection.best_record(trial, objective)
         if record is None:
             raise NoUsableTrialError(
                 f"trial {trial.trial_id} of {self.name} kept no checkpoint: a function passes one "
@@ -325,13 +316,13 @@ class Results(Described):
     def _objective(self, metric: str | None, mode: str | None) -> Objective:
         """The objective asked for, with the experiment's own where they are None."""
         if mode is not None:
-            check("mode", mode, MODES)
+            selection.check("mode", mode, selection.MODES)
         if metric is None or metric == self.metric:
             return self.objective.model_copy(update={"mode": mode or self.mode})
         if self.metrics:
-            check("metric", metric, self.metrics)
+            selection.check("metric", metric, self.metrics)
         goals = {goal.metric: goal.mode for goal in self.objective.others}
-        mode = mode or goals.get(metric) or mode_of(metric)
+        mode = mode or goals.get(metric) or selection.mode_of(metric)
         return Objective.model_validate(
             {"metric": metric, "mode": mode, "limits": self.objective.limits}
         )

@@ -112,7 +112,6 @@ class StoppingScheduler(InOrder):
         self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
-        """See `InOrder.record`."""
         losses = self._objective.losses(metrics)
         if self._objective.allows(metrics):
             self._worst = tuple(map(max, losses, self._worst or losses))
@@ -120,23 +119,17 @@ class StoppingScheduler(InOrder):
             return True  # no report keeps the limits yet
         else:
             losses = self._worst
-        seconds = metrics.get(EPOCH_S, 0.0)
+        seconds, goes_on = metrics.get(EPOCH_S, 0.0), True
         for rule in self.rules:
             if seconds > 0 and hasattr(rule, "took"):
                 rule.took(trial_id, epoch, seconds)
-        answers = [
-            rule.goes_on(
-                trial_id, epoch, losses if getattr(rule, "weighs_goals", False) else losses[0]
-            )
-            for rule in self.rules
-        ]
-        goes_on = all(answers)
+            loss = losses if getattr(rule, "weighs_goals", False) else losses[0]
+            goes_on &= rule.goes_on(trial_id, epoch, loss)
         # A trial reports after it was stopped if other settings let it go on before a resume
         (self.stopped.discard if goes_on else self.stopped.add)(trial_id)
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
-        """See `InOrder.forecasts`."""
         predicting = (rule for rule in self.rules if hasattr(rule, "forecasts"))
         return next((rule.forecasts(trial_id) for rule in predicting), {})
 
@@ -170,7 +163,6 @@ class Forecasts:
             self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        """See `StoppingRule`."""
         losses = self._losses.setdefault(trial_id, [])
         self._stopped.discard(trial_id)  # it went on, under the settings before a resume
         came = bisect_right(self._epochs, epoch)  # milestones that the trial has reached

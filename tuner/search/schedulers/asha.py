@@ -185,7 +185,6 @@ class Rungs:
         self._rungs = [(epoch, _Rung(quantile)) for epoch in epochs]
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
-        """See `StoppingRule`."""
         for milestone, rung in reversed(self._rungs):
             if epoch < milestone or trial_id in rung.trials:
                 continue

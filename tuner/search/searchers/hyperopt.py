@@ -35,10 +35,7 @@ class HyperOptSettings(ModelSettings):
         10, ge=1, description="how many random configs are tried before the model is asked"
     )
     gamma: float = Field(
-        _GAMMA,
-        gt=0,
-        lt=1,
-        description="the share of trials that count as good, at most 25 of them",
+        _GAMMA, gt=0, lt=1, description="the share of trials that count as good, at most 25 of them"
     )
     candidates: int = Field(
         _CANDIDATES, ge=1, description="how many draws are compared for a suggestion"

@@ -48,5 +48,4 @@ class Mixed:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """See `Model`."""
         return self._models[int(rng.integers(len(self._models)))].propose(data, encoding, rng)

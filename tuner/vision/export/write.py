@@ -33,21 +33,9 @@ from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, without_place
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
-from tuner.vision.export import interchange
+from tuner.vision.export import interchange, read
 from tuner.vision.export.calibration import calibrated
 from tuner.vision.export.model_card import card_text
-from tuner.vision.export.read import (
-    CARD,
-    FOLDER,
-    METRICS,
-    Calibration,
-    Combined,
-    Data,
-    Export,
-    ExportConfig,
-    ImageInput,
-    Resize,
-)
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import with_backbone
@@ -116,7 +104,7 @@ class TrialModel:
             self.state = with_backbone(self.state, self.settings, self.entries["model"])
 
 
-def _calibration(model: TrialModel, export: Export) -> Calibration | None:
+def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | None:
     """The calibration of the exported network, or None if what it takes is not here.
 
     A refit has trained on the validation images: it gets that of the trial that it takes after.
@@ -144,7 +132,7 @@ def write_export(
     search: Results,
     formats: Collection[str] = (),
     confirmed: Mapping[str, Any] | None = None,
-    combined: Combined | None = None,
+    combined: read.Combined | None = None,
     measured: Mapping[str, float] | None = None,
 ) -> Path:
     """Write `model`, of a trial of `search` or of its confirmation, to the new folder `to`.
@@ -162,18 +150,20 @@ def write_export(
         entries = {**model.entries, "combined": combined}
         config = _config(results, trial, checkpoint, digest, search, entries)
         if model.settings and config.code is None:
-            calibration = _calibration(model, Export(partial, config))
+            calibration = _calibration(model, read.Export(partial, config))
             config = config.model_copy(update={"calibration": calibration})
         metrics = _metrics(results, trial, checkpoint, confirmed)
         if measured is not None:
             metrics |= {"metrics": dict(measured), "test": None}
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
-        _write_json(partial / METRICS, metrics)
-        (partial / CARD).write_text(card_text(config, metrics, name=target.name), encoding="utf-8")
+        _write_json(partial / read.METRICS, metrics)
+        (partial / read.CARD).write_text(
+            card_text(config, metrics, name=target.name), encoding="utf-8"
+        )
         if formats and config.model is not None:
             size = config.model.image_size
             shape = config.model.in_channels, size, size
-            network = Export(partial, config).model(trust_code=True)
+            network = read.Export(partial, config).model(trust_code=True)
             for name in formats:
                 takes_pixels = name.endswith(interchange.PIXELS)
                 written = _from_pixels(network, model, config) if takes_pixels else network
@@ -189,7 +179,7 @@ def write_export(
     return to
 
 
-def _from_pixels(network: nn.Module, model: TrialModel, config: ExportConfig) -> nn.Module:
+def _from_pixels(network: nn.Module, model: TrialModel, config: read.ExportConfig) -> nn.Module:
     """`network` with the rest of a prediction: normalisation, views and temperature."""
     assert model.settings is not None
     assert config.input is not None
@@ -206,7 +196,7 @@ def _config(
     weights_sha256: str | None,
     search: Results,
     classifier: Mapping[str, Any],
-) -> ExportConfig:
+) -> read.ExportConfig:
     spec, searched = results.spec, search.spec.model_dump(mode="json")
     constants = _constants(results, trial)
     values: dict[str, Any] = {
@@ -235,7 +225,7 @@ def _config(
         "versions": results.document.get("versions", {}),
         "git_revision": results.document.get("git_revision"),
     }
-    config, faults = parse(ExportConfig, values)
+    config, faults = parse(read.ExportConfig, values)
     if config is None:  # experiment.json beside the spec is not checked before
         raise SpecError(faults, f"the export of {results.folder}")
     return config
@@ -266,14 +256,14 @@ def _classifier(
         training |= {"image_size": info.image_size, "image_bits": info.bits}
     if training.get("start_from"):
         training["start_from"] = Path(training["start_from"]).name
-    copied = [name for name in Data.model_fields if name not in ("name", "split_seed")]
+    copied = [name for name in read.Data.model_fields if name not in ("name", "split_seed")]
     return {
         "training": training,
         "model": blueprint_of(settings, info),
-        "input": ImageInput(
+        "input": read.ImageInput(
             channels=info.channels,
             size=info.image_size,
-            resize=Resize(mode="L" if info.channels == 1 else "RGB"),
+            resize=read.Resize(mode="L" if info.channels == 1 else "RGB"),
             bits=info.bits,
             dtype="float64" if settings.dtype == "float64" else "float32",
             mean=info.mean,
@@ -282,7 +272,7 @@ def _classifier(
             shifted=settings.test_time_shift,
         ),
         "classes": info.classes,
-        "data": Data(
+        "data": read.Data(
             name=name,
             split_seed=settings.split_seed,
             **{name: getattr(info, name) for name in copied},
@@ -331,7 +321,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Path) -> str | None:
     """The sha256 of the weights in `state`; None without one, for a folder `source`: a copy."""
     if state is None:
-        shutil.copytree(source, folder / FOLDER)
+        shutil.copytree(source, folder / read.FOLDER)
         return None
     from safetensors.torch import save_file
 
