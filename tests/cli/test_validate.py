@@ -123,7 +123,6 @@ def test_validate_lists_the_experiments_that_a_search_begins_with(first):
     options = ("--like", "first", "--json", "--search", "random", "num_samples=2")
     several = call("validate", *options, "--from", "first", "--from", ".")
     assert several.stderr.splitlines() == [
-        "warm start: 0 configs of 1 experiment begin the search",
         "warm start: 2 trials of the same task are not tried again",
         "warm start: first: 3 of the 3 finished trials match",
     ]

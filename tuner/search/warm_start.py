@@ -158,8 +158,9 @@ def _of_several(spec: ExperimentSpec) -> tuple[WarmStart, bool]:
     portfolio: tuple[dict[str, Value], ...] = ()
     if not isinstance(spec.search, GridSettings):
         portfolio = _portfolio_of(spec, sources.values())
-        configs = amount_of(len(portfolio), "config")
-        notes.insert(0, f"{configs} of {amount_of(len(sources), 'experiment')} begin the search")
+        if portfolio or not tried:
+            first = f"{amount_of(len(portfolio), 'config')} of"
+            notes.insert(0, f"{first} {amount_of(len(sources), 'experiment')} begin the search")
     names = joined([folder.name for folder in sources]) if sources else COMPLETE_STORAGE
     warm_start = WarmStart(names, tried, tuple(notes), portfolio)
     return warm_start, bool(sources) or spec.warm_start == COMPLETE_STORAGE
