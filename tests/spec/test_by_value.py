@@ -1,7 +1,5 @@
 """Trainables that only Python can give: what the spec says of them, and how they travel."""
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 from typing import Any

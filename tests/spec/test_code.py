@@ -1,7 +1,5 @@
 """The code that a spec names, and what it is told of it without an import."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A user's Learner that declares itself is checked, shown and pinned as the one that ships is."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

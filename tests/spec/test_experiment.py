@@ -1,7 +1,5 @@
 """The spec: whole validation, lossless text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Extensions by name: those that ship, and the user's, which are imported only to be run."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whom a search notifies, and what of them is written down."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

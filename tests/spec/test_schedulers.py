@@ -1,7 +1,5 @@
 """The section `scheduler`: by its name or with settings, none, and what a plan says of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sections of a spec: each refuses by itself what cannot work."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of the search strategies, as a spec checks them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

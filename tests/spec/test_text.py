@@ -1,7 +1,5 @@
 """A spec's plain values: as people write them, overridden, and with another strategy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

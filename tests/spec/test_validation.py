@@ -1,7 +1,5 @@
 """Validation of trainables and machines: refused whole, quickly, and without Ray."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

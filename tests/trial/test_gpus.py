@@ -1,7 +1,5 @@
 """Processes of several searches that share GPUs; no card is needed to choose among them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

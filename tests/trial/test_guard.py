@@ -1,7 +1,5 @@
 """The guard: when a driver or a trial has ended, so has what it started, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

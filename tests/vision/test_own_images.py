@@ -1,7 +1,5 @@
 """Images of the user's own without a spec: the defaults, what a plan says of them, its doubts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Forbidden configs: what an expression means, and what is not let in."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Domains: their values stay in bounds, grow with the quantile, and are counted."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

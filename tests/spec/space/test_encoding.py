@@ -1,7 +1,5 @@
 """Configs and points of the unit cube: there and back, branches, what the space does not have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

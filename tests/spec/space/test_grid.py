@@ -1,7 +1,5 @@
 """Grids: every cell once, in a stable order, each from its number alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import assume, given

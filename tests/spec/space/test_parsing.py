@@ -1,7 +1,5 @@
 """Domains from text and from Ray's objects: both mean the same, and the rest is refused."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

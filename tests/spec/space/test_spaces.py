@@ -1,7 +1,5 @@
 """Walking a space: every domain once, whatever branch it lies in, and a config without any."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
