@@ -9,7 +9,7 @@ from tuner.errors import SpecError
 from tuner.trial.torch_compat import HalfScaler
 from tuner.vision.models._layers import Whitening
 from tuner.vision.optimizer import build_lr_schedule, build_optimizer, hidden_weights, next_lr
-from tuner.vision.settings import ClassifierSettings, check_settings
+from tuner.vision.settings import ClassifierSettings
 
 
 def layers():
@@ -73,12 +73,6 @@ def test_muon_leaves_other_layers_to_sgd():
 def test_build_optimizer_muon_without_hidden_layers_raises():
     with pytest.raises(SpecError, match="hidden"):
         build_optimizer(ClassifierSettings(optimizer="muon"), nn.Linear(2, 2))
-
-
-@pytest.mark.parametrize("key", ["muon_lr", "muon_momentum"])
-def test_muon_settings_need_muon(key):
-    assert [fault.key for fault in check_settings({key: 0.1})] == [key]
-    assert check_settings({key: 0.1, "optimizer": "muon"}) == []
 
 
 SCHEDULES = ["constant", "cosine", "step", "one_cycle", "triangular"]

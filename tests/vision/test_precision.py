@@ -7,7 +7,6 @@ from torch import nn
 from tuner.testing.learner_contract import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.precision import Hardware, cast_weights, choose
-from tuner.vision.settings import check_settings
 
 ALL = Hardware("cpu", bf16=True, fp16=True)
 NONE = Hardware("cpu", bf16=False, fp16=False)
@@ -122,20 +121,6 @@ def test_weights_stay_in_float32_if_half_precision_is_emulated(runs_on):
     learner, plain = ImageClassifier({"dtype": "float16"}, TINY), ImageClassifier({}, TINY)
     assert quick(learner.step()) == quick(plain.step())
     assert same(learner.state_dict(), plain.state_dict())
-
-
-@pytest.mark.parametrize(
-    ("values", "key"),
-    [
-        ({"precision": "bf16"}, "precision"),
-        ({"precision": "float32"}, "precision"),
-        ({"optimizer": "adamw"}, "dtype"),
-        ({"ema_decay": 0.9}, "dtype"),
-    ],
-)
-def test_half_precision_weights_reject_settings_that_need_more_digits(values, key):
-    assert check_settings({"dtype": "float16"}) == []
-    assert [fault.key for fault in check_settings({"dtype": "float16", **values})] == [key]
 
 
 @pytest.mark.parametrize("half", [{"dtype": "float16"}, {"precision": "fp16"}])
