@@ -55,14 +55,6 @@ def test_spec_round_trips_through_json_and_yaml(
     assert space_text(spec.search.space) == space_text(space)
 
 
-def test_spec_is_frozen() -> None:
-    spec = build_spec(MINIMAL)
-    with pytest.raises(ValueError, match="frozen"):
-        spec.seed = 3
-    assert spec.replace(seed=3).seed == 3
-    assert spec.seed == 0
-
-
 def test_build_spec_reports_all_faults() -> None:
     messages = faults(
         {
@@ -183,8 +175,6 @@ def test_training_model_accepts_a_class() -> None:
     assert spec.replace(training={}, trainable="mine:Learner").needs_code
     a_network.__module__, module = "__main__", a_network.__module__
     for network in (a_network, lambda: 0):
-        with pytest.raises(
-            SpecError, match=r"training.model: must be at the top level of a module"
-        ):
+        with pytest.raises(SpecError, match=r"training.model: must be at the top level of a"):
             build_spec({"training": {"model": network}, "search": search, "num_samples": 1})
     a_network.__module__ = module

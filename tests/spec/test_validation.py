@@ -55,7 +55,7 @@ def test_default_first_is_the_declared_default_before_other_points() -> None:
     [
         (
             {"width": "choice([8, 16])"},
-            "search.default_first: needs a prior, or a default in .*width",
+            "default_first: needs a prior, or a default in .*width",
         ),
         ({"lr": "loguniform(0.5, 1)"}, r"points_to_evaluate\.0\.lr: must lie in .* got 0\.1"),
     ],

@@ -77,9 +77,7 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
-        with pytest.raises(
-            StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too large"
-        ):
+        with pytest.raises(StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too"):
             store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -181,9 +181,7 @@ def test_data_faults_are_checked_before_trials(
     }
     spec = validate(raw)
     assert "data" not in plan_of(spec, here=False)
-    with pytest.raises(
-        SpecError, match=r"batch_size: must be at most .* of dataset 'decoded:.*28,"
-    ):
+    with pytest.raises(SpecError, match=r"batch_size: must be at most .* of dataset 'decoded:.*28"):
         spec.pin_data()
     fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
     assert fits.pin_data() == ()

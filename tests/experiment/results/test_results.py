@@ -79,9 +79,7 @@ def test_get_best_trial_beyond_the_limits_is_refused(tmp_path):
 
 def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
-    with pytest.raises(
-        NoUsableTrialError, match="digits has no usable trial: no trial has started"
-    ):
+    with pytest.raises(NoUsableTrialError, match="no usable trial: no trial has started"):
         Results(writer.folder).get_best_trial()
     writer.trial(1, [0.5], error=("oom", "m"))
     writer.trial(2, [], error=("nan", "m"))

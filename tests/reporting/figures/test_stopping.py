@@ -3,7 +3,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
 from tuner.experiment.results.results import Results
-from tuner.reporting.figures import draw_section, stopping
+from tuner.reporting.figures import stopping
 from tuner.reporting.report import Report
 
 
@@ -70,10 +70,3 @@ def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
     assert list(plot.data[0].x) == [0.85, 0.4]
     assert list(plot.data[0].y) == [0.9, 0.9]
     assert [epoch for _, epoch in plot.data[0].customdata] == ["2", "2"]
-
-
-def test_forecasts_are_shown_only_if_there_are_any(tmp_path):
-    without = draw_section("stopping", Report(search(tmp_path / "x", 9)))
-    assert "forecasts" not in [figure.name for figure in without]
-    shown = draw_section("stopping", predicted(tmp_path / "y", (COMPLETED, 0.85)))
-    assert "forecasts" in [figure.name for figure in shown]

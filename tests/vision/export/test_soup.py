@@ -162,9 +162,7 @@ def test_soup_of_what_cannot_be_combined_is_refused(search, tmp_path):
     refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
     spec = {"metric": "epochs_trained", "refits": refits}
     refit = trained(tmp_path / "refit", spec=spec, train_on="train+validation")
-    with pytest.raises(
-        UsageError, match="must be measured on the validation split, got 'epochs_trained'"
-    ):
+    with pytest.raises(UsageError, match="must be measured on the validation split"):
         tuner.soup(refit)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()

@@ -115,13 +115,6 @@ def test_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["digits"]
 
 
-def test_export_of_a_checkpoint_with_code_raises(tmp_path):
-    results = experiment(tmp_path, {"model": MODEL, "boom": os.system})
-    with pytest.raises(CheckpointError, match=r"checkpoint .*state\.pt cannot be loaded"):
-        export_model(results, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("state", "message"),
     [
