@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from synthetic import OWNER
 
 from tuner.errors import JournalError, JournalLostError, UsageError
-from tuner.experiment.events import (
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    RESULT,
-    TRIAL_STARTED,
-)
+from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.journal import Journal, is_locked, steady_clock
 from tuner.experiment.owner import this_owner

@@ -234,10 +234,7 @@ def test_change_lines_have_time_and_epochs():
     longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
     odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
     assert change_lines(
-        [
-            {"time": made, "after_epochs": 60, **longer},
-            {"time": None, "after_epochs": None, **odd},
-        ]
+        [{"time": made, "after_epochs": 60, **longer}, {"time": None, "after_epochs": None, **odd}]
     ) == [
         "Changed by a resume",
         "  2026-11-22 20:10, after 60 epochs: scheduler.max_t 10 -> 20",

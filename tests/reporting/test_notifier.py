@@ -15,14 +15,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting.notifier import (
-    BEST,
-    END,
-    FAILURE,
-    Notifier,
-    _run_command,
-    deliveries,
-)
+from tuner.reporting.notifier import BEST, END, FAILURE, Notifier, _run_command, deliveries
 from tuner.spec.experiment import build_spec
 
 

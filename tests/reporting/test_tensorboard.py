@@ -10,13 +10,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.experiment.history import History
 from tuner.reporting import tensorboard
-from tuner.reporting.tensorboard import (
-    TensorBoardWriter,
-    hparams_row,
-    logdir,
-    tag_of,
-    text_columns,
-)
+from tuner.reporting.tensorboard import TensorBoardWriter, hparams_row, logdir, tag_of, text_columns
 from tuner.spec.experiment import build_spec
 from tuner.spec.space.parsing import parse_space
 

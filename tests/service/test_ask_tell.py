@@ -98,12 +98,7 @@ def test_search_runs_from_spec_to_end(server):
         ("/far/trials/00000/report", {"epoch": 1, "metrics": {}}, 400, "did not report 'val_los"),
         ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}, 400, "epoch: Field required"),
         ("/far/trials/00000/report", {"loss": 1}, 400, "loss: Extra inputs are not permitted"),
-        (
-            "/far/trials/00000/complete",
-            {"failure": 1},
-            400,
-            "failure: Input should",
-        ),
+        ("/far/trials/00000/complete", {"failure": 1}, 400, "failure: Input should"),
         ("/far/trials/00000/complete", {"failure": "", "kind": "x"}, 400, "unknown kind of fail"),
         ("/far/suggest", {"client": ""}, 400, "client: must be 1 to 200 printable characters"),
         ("/far/suggest", [], 400, "the body: Input should be a valid dictionary"),

@@ -105,11 +105,7 @@ def test_script_is_what_python_alone_runs() -> None:
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [
-        ("python a/train.py x.py", "train"),
-        ("python -m x", "python"),
-        ("é", "command"),
-    ],
+    [("python a/train.py x.py", "train"), ("python -m x", "python"), ("é", "command")],
 )
 def test_default_name_is_that_of_the_script(command: str, name: str) -> None:
     assert Command(command.split()).default_name == name

@@ -16,11 +16,7 @@ from tuner.testing.spaces import spaces
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
-HUGE_GRID = {
-    "strategy": "grid",
-    "space": dict.fromkeys("abcd", "uniform(0, 1)"),
-    "points": 1000,
-}
+HUGE_GRID = {"strategy": "grid", "space": dict.fromkeys("abcd", "uniform(0, 1)"), "points": 1000}
 
 
 def faults(raw: dict[str, Any]) -> list[str]:

@@ -20,11 +20,7 @@ from tuner.spec.strategies import SEARCHERS
         (Objective, {"limits": "1 < 2"}, "limits.0: names no metric, got '1 < 2'"),
         (Resources, {"gpus": 0.5, "workers": 2}, "gpus: must be whole when workers"),
         (Resources, {"gpus": 0.5, "split": 2}, "gpus: must be whole when split is"),
-        (
-            Resources,
-            {"split": 3, "workers": 2},
-            "split: cannot be combined with workers above 1",
-        ),
+        (Resources, {"split": 3, "workers": 2}, "split: cannot be combined with workers above 1"),
         (Resources, {"cpus": 1e-320}, "cpus: must be at least 0.0001, got 1e-320"),
         (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
         (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),

@@ -53,10 +53,7 @@ def test_default_first_is_the_declared_default_before_other_points() -> None:
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (
-            {"width": "choice([8, 16])"},
-            "default_first: needs a prior, or a default in .*width",
-        ),
+        ({"width": "choice([8, 16])"}, "default_first: needs a prior, or a default in .*width"),
         ({"lr": "loguniform(0.5, 1)"}, r"points_to_evaluate\.0\.lr: must lie in .* got 0\.1"),
     ],
 )
@@ -174,9 +171,7 @@ def test_validate_reports_a_fault_once() -> None:
     )
 
 
-def test_validate_missing_data_dir_is_refused_locally(
-    tmp_path: Path,
-) -> None:
+def test_validate_missing_data_dir_is_refused_locally(tmp_path: Path) -> None:
     def spec_of(folder: Path | str) -> dict[str, Any]:
         return {"trainable": GoodLearner, "training": {"data_dir": str(folder)}}
 

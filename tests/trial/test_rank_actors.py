@@ -27,16 +27,10 @@ def test_close_warns_of_a_rank_that_does_not_end(monkeypatch, tmp_path, capsys, 
 
 @pytest.mark.parametrize(
     ("error", "message"),
-    [
-        (SystemExit(3), "SystemExit: 3"),
-        (GeneratorExit("x"), "GeneratorExit: x"),
-    ],
+    [(SystemExit(3), "SystemExit: 3"), (GeneratorExit("x"), "GeneratorExit: x")],
 )
 def test_sendable_errors_converts_exits(error, message):
-    with (
-        pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"),
-        sendable_errors(),
-    ):
+    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"), sendable_errors():
         raise error
 
 

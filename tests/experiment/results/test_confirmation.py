@@ -9,11 +9,7 @@ from synthetic import Writer
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.results.best import best_json, best_model
-from tuner.experiment.results.confirmation import (
-    Confirmation,
-    confirmation_of,
-    leaders,
-)
+from tuner.experiment.results.confirmation import Confirmation, confirmation_of, leaders
 from tuner.experiment.results.results import Results
 
 

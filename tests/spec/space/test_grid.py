@@ -6,13 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric
-from tuner.spec.space.grid import (
-    MAX_LISTED,
-    Grid,
-    cells,
-    every_value,
-    grid_values,
-)
+from tuner.spec.space.grid import MAX_LISTED, Grid, cells, every_value, grid_values
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import config_at, domains_of
 from tuner.testing.spaces import spaces
