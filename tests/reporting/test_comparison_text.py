@@ -48,12 +48,9 @@ def test_verdict_without_paired_seeds_is_open(tmp_path):
     assert "no seed in common" in other
 
 
-LOSSES = {0.1: 0.90, 0.2: 0.95, 0.3: 0.93}
-
-
 @pytest.fixture
 def leaders(tmp_path):
-    return searched(tmp_path / "digits", LOSSES)
+    return searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
 
 
 def text_of(leaders, values):

@@ -166,9 +166,6 @@ def posted(url, body):
     return answer.status_code, answer.headers.get("retry-after"), answer.json()
 
 
-CLOSED = (503, "2", {"error": "far is closed: ask again once it is opened"})
-
-
 @pytest.mark.parametrize("verb", ["report", "complete"])
 def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
     trial = f"{url}/trials/{posted(f'{url}/suggest', {})[2]['trial']['trial_id']}"
@@ -187,7 +184,8 @@ def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
         assert arrived.wait(60)
         post(url, "close", {})
         is_closed.set()
-        assert answer.result() == CLOSED
+        closed = {"error": "far is closed: ask again once it is opened"}
+        assert answer.result() == (503, "2", closed)
     assert [e for e in read(tmp_path / "far") if e["event"] == "result"] == []
     status, _, state = posted(f"{trial}/{verb}", body)
     assert (status, state) == (200, dict(zip(("should_stop", "status"), done, strict=True)))

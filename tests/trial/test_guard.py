@@ -97,9 +97,6 @@ def test_marked_finds_a_daemon_by_its_open_file(tmp_path: Path) -> None:
 # --- what a trial leaves running
 
 
-SLEEP = "import time; print('here', flush=True); time.sleep(60)"
-
-
 @pytest.fixture
 def children(monkeypatch):
     monkeypatch.setenv("TUNER_TRIAL", "")  # which is put back
@@ -108,7 +105,8 @@ def children(monkeypatch):
 
 def start(*command, **options):
     """A process, once it runs its own program."""
-    child = subprocess.Popen([sys.executable, "-c", SLEEP, *command], stdout=-1, **options)
+    sleep = "import time; print('here', flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", sleep, *command], stdout=-1, **options)
     child.stdout.readline()
     return child
 

@@ -45,11 +45,9 @@ def test_sendable_errors_keeps_the_origin(error):
     with pytest.raises((KeyError, RuntimeError)) as raised, sendable_errors():
         raise error
     received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
-    assert re.search(r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", message_at(received))
-
-
-def message_at(error):
-    return failure_of(error).message
+    assert re.search(
+        r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", failure_of(received).message
+    )
 
 
 TIMED_OUT = (

@@ -87,12 +87,10 @@ def out_of_memory_on_rank_1(rank):
         return {**trained(made), "failures": failures}
 
 
-CASES = (as_one, out_of_memory_on_rank_1)
-
-
 @pytest.fixture(scope="module")
 def results(group):
-    return group.run({case.__name__: case for case in CASES})
+    cases = (as_one, out_of_memory_on_rank_1)
+    return group.run({case.__name__: case for case in cases})
 
 
 def test_shared_norms_of_two_ranks_equal_one_process(results):

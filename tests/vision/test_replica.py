@@ -80,12 +80,10 @@ def compiled(rank):
         return {**trained(learner), "shapes": shapes}
 
 
-CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
-
-
 @pytest.fixture(scope="module")
 def results(group):
-    return group.run({case.__name__: case for case in CASES})
+    cases = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
+    return group.run({case.__name__: case for case in cases})
 
 
 @pytest.fixture(scope="module")

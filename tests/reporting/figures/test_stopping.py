@@ -48,16 +48,13 @@ def test_rungs_show_stopped_trials(tmp_path):
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
 
 
-def forecast(end):
-    return {"end": end, "low": end - 0.1, "high": end + 0.1, "chance": 0.5, "chance_of_new": 0.1}
-
-
 def predicted(folder, *ends):
     """A search of trials that ended at 0.9, with these predictions of them at epoch 2."""
     writer = Writer(make_folder(folder))
     for number, (status, end) in enumerate(ends):
         trial_id = writer.trial(number, [0.1, 0.5, 0.9], end=None)
-        made = {"2": forecast(end)}
+        span = {"end": end, "low": end - 0.1, "high": end + 0.1}
+        made = {"2": {**span, "chance": 0.5, "chance_of_new": 0.1}}
         writer.add(TRIAL_ENDED, trial_id=trial_id, status=status, forecasts=made)
     writer.end()
     return Report(Results(folder))

@@ -60,9 +60,6 @@ METRICS = {
 }
 
 
-STATS = ("mean", "std")
-
-
 def card(config=None, metrics=None):
     built = ExportConfig.model_validate(CONFIG | (config or {}))
     return card_text(built, METRICS | (metrics or {}), name="best_model")
@@ -163,7 +160,9 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     path = tmp_path / name
     image.save(path, **options)
     input_settings = (
-        CONFIG["input"] | {"dtype": dtype} | {k: CONFIG["input"][k][:channels] for k in STATS}
+        CONFIG["input"]
+        | {"dtype": dtype}
+        | {k: CONFIG["input"][k][:channels] for k in ("mean", "std")}
     )
     changes = {"input": input_settings, "model": CONFIG["model"] | {"in_channels": channels}}
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))

@@ -19,7 +19,6 @@ from tuner.vision.export.read import load_model, read_export
 from tuner.vision.export.soup import Candidate, Soup, greedy, soup
 
 LOSS, ACCURACY = Objective(metric="val_loss", mode="min"), Objective(metric="val_accuracy")
-CONFIGS = [{**CONFIG, "lr": lr} for lr in (0.3, 0.29, 0.28)]
 
 
 def chosen(values, objective):
@@ -64,7 +63,8 @@ def test_chosen_is_the_best_on_the_validation_split_and_of_equals_the_simplest(v
 @pytest.fixture(scope="module")
 def search(tmp_path_factory):
     folder = tmp_path_factory.mktemp("soup") / "digits"
-    return trained(folder, configs=CONFIGS, spec={"metric": "val_loss", "mode": "min"})
+    configs = [{**CONFIG, "lr": lr} for lr in (0.3, 0.29, 0.28)]
+    return trained(folder, configs=configs, spec={"metric": "val_loss", "mode": "min"})
 
 
 def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
