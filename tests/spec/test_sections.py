@@ -1,14 +1,13 @@
 """Sections of a spec: each refuses by itself what cannot work."""
 
 import json
-from typing import Any
 
 import pytest
 
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import SECTIONS, Checkpoints, Objective, Resources
-from tuner.spec.settings import Settings, parse, schema_of
+from tuner.spec.settings import parse, schema_of
 from tuner.spec.strategies import SEARCHERS
 
 
@@ -27,9 +26,7 @@ from tuner.spec.strategies import SEARCHERS
         (Checkpoints, {"every_s": -1}, "every_s: must be at least 0, got -1"),
     ],
 )
-def test_section_invalid_value_is_refused(
-    section: type[Settings], raw: dict[str, Any], fault: str
-) -> None:
+def test_section_invalid_value_is_refused(section, raw, fault):
     _, faults = parse(section, raw)
     assert fault in "\n".join(map(str, faults))
 
@@ -48,11 +45,11 @@ def test_section_invalid_value_is_refused(
         ({"mode": "max"}, "max"),
     ],
 )
-def test_objective_mode_follows_metric_name(raw: dict[str, Any], mode: str) -> None:
+def test_objective_mode_follows_metric_name(raw, mode):
     assert Objective(**raw).mode == mode
 
 
-def test_objective_allows_reports_that_keep_every_limit() -> None:
+def test_objective_allows_reports_that_keep_every_limit():
     objective = Objective(limits=("size <= 2 * width", "5 < ms <= 20"))
     assert objective.limited == ("size", "width", "ms")
     assert objective.allows({"size": 2, "width": 1, "ms": 20, "val_loss": 1})
@@ -62,7 +59,7 @@ def test_objective_allows_reports_that_keep_every_limit() -> None:
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])
-def test_objective_orders_values_by_mode(mode: str, best: float, sign: int) -> None:
+def test_objective_orders_values_by_mode(mode, best, sign):
     objective = Objective.model_validate({"mode": mode})
     values = [2.0, 1.0, 3.0]
     assert objective.best(values) == best == sorted(values, key=objective.key)[0]
@@ -73,7 +70,7 @@ def test_objective_orders_values_by_mode(mode: str, best: float, sign: int) -> N
     assert not objective.is_better(2.0, 2.0)
 
 
-def test_schema_of_describes_every_key() -> None:
+def test_schema_of_describes_every_key():
     models = [*SEARCHERS.shipped().values(), *SCHEDULERS.shipped().values(), *SECTIONS.values()]
     undescribed = {
         f"{model.__name__}.{name}"

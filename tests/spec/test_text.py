@@ -11,7 +11,7 @@ from tuner.spec.text import LONGEST_NUMBER, override, read_mapping, read_value, 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
 
-def test_override_sets_fields_by_path() -> None:
+def test_override_sets_fields_by_path():
     raw = override(
         MINIMAL,
         [
@@ -32,7 +32,7 @@ def test_override_sets_fields_by_path() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
-def test_override_invalid_assignment_is_refused(wrong: str) -> None:
+def test_override_invalid_assignment_is_refused(wrong):
     with pytest.raises(SpecError, match="the command line has 1 fault"):
         override(MINIMAL, [wrong])
 
@@ -52,7 +52,7 @@ def test_override_invalid_assignment_is_refused(wrong: str) -> None:
         ("{a: 2001-01-01, b: e5}", {"a": "2001-01-01", "b": "e5"}),
     ],
 )
-def test_read_value_parses_yaml(text: str, value: object) -> None:
+def test_read_value_parses_yaml(text, value):
     assert read_value(text) == value
     assert type(read_value(text)) is type(value)
 
@@ -70,13 +70,13 @@ def test_read_value_parses_yaml(text: str, value: object) -> None:
         (["objective={metric: val_loss}"], {"metric": "val_loss"}),
     ],
 )
-def test_override_metric_resets_mode(assignments: list[str], objective: dict[str, str]) -> None:
+def test_override_metric_resets_mode(assignments, objective):
     raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
     assert override(raw, assignments)["objective"] == objective
     assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
 
 
-def test_with_strategy_keeps_constraints() -> None:
+def test_with_strategy_keeps_constraints():
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}
     raw = {"search": {"strategy": "bayesopt", **search, **known, "startup": 5}}
@@ -86,7 +86,7 @@ def test_with_strategy_keeps_constraints() -> None:
     assert with_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
 
 
-def test_override_strategy_and_scheduler_drop_other_settings() -> None:
+def test_override_strategy_and_scheduler_drop_other_settings():
     raw = {
         "search": {"strategy": "bayesopt", "space": {}, "startup": 5},
         "scheduler": {"max_t": 9, "grace_period": 3},
@@ -106,25 +106,25 @@ def test_override_strategy_and_scheduler_drop_other_settings() -> None:
         ("1: 2", "cannot be read as YAML or JSON: it has a key that is no text, '1': quote it"),
     ],
 )
-def test_read_mapping_invalid_text_is_refused(text: str, fault: str) -> None:
+def test_read_mapping_invalid_text_is_refused(text, fault):
     with pytest.raises(SpecError, match=f"x.yaml has 1 fault:\n  {fault}"):
         read_mapping(text, "x.yaml")
 
 
 @pytest.mark.parametrize("written", ["none", None, {"name": "none"}])
-def test_override_max_t_keeps_scheduler_none(written: object) -> None:
+def test_override_max_t_keeps_scheduler_none(written):
     raw = {"scheduler": written}
     assert override(raw, ["scheduler.max_t=5"]) == {"scheduler": {"name": "none", "max_t": 5}}
     assert raw == {"scheduler": written}
 
 
-def test_override_call_with_a_mapping_needs_no_quotes() -> None:
+def test_override_call_with_a_mapping_needs_no_quotes():
     domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
     raw = override(MINIMAL, [f"search.space.head={domain}"])
     assert raw["search"]["space"]["head"] == domain
 
 
-def test_read_value_joins_surrogate_pairs() -> None:
+def test_read_value_joins_surrogate_pairs():
     assert read_value('{"\\ud83d\\ude00": "a\\ud800\\udc00"}') == {"\U0001f600": "a\U00010000"}
     assert read_value("\U0001f600") == "\U0001f600"
 
@@ -142,6 +142,6 @@ def test_read_value_joins_surrogate_pairs() -> None:
         ("a:\n\tb: 1", "^line 2: found character"),
     ],
 )
-def test_read_value_invalid_text_is_refused(text: str, fault: str) -> None:
+def test_read_value_invalid_text_is_refused(text, fault):
     with pytest.raises(ValueError, match=fault):
         read_value(text)

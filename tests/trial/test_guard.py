@@ -50,7 +50,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_guard_ends_everything_of_a_killed_driver(tmp_path: Path) -> None:
+def test_guard_ends_everything_of_a_killed_driver(tmp_path):
     folder = tmp_path / "scratch"
     folder.mkdir()
     driver = subprocess.Popen(
@@ -66,7 +66,7 @@ def test_guard_ends_everything_of_a_killed_driver(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_end_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
+def test_end_kills_a_process_that_ignores_sigterm(tmp_path):
     mark = uuid.uuid4().hex
     with subprocess.Popen(
         [sys.executable, "-c", f"{DEAF}; time.sleep(600)"],
@@ -81,7 +81,7 @@ def test_end_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
         assert deaf.wait(LIMIT_S) == -signal.SIGKILL
 
 
-def test_marked_finds_a_daemon_by_its_open_file(tmp_path: Path) -> None:
+def test_marked_finds_a_daemon_by_its_open_file(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", TITLED, str(tmp_path / "agent.log")],
         stdin=subprocess.PIPE,
