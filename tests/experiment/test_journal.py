@@ -3,6 +3,7 @@ import os
 import resource
 import shutil
 import socket
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -91,9 +92,6 @@ def test_open_held_journal_names_the_holder(tmp_path):
 
 
 def test_open_waits_for_readers_of_the_lock(tmp_path):
-    import fcntl
-    import threading
-
     Journal.open(tmp_path).close()
     with (tmp_path / JOURNAL).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)

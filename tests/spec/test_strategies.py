@@ -1,17 +1,8 @@
 """Settings of the search strategies, as a spec checks them."""
 
-from typing import Any
+from test_experiment import faults
 
-import pytest
-
-from tuner.errors import SpecError
 from tuner.spec.experiment import build_spec
-
-
-def faults(raw: dict[str, Any]) -> list[str]:
-    with pytest.raises(SpecError) as refused:
-        build_spec(raw)
-    return [str(fault) for fault in refused.value.faults]
 
 
 def test_grid_settings():

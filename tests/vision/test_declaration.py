@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 import photos
 import pytest
+from test_validation import DIGITS, MACHINE, faults
 from torch import nn
 
-from tuner.errors import SpecError
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import declaration_of, default_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.validation import Machine, validate
+from tuner.spec.validation import validate
 from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets.cifar10 import OFFICIAL
@@ -91,20 +91,6 @@ def test_start_faults_on_a_cluster_leave_out_pretrained_weights(library):
     assert start(here=False, model="torchvision:tiny", pretrained=True) == []
 
 
-MACHINE = Machine(cpus=4)
-DIGITS: dict[str, Any] = {
-    "training": {"model": "cnn", "dataset": "digits"},
-    "search": {"space": {"lr": "loguniform(1e-3, 1)"}},
-    "num_samples": 4,
-}
-
-
-def refusals(**changes: Any) -> str:
-    with pytest.raises(SpecError) as refused:
-        validate({**DIGITS, **changes}, machine=MACHINE)
-    return "\n".join(map(str, refused.value.faults))
-
-
 @pytest.mark.parametrize("metric", [[], ["top5_accuracy"], "top5_accuracy", ["macro_f1"]])
 def test_classifier_reports_decision_metric(metric):
     training = {**DIGITS["training"], **({"metrics": metric} if metric else {})}
@@ -120,9 +106,9 @@ def test_impossible_decision_metric_is_fault_of_objective(add_dataset):
     five = replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e"))
     add_dataset("digits", five)
     objective = {"metric": "val_top5_accuracy", "mode": "max"}
-    assert refusals(objective=objective).startswith("objective.metric: ")
+    assert faults(objective=objective).startswith("objective.metric: ")
     training = {**DIGITS["training"], "metrics": ["top5_accuracy"]}
-    assert refusals(training=training).startswith("training.metrics: ")
+    assert faults(training=training).startswith("training.metrics: ")
 
 
 @pytest.mark.parametrize(
@@ -130,14 +116,14 @@ def test_impossible_decision_metric_is_fault_of_objective(add_dataset):
 )
 def test_an_objective_that_the_splits_do_not_report_is_refused(train_on, metric):
     training = {**DIGITS["training"], "train_on": train_on}
-    message = refusals(training=training, objective={"metric": metric, "mode": "max"})
+    message = faults(training=training, objective={"metric": metric, "mode": "max"})
     assert f"is not reported with training.train_on '{train_on}'" in message
     assert message.count("\n") == 0
 
 
 def test_the_splits_that_train_cannot_be_searched():
     space = {"train_on": "choice(['train', 'train+validation'])"}
-    assert "cannot be searched: set training.train_on" in refusals(search={"space": space})
+    assert "cannot be searched: set training.train_on" in faults(search={"space": space})
 
 
 def spec_of(**fields: Any) -> ExperimentSpec:

@@ -132,14 +132,6 @@ def test_gradients_in_half_precision_are_unscaled_and_clipped(half, runs_on):
     assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
 
 
-def test_state_keeps_the_scale_of_the_loss(runs_on):
-    runs_on(ALL)
-    learner, restored = (ImageClassifier({"precision": "fp16"}, TINY) for _ in range(2))
-    learner.step()
-    restored.load_state_dict(learner.state_dict())
-    assert restored.state_dict()["scaler"] == learner.state_dict()["scaler"]
-
-
 def test_overflowing_gradients_skip_the_step(runs_on):
     runs_on(ALL)
     learner = ImageClassifier({"precision": "fp16"}, TINY)
