@@ -125,16 +125,9 @@ def test_load_experiment_user_errors_have_the_line(code, error, message, tmp_pat
     assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))
 
 
-def test_resolve_recorded_experiment_gets_a_free_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TUNER_STORAGE", raising=False)
-    folder = make_folder(
-        tmp_path / "results" / "mine",
-        trainable="commands:a_function",
-        training={},
-        storage="/elsewhere",
-        seed=7,
-    )
+def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
+    spec = {"trainable": "commands:a_function", "training": {}, "storage": "/elsewhere", "seed": 7}
+    folder = make_folder(tmp_path / "results" / "mine", **spec)
     spec, source = resolve(str(folder / "experiment.json"), ["num_samples=9"])
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")

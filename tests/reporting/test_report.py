@@ -15,17 +15,11 @@ def test_report_has_the_numbers_of_the_search(tmp_path):
     assert {**document, **results.show(), "best": best} == document
     assert document["top"][0] == best
     assert len(document["top"]) == 10
-    assert (document["metric"], document["mode"], document["strategy"]) == (
-        "val_accuracy",
-        "max",
-        "random",
-    )
+    shown = [document[key] for key in ("metric", "mode", "strategy")]
+    assert shown == ["val_accuracy", "max", "random"]
     assert document["trained_epochs"] == sum(t.last_epoch for t in results.trials.values())
-    assert {importance["name"] for importance in document["importances"]} == {
-        "lr",
-        "momentum",
-        "width",
-    }
+    names = {importance["name"] for importance in document["importances"]}
+    assert names == {"lr", "momentum", "width"}
     assert document["confirmation"] is None
 
 

@@ -24,10 +24,8 @@ def test_confirmation_chooses_the_best_mean(search):
     assert [leader.trial_id for leader in confirmation.leaders] == ["00002", "00001", "00000"]
     assert confirmation.chosen.mean.mean == pytest.approx(0.92333, abs=1e-4)
     assert confirmation.chosen.optimism == pytest.approx(0.93 - 0.92333, abs=1e-4)
-    assert (confirmation.trial.trial_id, confirmation.trial.seed) == (
-        "00004",
-        3,
-    )  # the search's seed is 1
+    handed = confirmation.trial
+    assert (handed.trial_id, handed.seed) == ("00004", 3)  # the search's seed is 1
     best = confirmation.best_json()
     assert {key: best[key] for key in ("trial_id", "config", "epoch", "metrics", "shown")} == {
         "trial_id": "00002",

@@ -89,13 +89,8 @@ def test_card_has_all_facts_for_the_receiver():
 
 
 def test_card_of_a_refit_says_that_validation_images_were_trained_on():
-    refit = {
-        "name": "first",
-        "trial_id": "00003",
-        "epoch": 9,
-        "chosen_by": "val_loss",
-        "value": 0.25,
-    }
+    refit = {"name": "first", "trial_id": "00003", "epoch": 9}
+    refit |= {"chosen_by": "val_loss", "value": 0.25}
     text = words(card({"refit": refit}, {"metrics": {"epochs_trained": 9, "val_loss": 0.1}}))
     assert "trained on the training and the validation images together for 9 epochs" in text
     assert "are those of trial 00003 of first" in text
