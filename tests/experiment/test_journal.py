@@ -138,11 +138,8 @@ def test_append_after_another_writer_is_refused(tmp_path, monkeypatch):
             with pytest.raises(JournalLostError):
                 first.check()
             second.append(EXPERIMENT_ENDED, status="completed")
-    assert [event["event"] for event in read(tmp_path)] == [
-        EXPERIMENT_STARTED,
-        EXPERIMENT_STARTED,
-        EXPERIMENT_ENDED,
-    ]
+    names = [event["event"] for event in read(tmp_path)]
+    assert names == [EXPERIMENT_STARTED, EXPERIMENT_STARTED, EXPERIMENT_ENDED]
 
 
 def test_steady_clock_ignores_changes_of_the_machines_time():

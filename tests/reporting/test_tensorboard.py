@@ -18,13 +18,8 @@ METRICS = {"train_loss": 1.5, "val_loss": 1.25, "val_accuracy": 0.5, "lr": 0.125
 
 
 def result(number, epoch, **metrics):
-    return {
-        "event": "result",
-        "time": START + epoch,
-        "trial_id": f"{number:05}",
-        "epoch": epoch,
-        "metrics": metrics,
-    }
+    report = {"event": "result", "trial_id": f"{number:05}", "epoch": epoch, "metrics": metrics}
+    return report | {"time": START + epoch}
 
 
 def points(folder, number, tag):
@@ -35,21 +30,15 @@ def points(folder, number, tag):
 
 
 def started(number, **config):
-    return {
-        "event": "trial_started",
-        "time": START,
-        "trial_id": f"{number:05}",
-        "config": config or {"lr": 0.1},
-    }
+    event = {"event": "trial_started", "time": START, "trial_id": f"{number:05}"}
+    return event | {"config": config or {"lr": 0.1}}
 
 
 def ended(number, status):
-    return {
-        "event": "trial_ended",
-        "time": START + 60,
-        "trial_id": f"{number:05}",
-        "status": status,
-    } | ({"error": {"kind": "oom", "message": "m"}} if status == "failed" else {})
+    event = {"event": "trial_ended", "time": START + 60, "trial_id": f"{number:05}"}
+    return {**event, "status": status} | (
+        {"error": {"kind": "oom", "message": "m"}} if status == "failed" else {}
+    )
 
 
 def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=None, **fields):
