@@ -1,7 +1,5 @@
 """A search and the experiment that confirms it, as folders without Ray."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

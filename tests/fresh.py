@@ -1,7 +1,5 @@
 """What a fresh interpreter prints and has loaded after some code."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Finished experiments of real classifiers, trained in this process, to be handed over."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hypothesis strategies for what a foreign file may hold in place of what belongs there."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

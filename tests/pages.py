@@ -1,7 +1,5 @@
 """A page of the documentation, as the tests that hold it read and run it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

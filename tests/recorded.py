@@ -1,7 +1,5 @@
 """Records of simulated searches, without files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Searches of the strategies that ship, and of models that only a test has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tuner.search.searchers._learning import LearningSearch

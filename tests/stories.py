@@ -1,7 +1,5 @@
 """Finished searches of all kinds, ordinary and odd ones, for what is told of them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

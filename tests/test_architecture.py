@@ -1,7 +1,5 @@
 """The layers of the code: a package imports only those below it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 tests/integration/test_docs.py runs the commands that start a search.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Every snippet of docs/extending.md runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """What users import from `tuner`: every name is there, described, and costs nothing beforehand."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An experiment's folder that someone else has made: a good read or an error in words, no more."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Whatever stands in a spec's file: a plan of what would run, or every fault in words."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Links between the pages lead somewhere, and CONTRIBUTING shows every package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

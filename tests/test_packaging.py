@@ -1,7 +1,5 @@
 """The wheel: one top-level name, all that ships, and nothing beside the user that shadows it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

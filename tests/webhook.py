@@ -1,7 +1,5 @@
 """A server that takes what is posted, as those of chats and of users' own do."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -28,11 +28,8 @@ def test_queue_add_stores_the_resolved_spec(here, spec):
 
 
 def test_queue_add_numbers_a_default_name(here, spec):
-    assert [call("queue", "add", spec).stdout for _ in range(3)] == [
-        "mine\n",
-        "mine-2\n",
-        "mine-3\n",
-    ]
+    names = [call("queue", "add", spec).stdout for _ in range(3)]
+    assert names == ["mine\n", "mine-2\n", "mine-3\n"]
     error = call("queue", "add", spec, "--name", "mine").exception
     assert isinstance(error, UsageError)
     assert "has an entry 'mine'" in str(error)

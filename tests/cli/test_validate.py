@@ -106,7 +106,7 @@ def first(here):
 def test_like_copies_the_spec_and_learns_from_its_trials(first):
     done = call("validate", "--like", "first", "--json")
     assert done.stderr.splitlines() == [
-        "warm start: 2 of the 3 finished trials of first are not tried again",
+        "warm start: 2 of the 3 finished trials of first are not tried again"
     ]
     plan = json.loads(done.stdout)
     spec = plan["spec"]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import GOOD, call, text_of
+from commands import call
 
 from tuner.errors import CheckpointError, UsageError
 from tuner.vision.weights import SOURCE, WEIGHTS, weights_named
@@ -45,12 +45,3 @@ def test_weights_fetch_announces_and_verifies(hub, tmp_path):
     assert isinstance(done.exception, CheckpointError)
     assert "nothing was kept" in str(done.exception)
     assert isinstance(call("weights", "fetch", "alexnet").exception, UsageError)
-
-
-def test_validate_without_weights_names_file_and_command(hub, here):
-    settings = ["model=torchvision:resnet18", "pretrained=true"]
-    text_of(here / "spec.json", {**GOOD, "training": {"dataset": "digits"}})
-    error = call("validate", "spec.json", *(f"training.{each}" for each in settings)).exception
-    assert str(error).count("training.pretrained: ") == 1
-    assert str(hub / "resnet18-f37072fd.pth") in str(error)
-    assert str(error).endswith("tuner weights fetch resnet18")

@@ -75,19 +75,6 @@ def test_write_is_atomic(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["document.json"]
 
 
-def test_write_refuses_links(tmp_path):
-    folder = ExperimentFolder(make_folder(tmp_path / "digits"))
-    (tmp_path / "other").write_text("other")
-    (folder.path / "document.json").symlink_to(tmp_path / "other")
-    with pytest.raises(UsageError, match=r"document\.json is a symbolic link.*nothing was changed"):
-        folder.check()
-    with pytest.raises(UsageError, match=r"document\.json is a symbolic link.*nothing was changed"):
-        folder.write("document.json", {"a": 1})
-    with pytest.raises(OSError, match="it is a symbolic link"):
-        folder.read("document.json")
-    assert (tmp_path / "other").read_text() == "other"
-
-
 def test_location_follows_from_the_path(tmp_path, monkeypatch):
     path = make_folder(tmp_path / "runs" / "digits")
     folder = ExperimentFolder(path)

@@ -11,6 +11,7 @@ from synthetic import Clock
 from tuner.errors import JournalError
 from tuner.experiment.events import EXPERIMENT_ENDED, RESULT, TRIAL_STARTED
 from tuner.experiment.files import JOURNAL
+from tuner.experiment.history import fold
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import Tail, read
 
@@ -79,8 +80,6 @@ def test_read_keeps_unknown_events(tmp_path):
 
 
 def test_read_cost_grows_linearly(tmp_path):
-    from tuner.experiment.history import fold
-
     metrics = {"train_loss": 0.5, "val_loss": 0.25, "val_accuracy": 0.75, "lr": 0.1, "epoch_s": 1.5}
     histories, cost = [], []
     for trials in (20, 80):

@@ -107,13 +107,6 @@ def test_load_experiment_missing_is_refused(text, message, tmp_path):
     assert message in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1", "1: 2", "{", "a: !!python/object:os.system x"])
-def test_load_experiment_invalid_text_is_refused(text, tmp_path):
-    (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(SpecError, match=r"bad\.yaml has 1 fault"):
-        load_experiment("bad.yaml", tmp_path)
-
-
 @pytest.mark.parametrize(
     ("code", "error", "message"),
     [
@@ -132,16 +125,9 @@ def test_load_experiment_user_errors_have_the_line(code, error, message, tmp_pat
     assert str(refused.value).startswith(str(tmp_path / "sweep3.py"))
 
 
-def test_resolve_recorded_experiment_gets_a_free_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TUNER_STORAGE", raising=False)
-    folder = make_folder(
-        tmp_path / "results" / "mine",
-        trainable="commands:a_function",
-        training={},
-        storage="/elsewhere",
-        seed=7,
-    )
+def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
+    spec = {"trainable": "commands:a_function", "training": {}, "storage": "/elsewhere", "seed": 7}
+    folder = make_folder(tmp_path / "results" / "mine", **spec)
     spec, source = resolve(str(folder / "experiment.json"), ["num_samples=9"])
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")

@@ -26,8 +26,6 @@ from tuner.reporting.html import tiles
 from tuner.reporting.report import Report
 from tuner.reporting.tables import experiments_table
 
-CONFIG = {"lr": 0.003552, "batch_size": 64}
-
 
 @pytest.fixture
 def storage(tmp_path, monkeypatch):
@@ -53,21 +51,20 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     results = Results(folder)
     sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
     [shown] = best_json(results)
-    texts = summary(results), best_text(shown, results.accuracy(shown)), advised(results)
+    advice = advice_text(advise(SearchRecord.of(results)))
+    texts = summary(results), best_text(shown, results.accuracy(shown)), advice
     assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
     assert results.show()["validation"].get("default") == (None if is_better else 0.9)
     default = results.best_json(results.trials["00000"])
     assert results.accuracy(default).default is None
 
 
-def advised(results):
-    return advice_text(advise(SearchRecord.of(results)))
-
-
 def test_summary_of_completed_search(storage):
     make_folder(storage / "digits")
     writer = Writer("results/digits", clock=Clock(tick=5.0))
-    writer.trial(1, [metrics(0.5), metrics(0.75), metrics(0.625)], config=CONFIG)
+    writer.trial(
+        1, [metrics(0.5), metrics(0.75), metrics(0.625)], config={"lr": 0.003552, "batch_size": 64}
+    )
     writer.trial(2, [metrics(0.25)], end="stopped")
     long = (
         "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.1 GiB total "
@@ -234,10 +231,7 @@ def test_change_lines_have_time_and_epochs():
     longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
     odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
     assert change_lines(
-        [
-            {"time": made, "after_epochs": 60, **longer},
-            {"time": None, "after_epochs": None, **odd},
-        ]
+        [{"time": made, "after_epochs": 60, **longer}, {"time": None, "after_epochs": None, **odd}]
     ) == [
         "Changed by a resume",
         "  2026-11-22 20:10, after 60 epochs: scheduler.max_t 10 -> 20",

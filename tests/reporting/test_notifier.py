@@ -15,14 +15,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting.notifier import (
-    BEST,
-    END,
-    FAILURE,
-    Notifier,
-    _run_command,
-    deliveries,
-)
+from tuner.reporting.notifier import BEST, END, FAILURE, Notifier, _run_command, deliveries
 from tuner.spec.experiment import build_spec
 
 
@@ -38,15 +31,8 @@ class Searched:
 
     def __init__(self, tmp_path, *notify, best_every_s=0.0, **timing):
         search = {"space": {"lr": "uniform(0, 1)"}}
-        self.spec = build_spec(
-            {
-                "name": "digits",
-                "storage": str(tmp_path),
-                "search": search,
-                "num_samples": 4,
-                "notify": list(notify),
-            }
-        )
+        fields = {"name": "digits", "storage": str(tmp_path), "search": search, "num_samples": 4}
+        self.spec = build_spec({**fields, "notify": list(notify)})
         self.history = History(self.spec.objective)
         self.now = 1000.0
         self.notifier = Notifier(self.spec, self.history, best_every_s=best_every_s, **timing)
@@ -76,27 +62,16 @@ def test_notifier_posts_new_best_first_failure_and_end(server, tmp_path):
     search.start("00000")
     search.report("00000", 1, 0.5)
     best = server.message()
-    assert (best["event"], best["text"]) == (
-        BEST,
-        "digits: best val_loss 0.5 (trial 00000, epoch 1)",
-    )
-    assert best["best"] == {
-        "trial_id": "00000",
-        "epoch": 1,
-        "metric": "val_loss",
-        "value": 0.5,
-        "config": {"lr": 0.5},
-    }
+    assert best["event"] == BEST
+    assert best["text"] == "digits: best val_loss 0.5 (trial 00000, epoch 1)"
+    report = {"trial_id": "00000", "epoch": 1, "metric": "val_loss", "value": 0.5}
+    assert best["best"] == {**report, "config": {"lr": 0.5}}
     search.report("00000", 2, 0.6)  # no new best
     search.start("00001")
     search.end("00001", "failed", error=ERROR)
     failure = server.message()
     assert failure["event"] == FAILURE
-    assert failure["failure"] == {
-        "trial_id": "00001",
-        "kind": "exception",
-        "message": "ValueError: no such",
-    }
+    assert failure["failure"] == {"trial_id": "00001", **ERROR, "message": "ValueError: no such"}
     assert failure["text"] == (
         "digits: trial 00001 failed, the first to do so: exception: ValueError: no such"
     )
@@ -106,13 +81,8 @@ def test_notifier_posts_new_best_first_failure_and_end(server, tmp_path):
     search.event(EXPERIMENT_ENDED, status="completed", reason="time_budget")
     search.notifier.close()
     end = server.message()
-    assert {key: end[key] for key in ("event", "experiment", "location", "time", "status")} == {
-        "event": END,
-        "experiment": "digits",
-        "location": str(tmp_path / "digits"),
-        "time": search.now,
-        "status": "out of time",
-    }
+    known = {"event": END, "experiment": "digits", "time": search.now, "status": "out of time"}
+    assert end == {**end, **known, "location": str(tmp_path / "digits")}
     assert end["counts"] == {"completed": 1, "failed": 2}
     assert end["text"] == (
         "digits: out of time after 9s; 1 completed, 2 failed; "
@@ -232,7 +202,5 @@ def test_apprise_target_gets_title_and_text(server):
 def test_target_without_apprise_names_the_package_and_no_secret(monkeypatch):
     monkeypatch.setenv("WEBHOOK_URL", "slack://s3cret")
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(
-        UsageError, match=r"^notify: \$\{WEBHOOK_URL\} needs a package: pip install"
-    ):
+    with pytest.raises(UsageError, match=r"^notify: \$\{WEBHOOK_URL\} needs a package: pip"):
         deliver("${WEBHOOK_URL}")

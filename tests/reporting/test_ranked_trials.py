@@ -105,8 +105,3 @@ def test_importances_of_noise_are_not_significant(count):
 def test_importances_are_reproducible(tmp_path):
     results = search(tmp_path / "x", 20)
     assert importances_of(results) == importances_of(results)
-
-
-@pytest.mark.parametrize("kind", ["no_trial", "one_trial", "all_failed", "one_config"])
-def test_importances_of_too_few_trials_are_empty(tmp_path, kind):
-    assert importances_of(odd(tmp_path / "x", kind)) == []

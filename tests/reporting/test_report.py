@@ -15,17 +15,11 @@ def test_report_has_the_numbers_of_the_search(tmp_path):
     assert {**document, **results.show(), "best": best} == document
     assert document["top"][0] == best
     assert len(document["top"]) == 10
-    assert (document["metric"], document["mode"], document["strategy"]) == (
-        "val_accuracy",
-        "max",
-        "random",
-    )
+    shown = [document[key] for key in ("metric", "mode", "strategy")]
+    assert shown == ["val_accuracy", "max", "random"]
     assert document["trained_epochs"] == sum(t.last_epoch for t in results.trials.values())
-    assert {importance["name"] for importance in document["importances"]} == {
-        "lr",
-        "momentum",
-        "width",
-    }
+    names = {importance["name"] for importance in document["importances"]}
+    assert names == {"lr", "momentum", "width"}
     assert document["confirmation"] is None
 
 
@@ -51,19 +45,14 @@ def test_report_provenance_is_complete(tmp_path):
     assert set(provenance["report_made_by"]) == {"tuner", "optuna", "plotly"}
 
 
-def stopped_at(folder, *trials, **spec):
-    """The report of trials of (epochs, end)."""
-    writer = Writer(make_folder(folder, **spec))
+def test_rungs_count_the_trials_that_reached_them_and_stopped_there(tmp_path):
+    trials = [(1, "stopped"), (2, "stopped"), (10, "completed"), (1, "failed"), (1, "stopped")]
+    writer = Writer(make_folder(tmp_path / "x"))
     for number, (epochs, end) in enumerate(trials):
         error = ("nan", "m") if end == "failed" else None
         writer.trial(number, [0.5] * epochs, end=end, error=error)
     writer.end()
-    return Report(Results(folder))
-
-
-def test_rungs_count_the_trials_that_reached_them_and_stopped_there(tmp_path):
-    trials = [(1, "stopped"), (2, "stopped"), (10, "completed"), (1, "failed"), (1, "stopped")]
-    rungs = stopped_at(tmp_path / "x", *trials).rungs
+    rungs = Report(Results(writer.folder)).rungs
     assert rungs == [RungCount(1, 5, 2), RungCount(2, 2, 1), RungCount(4, 1, 0), RungCount(8, 1, 0)]
 
 

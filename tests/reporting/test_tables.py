@@ -9,12 +9,7 @@ from tuner.experiment.results.listing import Listed
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.rows import trial_rows
 from tuner.reporting.doctor import Finding
-from tuner.reporting.tables import (
-    experiments_table,
-    findings_text,
-    trial_text,
-    trials_table,
-)
+from tuner.reporting.tables import experiments_table, findings_text, trial_text, trials_table
 
 COUNTS = {"completed": 3, "stopped": 8, "failed": 1, "running": 0, "interrupted": 0}
 

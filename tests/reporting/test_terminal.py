@@ -129,20 +129,15 @@ def test_progress_shows_each_failure_once():
     ]
 
 
-def rendered(events, width, **settings):
-    time_left = replace(TIME_LEFT, **settings)
-    status = Status(fold(events, OBJECTIVE), time_left, OBJECTIVE.metric, "1 CPU")
-    file = io.StringIO()
-    now = events[-1]["time"] if events else START
-    Console(file=file, width=width).print(live_view(status, now=now, width=width))
-    return file.getvalue().splitlines()
-
-
 @pytest.mark.parametrize("width", [40, 200])
 @pytest.mark.parametrize("unknown", [{}, {"total": None}])
 def test_live_view_fits_every_width(events, width, unknown):
     for upto in range(len(events) + 1):
-        lines = rendered(events[:upto], width, **unknown)
+        history, file = fold(events[:upto], OBJECTIVE), io.StringIO()
+        status = Status(history, replace(TIME_LEFT, **unknown), OBJECTIVE.metric, "1 CPU")
+        now = events[upto - 1]["time"] if upto else START
+        Console(file=file, width=width).print(live_view(status, now=now, width=width))
+        lines = file.getvalue().splitlines()
         assert len(lines) <= 8
         assert all(len(line) <= width for line in lines)
 

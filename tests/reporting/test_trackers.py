@@ -17,15 +17,9 @@ CONFIG = {"lr": 0.25, "layers": [1, 2], "optimizer": {"name": "sgd"}}
 def spec(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
-    spec = build_spec(
-        {
-            "name": "digits",
-            "storage": str(tmp_path),
-            "search": {"space": {"lr": "uniform(0, 1)"}},
-            "num_samples": 4,
-            "log": "mlflow",
-        }
-    )
+    search = {"space": {"lr": "uniform(0, 1)"}}
+    fields = {"name": "digits", "storage": str(tmp_path), "search": search, "num_samples": 4}
+    spec = build_spec({**fields, "log": "mlflow"})
     spec.folder.mkdir()
     return spec
 

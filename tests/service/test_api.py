@@ -63,12 +63,7 @@ def test_answers_equal_those_of_the_commands(storage, parts, query, command):
         (("digits", "trials", "../../etc"), {}, 404, "Not Found"),
         (("digits", "trials"), {"where": "lr >"}, 400, "--where"),
         (("digits", "trials"), {"sort": "x"}, 400, "no name 'x' here"),
-        (
-            ("digits", "trials"),
-            {"limit": "-1"},
-            400,
-            "limit: Input should be",
-        ),
+        (("digits", "trials"), {"limit": "-1"}, 400, "limit: Input should be"),
         (("digits", "best"), {"top": "0"}, 400, "top: Input should be"),
         (("digits", "curves"), {"metric": "x"}, 400, "unknown metric 'x'"),
         (("failed", "best"), {}, 409, "no usable trial"),

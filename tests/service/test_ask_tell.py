@@ -98,12 +98,7 @@ def test_search_runs_from_spec_to_end(server):
         ("/far/trials/00000/report", {"epoch": 1, "metrics": {}}, 400, "did not report 'val_los"),
         ("/far/trials/00000/report", {"metrics": {"val_loss": 1}}, 400, "epoch: Field required"),
         ("/far/trials/00000/report", {"loss": 1}, 400, "loss: Extra inputs are not permitted"),
-        (
-            "/far/trials/00000/complete",
-            {"failure": 1},
-            400,
-            "failure: Input should",
-        ),
+        ("/far/trials/00000/complete", {"failure": 1}, 400, "failure: Input should"),
         ("/far/trials/00000/complete", {"failure": "", "kind": "x"}, 400, "unknown kind of fail"),
         ("/far/suggest", {"client": ""}, 400, "client: must be 1 to 200 printable characters"),
         ("/far/suggest", [], 400, "the body: Input should be a valid dictionary"),
@@ -171,9 +166,6 @@ def posted(url, body):
     return answer.status_code, answer.headers.get("retry-after"), answer.json()
 
 
-CLOSED = (503, "2", {"error": "far is closed: ask again once it is opened"})
-
-
 @pytest.mark.parametrize("verb", ["report", "complete"])
 def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
     trial = f"{url}/trials/{posted(f'{url}/suggest', {})[2]['trial']['trial_id']}"
@@ -192,7 +184,8 @@ def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
         assert arrived.wait(60)
         post(url, "close", {})
         is_closed.set()
-        assert answer.result() == CLOSED
+        closed = {"error": "far is closed: ask again once it is opened"}
+        assert answer.result() == (503, "2", closed)
     assert [e for e in read(tmp_path / "far") if e["event"] == "result"] == []
     status, _, state = posted(f"{trial}/{verb}", body)
     assert (status, state) == (200, dict(zip(("should_stop", "status"), done, strict=True)))

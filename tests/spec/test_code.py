@@ -1,17 +1,14 @@
 """The code that a spec names, and what it is told of it without an import."""
 
-from __future__ import annotations
-
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 from tuner.spec.code import IMAGE_CLASSIFIER, NamedCode, code_of, file_of, is_standard
 
 
-def test_code_of_lists_all_but_shipped_code() -> None:
+def test_code_of_lists_all_but_shipped_code():
     spec = {
         "trainable": "mine.train.Learner",
         "search": {"strategy": "mine.halving"},
@@ -31,11 +28,11 @@ def test_code_of_lists_all_but_shipped_code() -> None:
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
-def test_code_of_ignores_data_folders(dataset: object) -> None:
+def test_code_of_ignores_data_folders(dataset):
     assert code_of({"training": {"dataset": dataset}}) == []
 
 
-def test_code_of_lists_custom_networks() -> None:
+def test_code_of_lists_custom_networks():
     search = {
         "space": {"model": "choice(['cnn', 'a.b:Net', 'timm:resnet18', 'c:D'])"},
         "configs": [{"model": "e:F"}, {"model": "a.b:Net"}, 3],
@@ -58,7 +55,7 @@ def test_code_of_lists_custom_networks() -> None:
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path, monkeypatch):
     """A package whose import is seen."""
     folder = tmp_path / "a_package" / "inner"
     folder.mkdir(parents=True)
@@ -68,7 +65,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_code_file_is_located_without_import(package: Path) -> None:
+def test_code_file_is_located_without_import(package):
     assert file_of("a_package.inner.code") == package / "code.py"
     assert file_of("a_package.inner") == package / "__init__.py"
     for nowhere in ("a_package.outer", "a_package.inner.code.x", "nowhere", ""):
@@ -76,9 +73,7 @@ def test_code_file_is_located_without_import(package: Path) -> None:
     assert "a_package" not in sys.modules
 
 
-def test_remember_code_holds_for_its_path_and_file(
-    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remember_code_holds_for_its_path_and_file(package, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     code = NamedCode("trainable", "a_package.inner.code:train")
     assert not code.is_remembered
@@ -90,9 +85,7 @@ def test_remember_code_holds_for_its_path_and_file(
     assert not code.is_remembered  # the same name now means another file
 
 
-def test_remember_command_holds_for_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remember_command_holds_for_its_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (command,) = code_of({"trainable": {"command": ["make", "train"]}})
     (target,) = code_of({"notify": "exec:make alarm"})
@@ -103,9 +96,7 @@ def test_remember_command_holds_for_its_directory(
     assert not command.is_remembered
 
 
-def test_standard_library_differs_from_a_file_of_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_library_differs_from_a_file_of_its_name(tmp_path, monkeypatch):
     for module in ("logging.config", "os", "sys", "builtins", "subprocess", "antigravity"):
         assert is_standard(module), module
     assert not any(map(is_standard, ("yaml", "tuner", "__main__", "nowhere", "")))

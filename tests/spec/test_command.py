@@ -27,7 +27,7 @@ def spec(command: Any, **fields: Any) -> ExperimentSpec:
         ["python", "train.py", "--name", "a b", "--lr", "{lr}"],
     ],
 )
-def test_command_round_trips_as_a_list(command: Any) -> None:
+def test_command_round_trips_as_a_list(command):
     built = spec(command)
     plain = {"command": ["python", "train.py", "--name", "a b", "--lr", "{lr}"]}
     assert built.model_dump(mode="json")["trainable"] == plain
@@ -44,7 +44,7 @@ def test_command_round_trips_as_a_list(command: Any) -> None:
         assert list(again.arguments) == plain["command"]
 
 
-def test_command_numbers_become_text() -> None:
+def test_command_numbers_become_text():
     trainable = spec(["train", "--epochs", 3]).trainable
     assert isinstance(trainable, Command)
     assert trainable.arguments == ("train", "--epochs", "3")
@@ -60,13 +60,13 @@ def test_command_numbers_become_text() -> None:
         (["train", None], "trainable.command: must hold text and numbers alone"),
     ],
 )
-def test_command_invalid_is_refused(command: Any, fault: str) -> None:
+def test_command_invalid_is_refused(command, fault):
     with pytest.raises(SpecError) as refused:
         spec(command)
     assert fault in str(refused.value)
 
 
-def test_filled_puts_one_value_into_each_argument() -> None:
+def test_filled_puts_one_value_into_each_argument():
     command = Command(["x", "--lr={lr}", "{name}", "{layer.width}", "{sizes}", "{{lr}}", "{seed}"])
     config = {"lr": 1e-05, "name": "$(rm -rf /) ; x", "layer": {"width": 3}, "sizes": [1, 2]}
     filled = command.filled(config, seed=7)
@@ -85,9 +85,7 @@ def test_filled_puts_one_value_into_each_argument() -> None:
         ("python -m package", "python -m package"),
     ],
 )
-def test_located_names_the_program_and_the_script_by_whole_paths(
-    command: str, located: str, tmp_path: Path
-) -> None:
+def test_located_names_the_program_and_the_script_by_whole_paths(command, located, tmp_path):
     (tmp_path / "sub").mkdir()
     for name in ("train.py", "model.pt", "run.sh", "sub/train.py"):
         (tmp_path / name).touch()
@@ -96,7 +94,7 @@ def test_located_names_the_program_and_the_script_by_whole_paths(
     assert [Path(each) for each in command_located.arguments] == [Path(each) for each in expected]
 
 
-def test_script_is_what_python_alone_runs() -> None:
+def test_script_is_what_python_alone_runs():
     for command in ("python t.py x.py", "python3.11 -u t.py", f"{sys.executable} t.py"):
         assert Command(command.split()).script == "t.py"
     for command in ("python -c x t.py", "./python t.py", "bash t.py", "python", "python -m t"):
@@ -105,11 +103,7 @@ def test_script_is_what_python_alone_runs() -> None:
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [
-        ("python a/train.py x.py", "train"),
-        ("python -m x", "python"),
-        ("é", "command"),
-    ],
+    [("python a/train.py x.py", "train"), ("python -m x", "python"), ("é", "command")],
 )
-def test_default_name_is_that_of_the_script(command: str, name: str) -> None:
+def test_default_name_is_that_of_the_script(command, name):
     assert Command(command.split()).default_name == name

@@ -1,10 +1,7 @@
 """A user's Learner that declares itself is checked, shown and pinned as the one that ships is."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -92,7 +89,7 @@ def faults_of(**changes: Any) -> list[str]:
     return [str(fault) for fault in refused.value.faults]
 
 
-def test_validate_checks_a_users_settings_at_every_extreme() -> None:
+def test_validate_checks_a_users_settings_at_every_extreme():
     several = {"training": {"points": 1}, "search": {"space": {"lr": "uniform(0, 1)"}}}
     assert faults_of(**several) == [
         "search.space.lr: must be above 0, got 0.0",
@@ -106,7 +103,7 @@ def test_validate_checks_a_users_settings_at_every_extreme() -> None:
     assert fault.startswith("objective.metric: unknown metric 'loss'")
 
 
-def test_plan_shows_the_data_and_the_notes_that_are_declared() -> None:
+def test_plan_shows_the_data_and_the_notes_that_are_declared():
     plan = plan_of(spec_of(), here=False)
     assert (plan["data"], plan["notes"]) == ({"title": "a line"}, ["32 points"])
     plan = plan_of(spec_of(Undeclared), here=False)
@@ -114,7 +111,7 @@ def test_plan_shows_the_data_and_the_notes_that_are_declared() -> None:
     assert plan["notes"] == []
 
 
-def test_pin_data_fixes_the_constants_of_all_trials() -> None:
+def test_pin_data_fixes_the_constants_of_all_trials():
     spec = spec_of()
     assert spec.pin_data(download=False) == ()
     assert spec.trial_constants == spec.constants
@@ -124,9 +121,7 @@ def test_pin_data_fixes_the_constants_of_all_trials() -> None:
     assert (spec.pinned.content, spec.pinned.baseline) == ("digest", {"images": 9})
 
 
-def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     spec = spec_of(Undeclared, training={"data_dir": "data"})
@@ -136,16 +131,14 @@ def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(
     assert spec.constants["data_dir"] == "data"
 
 
-def test_declaration_of_an_attribute_that_is_none_is_refused() -> None:
+def test_declaration_of_an_attribute_that_is_none_is_refused():
     with pytest.raises(FaultsError, match=r"must have a tuner\.spec\.declaration\.Decl"):
         declaration_of(f"{__name__}:Wrong")
     [fault] = faults_of(trainable=Wrong)
     assert fault.startswith("trainable: must have a tuner.spec.declaration.Declaration")
 
 
-def test_declaration_beside_a_learner_is_found_without_importing_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_declaration_beside_a_learner_is_found_without_importing_it(tmp_path, monkeypatch):
     package = tmp_path / "declares_beside"
     package.mkdir()
     (package / "__init__.py").touch()

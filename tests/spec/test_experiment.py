@@ -1,7 +1,5 @@
 """The spec: whole validation, lossless text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -18,11 +16,7 @@ from tuner.testing.spaces import spaces
 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
-HUGE_GRID = {
-    "strategy": "grid",
-    "space": dict.fromkeys("abcd", "uniform(0, 1)"),
-    "points": 1000,
-}
+HUGE_GRID = {"strategy": "grid", "space": dict.fromkeys("abcd", "uniform(0, 1)"), "points": 1000}
 
 
 def faults(raw: dict[str, Any]) -> list[str]:
@@ -39,9 +33,7 @@ def faults(raw: dict[str, Any]) -> list[str]:
     gpus=st.sampled_from([0, 0.25, 1, 4]),
     mode=st.sampled_from(["min", "max"]),
 )
-def test_spec_round_trips_through_json_and_yaml(
-    space: dict[str, Any], seed: int, samples: int, scheduler: object, gpus: float, mode: str
-) -> None:
+def test_spec_round_trips_through_json_and_yaml(space, seed, samples, scheduler, gpus, mode):
     spec = build_spec(
         {
             "search": {"space": space},
@@ -57,15 +49,7 @@ def test_spec_round_trips_through_json_and_yaml(
     assert space_text(spec.search.space) == space_text(space)
 
 
-def test_spec_is_frozen() -> None:
-    spec = build_spec(MINIMAL)
-    with pytest.raises(ValueError, match="frozen"):
-        spec.seed = 3
-    assert spec.replace(seed=3).seed == 3
-    assert spec.seed == 0
-
-
-def test_build_spec_reports_all_faults() -> None:
+def test_build_spec_reports_all_faults():
     messages = faults(
         {
             "name": "../x",
@@ -140,11 +124,11 @@ def test_build_spec_reports_all_faults() -> None:
         ({"search": {"space": dict.fromkeys(map(str, range(1001)), 1)}}, "at most 1000 hyperp"),
     ],
 )
-def test_build_spec_invalid_value_is_refused(change: dict[str, Any], fault: str) -> None:
+def test_build_spec_invalid_value_is_refused(change, fault):
     assert fault in "\n".join(faults({**MINIMAL, **change}))
 
 
-def test_brackets_default_to_one_except_for_bohb() -> None:
+def test_brackets_default_to_one_except_for_bohb():
     bohb = {"search": {**MINIMAL["search"], "strategy": "bohb"}}
     assert build_spec(MINIMAL).brackets == 1
     assert build_spec(MINIMAL | bohb).brackets == 2
@@ -155,7 +139,7 @@ def test_brackets_default_to_one_except_for_bohb() -> None:
     assert build_spec({**MINIMAL, **bohb, **short}).brackets == 1
 
 
-def test_epochs_is_the_shorter_length() -> None:
+def test_epochs_is_the_shorter_length():
     def epochs(**changes: Any) -> int | None:
         return build_spec({**MINIMAL, **changes}).epochs
 
@@ -166,7 +150,7 @@ def test_epochs_is_the_shorter_length() -> None:
     assert epochs(scheduler={"max_t": 7}, training={"epochs": 40}) == 7
 
 
-def test_trainable_accepts_object_or_dotted_path() -> None:
+def test_trainable_accepts_object_or_dotted_path():
     assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
     assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
     assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
@@ -176,7 +160,7 @@ def a_network(num_classes: int) -> None:
     """Stands for a network."""
 
 
-def test_training_model_accepts_a_class() -> None:
+def test_training_model_accepts_a_class():
     search = {"space": {"lr": "uniform(0, 1)"}}
     spec = build_spec({"training": {"model": a_network}, "search": search, "num_samples": 1})
     assert spec.training == {"model": f"{__name__}:a_network"}
@@ -185,8 +169,6 @@ def test_training_model_accepts_a_class() -> None:
     assert spec.replace(training={}, trainable="mine:Learner").needs_code
     a_network.__module__, module = "__main__", a_network.__module__
     for network in (a_network, lambda: 0):
-        with pytest.raises(
-            SpecError, match=r"training.model: must be at the top level of a module"
-        ):
+        with pytest.raises(SpecError, match=r"training.model: must be at the top level of a"):
             build_spec({"training": {"model": network}, "search": search, "num_samples": 1})
     a_network.__module__ = module

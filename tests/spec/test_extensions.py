@@ -1,7 +1,5 @@
 """Extensions by name: those that ship, and the user's, which are imported only to be run."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,7 +55,7 @@ def build(settings, objective, brackets):
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Any) -> Path:
+def mine(tmp_path, monkeypatch, forget):
     """A package of the user's with a searcher and a scheduler."""
     package = tmp_path / "mine"
     package.mkdir()
@@ -76,7 +74,7 @@ def faults(**sections: Any) -> list[str]:
     return [str(fault) for fault in refused.value.faults]
 
 
-def test_names_are_the_modules_of_the_package() -> None:
+def test_names_are_the_modules_of_the_package():
     for registry, package in ((SEARCHERS, searchers), (SCHEDULERS, schedulers)):
         files = Path(package.__path__[0]).glob("[!_]*.py")
         assert registry.names() == sorted(file.stem for file in files)
@@ -85,13 +83,13 @@ def test_names_are_the_modules_of_the_package() -> None:
 
 
 @pytest.mark.parametrize("registry", [SEARCHERS, SCHEDULERS], ids=lambda registry: registry.kind)
-def test_settings_load_without_search_libraries(registry: Any) -> None:
+def test_settings_load_without_search_libraries(registry):
     names = [f"{registry.package}.{name}" for name in registry.names()]
     loaded = ran(f"import {', '.join(names)}").modules
     assert not loaded & {"ray", "torch", "scipy", "hyperopt", "sklearn", "pandas", "numpy"}
 
 
-def test_custom_searcher_is_named_by_its_module(mine: Path) -> None:
+def test_custom_searcher_is_named_by_its_module(mine):
     search = {"strategy": "mine.halving", "space": SPACE, "first": 0.8}
     spec = validate({**SPEC, "search": search})
     searcher = spec.search.build(spec.seed)
@@ -100,7 +98,7 @@ def test_custom_searcher_is_named_by_its_module(mine: Path) -> None:
     assert "search.last: unknown key 'last'" in faults(search={**search, "last": 1})[0]
 
 
-def test_custom_scheduler_is_named_by_its_module(mine: Path) -> None:
+def test_custom_scheduler_is_named_by_its_module(mine):
     spec = validate({**SPEC, "scheduler": {"name": "mine.threshold", "worst": 0.5, "max_t": 7}})
     assert (spec.epochs, spec.brackets) == (7, 1)
     assert spec.scheduler is not None
@@ -115,7 +113,7 @@ def test_custom_scheduler_is_named_by_its_module(mine: Path) -> None:
     ]
 
 
-def test_build_spec_imports_no_custom_code(mine: Path) -> None:
+def test_build_spec_imports_no_custom_code(mine):
     (mine / "halving.py").write_text("raise SystemExit('imported')")
     raw = {
         **SPEC,
@@ -139,7 +137,7 @@ def test_build_spec_imports_no_custom_code(mine: Path) -> None:
         ("_numbered", f"unknown search '_numbered'; available: {', '.join(SEARCHERS.names())}"),
     ],
 )
-def test_invalid_extension_is_refused(mine: Path, name: str, fault: str) -> None:
+def test_invalid_extension_is_refused(mine, name, fault):
     messages = faults(search={"strategy": name, "space": {"lr": "uniform(1, 0)"}})
     assert messages[0].startswith(f"search.strategy: {fault}")
     assert "search.space.lr: uniform: lower must be at most upper" in messages[1]

@@ -7,11 +7,7 @@ from functools import partial
 
 import pytest
 
-from tuner.spec.loading import (
-    is_learner,
-    load_trainable,
-    trainable_fault,
-)
+from tuner.spec.loading import is_learner, load_trainable, trainable_fault
 from tuner.spec.settings import FaultsError
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -94,10 +90,7 @@ FORMS = (
     ("bad", "rule"),
     [
         (dict, "class dict is no Learner: it lacks step(), state_dict(), load_state_dict()"),
-        (
-            "text",
-            "must be a Learner class, a function that builds one, or a function of config",
-        ),
+        ("text", "must be a Learner class, a function that builds one, or a function of config"),
         (
             BuiltOtherwise,
             "class BuiltOtherwise is no Learner: it must take (config, constants, *, device, rank, "

@@ -1,7 +1,5 @@
 """Whom a search notifies, and what of them is written down."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -32,7 +30,7 @@ def spec_with(*notify: str) -> ExperimentSpec:
         ("exec:mail -s done me@there", "exec:mail -s done me@there"),
     ],
 )
-def test_notify_secrets_are_hidden_in_dumps(target: str, shown: str) -> None:
+def test_notify_secrets_are_hidden_in_dumps(target, shown):
     spec = spec_with(target)
     assert spec.notify == (target,)
     for text in (spec.to_json(), spec.to_yaml(), json.dumps(spec.model_dump(mode="json"))):
@@ -42,36 +40,32 @@ def test_notify_secrets_are_hidden_in_dumps(target: str, shown: str) -> None:
     assert is_hidden(shown) == (shown != target)
 
 
-def test_replace_keeps_notify_targets() -> None:
-    assert spec_with(SECRET).replace(seed=3).notify == (SECRET,)
-
-
-def test_notify_targets_are_unique() -> None:
+def test_notify_targets_are_kept_once():
     search = {"space": {"lr": "uniform(0, 1)"}}
     assert build_spec({"search": search, "num_samples": 2, "notify": SECRET}).notify == (SECRET,)
-    assert spec_with(SECRET, SECRET).notify == (SECRET,)
+    assert spec_with(SECRET, SECRET).replace(seed=3).notify == (SECRET,)
 
 
 @pytest.mark.parametrize(
     "target", ["", "hooks.slack.com/x", "exec:", "exec: ", "https:// x", "x\n", "${A} x", "x${A}"]
 )
-def test_notify_invalid_target_is_refused(target: str) -> None:
+def test_notify_invalid_target_is_refused(target):
     with pytest.raises(SpecError, match=r"notify\.0: must be a URL, https://HOST/PATH or \$\{VAR"):
         spec_with(target)
 
 
-def test_notify_target_kinds() -> None:
+def test_notify_target_kinds():
     targets = (SECRET, "http://x", "slack://x", "exec:x", "${X}")
     assert [*filter(is_web, targets)] == [SECRET, "http://x"]
     assert [*filter(is_apprise, targets)] == ["slack://x"]
 
 
-def test_filled_inserts_environment_variables() -> None:
+def test_filled_inserts_environment_variables():
     assert filled("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
     assert filled("${A}", {"A": SECRET}) == SECRET
     for value in ("exec:rm x", "hooks.slack.com/s3cret", "https:///s3cret"):
         with pytest.raises(
-            UsageError, match=r"^notify: \$\{A\} is no URL once its v\w+ are filled in$"
+            UsageError, match=r"^notify: \$\{A\} is no URL once its v\w+ are filled"
         ):
             filled("${A}", {"A": value})
     assert filled("exec:echo ${A}", {}) == "exec:echo ${A}"  # the shell's
@@ -81,7 +75,7 @@ def test_filled_inserts_environment_variables() -> None:
         filled("https://${A}", {"A": "/"})
 
 
-def test_code_of_lists_commands_and_variables() -> None:
+def test_code_of_lists_commands_and_variables():
     named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
     assert [(code.key, code.path) for code in named] == [
         ("notify", "exec:rm x"),

@@ -1,7 +1,5 @@
 """The section `scheduler`: by its name or with settings, none, and what a plan says of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -17,18 +15,15 @@ BAYESOPT: dict[str, Any] = {**MINIMAL, "search": {"strategy": "bayesopt", **MINI
 
 
 @pytest.mark.parametrize("unnamed", [{}, {"max_t": 5}, {"max_t": 5, "grace_period": 2}])
-def test_unnamed_scheduler_follows_the_strategy(unnamed: dict[str, Any]) -> None:
+def test_unnamed_scheduler_follows_the_strategy(unnamed):
     for spec, name in ((BAYESOPT, "forecast"), (MINIMAL, "asha")):
         scheduler = build_spec({**spec, "scheduler": unnamed}).scheduler
         assert scheduler == SCHEDULERS.settings(name).model_validate({"name": name, **unnamed})
-
-
-def test_unnamed_scheduler_with_asha_key_is_asha() -> None:
-    thirds = {"max_t": 5, "reduction_factor": 3}
+    thirds = {**unnamed, "max_t": 5, "reduction_factor": 3}  # a key of ASHA's alone
     assert build_spec({**BAYESOPT, "scheduler": thirds}).plain()["scheduler"]["name"] == "asha"
 
 
-def test_scheduler_is_recorded_as_resolved() -> None:
+def test_scheduler_is_recorded_as_resolved():
     recorded = build_spec(BAYESOPT).plain()
     assert recorded["scheduler"]["name"] == "forecast"
     before = {**recorded, "scheduler": {"name": "asha", "max_t": 9}}  # an earlier version's
@@ -36,11 +31,11 @@ def test_scheduler_is_recorded_as_resolved() -> None:
 
 
 @pytest.mark.parametrize("none", ["none", {"name": "none"}, None])
-def test_scheduler_may_be_none(none: object) -> None:
+def test_scheduler_may_be_none(none):
     assert build_spec({**MINIMAL, "scheduler": none}).scheduler is None
 
 
-def test_scheduler_none_accepts_max_t() -> None:
+def test_scheduler_none_accepts_max_t():
     for written in ({"name": "none", "max_t": 4}, {"name": "asha", "max_t": 4, "grace_period": 4}):
         spec = build_spec({**MINIMAL, "scheduler": written})
         assert spec.epochs == 4
@@ -48,7 +43,7 @@ def test_scheduler_none_accepts_max_t() -> None:
         assert spec.scheduler.rungs() == ()
 
 
-def test_scheduler_none_refuses_other_keys() -> None:
+def test_scheduler_none_refuses_other_keys():
     with pytest.raises(SpecError, match=r"scheduler\.grace_period: is not used by .*, got 3"):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}})
     with pytest.raises(SpecError, match=r"scheduler\.max_t: .*, got 0"):

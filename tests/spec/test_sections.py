@@ -1,16 +1,13 @@
 """Sections of a spec: each refuses by itself what cannot work."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import SCHEDULERS
 from tuner.spec.sections import SECTIONS, Checkpoints, Objective, Resources
-from tuner.spec.settings import Settings, parse, schema_of
+from tuner.spec.settings import parse, schema_of
 from tuner.spec.strategies import SEARCHERS
 
 
@@ -22,20 +19,14 @@ from tuner.spec.strategies import SEARCHERS
         (Objective, {"limits": "1 < 2"}, "limits.0: names no metric, got '1 < 2'"),
         (Resources, {"gpus": 0.5, "workers": 2}, "gpus: must be whole when workers"),
         (Resources, {"gpus": 0.5, "split": 2}, "gpus: must be whole when split is"),
-        (
-            Resources,
-            {"split": 3, "workers": 2},
-            "split: cannot be combined with workers above 1, got 3 and 2",
-        ),
+        (Resources, {"split": 3, "workers": 2}, "split: cannot be combined with workers above 1"),
         (Resources, {"cpus": 1e-320}, "cpus: must be at least 0.0001, got 1e-320"),
         (Resources, {"gpus": 1e-5}, "gpus: must be 0 or at least 0.0001, got 1e-05"),
         (Resources, {"cpus": float("inf")}, "cpus: must be a finite number, got inf"),
         (Checkpoints, {"every_s": -1}, "every_s: must be at least 0, got -1"),
     ],
 )
-def test_section_invalid_value_is_refused(
-    section: type[Settings], raw: dict[str, Any], fault: str
-) -> None:
+def test_section_invalid_value_is_refused(section, raw, fault):
     _, faults = parse(section, raw)
     assert fault in "\n".join(map(str, faults))
 
@@ -54,11 +45,11 @@ def test_section_invalid_value_is_refused(
         ({"mode": "max"}, "max"),
     ],
 )
-def test_objective_mode_follows_metric_name(raw: dict[str, Any], mode: str) -> None:
+def test_objective_mode_follows_metric_name(raw, mode):
     assert Objective(**raw).mode == mode
 
 
-def test_objective_allows_reports_that_keep_every_limit() -> None:
+def test_objective_allows_reports_that_keep_every_limit():
     objective = Objective(limits=("size <= 2 * width", "5 < ms <= 20"))
     assert objective.limited == ("size", "width", "ms")
     assert objective.allows({"size": 2, "width": 1, "ms": 20, "val_loss": 1})
@@ -68,7 +59,7 @@ def test_objective_allows_reports_that_keep_every_limit() -> None:
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])
-def test_objective_orders_values_by_mode(mode: str, best: float, sign: int) -> None:
+def test_objective_orders_values_by_mode(mode, best, sign):
     objective = Objective.model_validate({"mode": mode})
     values = [2.0, 1.0, 3.0]
     assert objective.best(values) == best == sorted(values, key=objective.key)[0]
@@ -79,7 +70,7 @@ def test_objective_orders_values_by_mode(mode: str, best: float, sign: int) -> N
     assert not objective.is_better(2.0, 2.0)
 
 
-def test_schema_of_describes_every_key() -> None:
+def test_schema_of_describes_every_key():
     models = [*SEARCHERS.shipped().values(), *SCHEDULERS.shipped().values(), *SECTIONS.values()]
     undescribed = {
         f"{model.__name__}.{name}"

@@ -1,22 +1,11 @@
 """Settings of the search strategies, as a spec checks them."""
 
-from __future__ import annotations
+from test_experiment import faults
 
-from typing import Any
-
-import pytest
-
-from tuner.errors import SpecError
 from tuner.spec.experiment import build_spec
 
 
-def faults(raw: dict[str, Any]) -> list[str]:
-    with pytest.raises(SpecError) as refused:
-        build_spec(raw)
-    return [str(fault) for fault in refused.value.faults]
-
-
-def test_grid_settings() -> None:
+def test_grid_settings():
     search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
     assert build_spec({"search": {**search, "points": {"a": 5}}}).trials == 10
     assert build_spec({"search": search}).trials == 6
@@ -27,7 +16,7 @@ def test_grid_settings() -> None:
     assert "search.points" in faults({"search": {**search, "points": 0}})[0]
 
 
-def test_grid_trials_are_configs_times_seeds() -> None:
+def test_grid_trials_are_configs_times_seeds():
     search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
     given = {**search, "configs": [{"a": 0.5, "b": 1}, {"a": 0.25, "b": 2}], "seeds": [3, 4, 5]}
     assert build_spec({"search": given}).trials == 6
@@ -42,14 +31,14 @@ def test_grid_trials_are_configs_times_seeds() -> None:
     assert "cannot be set where `seed` is searched" in faults({"search": searched})[0]
 
 
-def test_forbid_accepts_a_single_expression() -> None:
+def test_forbid_accepts_a_single_expression():
     spec = build_spec(
         {"search": {"space": {"lr": "uniform(0, 1)"}, "forbid": "lr > 0.5"}, "num_samples": 2}
     )
     assert spec.search.forbid == ("lr > 0.5",)
 
 
-def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search() -> None:
+def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search():
     points = [{"lr": 0.5}, {"lr": 7}, {"rate": 0.1}]
     search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}, "points_to_evaluate": points}
     outside, stranger = faults({"search": search, "num_samples": 3})

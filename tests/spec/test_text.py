@@ -1,7 +1,5 @@
 """A spec's plain values: as people write them, overridden, and with another strategy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from tuner.spec.text import LONGEST_NUMBER, override, read_mapping, read_value, 
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
 
-def test_override_sets_fields_by_path() -> None:
+def test_override_sets_fields_by_path():
     raw = override(
         MINIMAL,
         [
@@ -34,7 +32,7 @@ def test_override_sets_fields_by_path() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
-def test_override_invalid_assignment_is_refused(wrong: str) -> None:
+def test_override_invalid_assignment_is_refused(wrong):
     with pytest.raises(SpecError, match="the command line has 1 fault"):
         override(MINIMAL, [wrong])
 
@@ -49,10 +47,12 @@ def test_override_invalid_assignment_is_refused(wrong: str) -> None:
         ("[1, 1e-2]", [1, 0.01]),
         ("sgd", "sgd"),
         ("choice([16, 32])", "choice([16, 32])"),
-        ("1e", "1e"),
+        ("[1e-3, +.5E2, -3., 7.]", [0.001, 50.0, -3.0, 7.0]),
+        ("{a: 1e, b: 1.2.3}", {"a": "1e", "b": "1.2.3"}),
+        ("{a: 2001-01-01, b: e5}", {"a": "2001-01-01", "b": "e5"}),
     ],
 )
-def test_read_value_parses_yaml(text: str, value: object) -> None:
+def test_read_value_parses_yaml(text, value):
     assert read_value(text) == value
     assert type(read_value(text)) is type(value)
 
@@ -70,13 +70,13 @@ def test_read_value_parses_yaml(text: str, value: object) -> None:
         (["objective={metric: val_loss}"], {"metric": "val_loss"}),
     ],
 )
-def test_override_metric_resets_mode(assignments: list[str], objective: dict[str, str]) -> None:
+def test_override_metric_resets_mode(assignments, objective):
     raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
     assert override(raw, assignments)["objective"] == objective
     assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
 
 
-def test_with_strategy_keeps_constraints() -> None:
+def test_with_strategy_keeps_constraints():
     search = {"space": {"lr": "uniform(0, 1)"}, "forbid": ["lr > 0.5"]}
     known = {"points_to_evaluate": [{"lr": 0.1}]}
     raw = {"search": {"strategy": "bayesopt", **search, **known, "startup": 5}}
@@ -86,7 +86,7 @@ def test_with_strategy_keeps_constraints() -> None:
     assert with_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
 
 
-def test_override_strategy_and_scheduler_drop_other_settings() -> None:
+def test_override_strategy_and_scheduler_drop_other_settings():
     raw = {
         "search": {"strategy": "bayesopt", "space": {}, "startup": 5},
         "scheduler": {"max_t": 9, "grace_period": 3},
@@ -106,63 +106,42 @@ def test_override_strategy_and_scheduler_drop_other_settings() -> None:
         ("1: 2", "cannot be read as YAML or JSON: it has a key that is no text, '1': quote it"),
     ],
 )
-def test_read_mapping_invalid_text_is_refused(text: str, fault: str) -> None:
+def test_read_mapping_invalid_text_is_refused(text, fault):
     with pytest.raises(SpecError, match=f"x.yaml has 1 fault:\n  {fault}"):
         read_mapping(text, "x.yaml")
 
 
 @pytest.mark.parametrize("written", ["none", None, {"name": "none"}])
-def test_override_max_t_keeps_scheduler_none(written: object) -> None:
+def test_override_max_t_keeps_scheduler_none(written):
     raw = {"scheduler": written}
     assert override(raw, ["scheduler.max_t=5"]) == {"scheduler": {"name": "none", "max_t": 5}}
     assert raw == {"scheduler": written}
 
 
-def test_override_call_with_a_mapping_needs_no_quotes() -> None:
+def test_override_call_with_a_mapping_needs_no_quotes():
     domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
     raw = override(MINIMAL, [f"search.space.head={domain}"])
     assert raw["search"]["space"]["head"] == domain
 
 
-@pytest.mark.parametrize("text", ["1e-3", "+.5E2", "-3.", "7."])
-def test_read_value_reads_floats_as_python_does(text: str) -> None:
-    assert read_value(f"[{text}]") == [float(text)]
-
-
-@pytest.mark.parametrize("text", ["1e", "1.2.3", "2001-01-01", "e5"])
-def test_read_value_partial_float_is_text(text: str) -> None:
-    assert read_value(f"{{a: {text}}}") == {"a": text}
-
-
-def test_read_value_joins_surrogate_pairs() -> None:
+def test_read_value_joins_surrogate_pairs():
     assert read_value('{"\\ud83d\\ude00": "a\\ud800\\udc00"}') == {"\U0001f600": "a\U00010000"}
     assert read_value("\U0001f600") == "\U0001f600"
-    with pytest.raises(ValueError, match="half of a surrogate pair"):
-        read_value('["\\ud83d"]')
-
-
-def test_read_value_limits_length_of_numbers() -> None:
-    digits = "9" * LONGEST_NUMBER
-    with pytest.raises(ValueError, match=r"it holds a number beyond 1e\+300"):
-        read_value(digits)
-    with pytest.raises(ValueError, match="it has a number of 1,001 characters"):
-        read_value(f"{digits}9")
 
 
 @pytest.mark.parametrize(
-    ("text", "lines"),
+    ("text", "fault"),
     [
-        ("a: 1\nb: 2\na: 3", "lines 1 and 3"),
-        ("x:\n  - a: 1\n    a: 1", "lines 2 and 3"),
-        ('{"a": 1,\n "a": 2}', "lines 1 and 2"),
-        ("{a: 1, 'a': 2}", "line 1"),
+        ("a: 1\nb: 2\na: 3", "it has the key 'a' twice, in lines 1 and 3: keep one"),
+        ("x:\n  - a: 1\n    a: 1", "it has the key 'a' twice, in lines 2 and 3: keep one"),
+        ('{"a": 1,\n "a": 2}', "it has the key 'a' twice, in lines 1 and 2: keep one"),
+        ("{a: 1, 'a': 2}", "it has the key 'a' twice, in line 1: keep one"),
+        ("9" * LONGEST_NUMBER, r"it holds a number beyond 1e\+300"),
+        ("9" * (LONGEST_NUMBER + 1), "it has a number of 1,001 characters"),
+        ('["\\ud83d"]', "half of a surrogate pair"),
+        ("a:\n\tb: 1", "^line 2: found character"),
     ],
 )
-def test_read_value_duplicate_key_names_the_key_and_both_lines(text: str, lines: str) -> None:
-    with pytest.raises(ValueError, match=f"it has the key 'a' twice, in {lines}: keep one"):
+def test_read_value_invalid_text_is_refused(text, fault):
+    with pytest.raises(ValueError, match=fault):
         read_value(text)
-
-
-def test_read_value_syntax_error_names_the_line() -> None:
-    with pytest.raises(ValueError, match=r"^line 2: found character"):
-        read_value("a:\n\tb: 1")

@@ -1,7 +1,5 @@
 """Validation of trainables and machines: refused whole, quickly, and without Ray."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ def with_default_first(**search: Any) -> dict[str, Any]:
     return {**DIGITS, "search": settings}
 
 
-def test_default_first_is_the_declared_default_before_other_points() -> None:
+def test_default_first_is_the_declared_default_before_other_points():
     raw = with_default_first(points_to_evaluate=[{"lr": 0.5}])
     spec = validate(
         raw
@@ -55,14 +53,11 @@ def test_default_first_is_the_declared_default_before_other_points() -> None:
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (
-            {"width": "choice([8, 16])"},
-            "search.default_first: needs a prior, or a default in .*width",
-        ),
+        ({"width": "choice([8, 16])"}, "default_first: needs a prior, or a default in .*width"),
         ({"lr": "loguniform(0.5, 1)"}, r"points_to_evaluate\.0\.lr: must lie in .* got 0\.1"),
     ],
 )
-def test_default_first_needs_a_default_inside_each_domain(space: Any, message: str) -> None:
+def test_default_first_needs_a_default_inside_each_domain(space, message):
     with pytest.raises(SpecError, match=message):
         validate(with_default_first(space=space), machine=MACHINE)
 
@@ -102,7 +97,7 @@ def faults(**changes: Any) -> str:
     return "\n".join(map(str, refused.value.faults))
 
 
-def test_validated_spec_equals_its_spec() -> None:
+def test_validated_spec_equals_its_spec():
     spec = build_spec({**DIGITS, "scheduler": {"grace_period": 1}})
     assert validate(spec) == spec
     assert spec == validate(spec)
@@ -110,7 +105,7 @@ def test_validated_spec_equals_its_spec() -> None:
     assert validate(spec) != DIGITS
 
 
-def test_validate_settles_grace_period_once() -> None:
+def test_validate_settles_grace_period_once():
     few = validate({**DIGITS, "num_samples": 8, "scheduler": {"max_t": 9}})
     assert few.scheduler is not None
     assert few.scheduler.rungs() == ()
@@ -155,11 +150,11 @@ def test_validate_settles_grace_period_once() -> None:
         ({"trainable": train}, "training: is for Learners"),
     ],
 )
-def test_validate_invalid_value_is_refused(changes: dict[str, Any], fault: str) -> None:
+def test_validate_invalid_value_is_refused(changes, fault):
     assert fault in faults(**changes)
 
 
-def test_validate_reports_faults_of_all_layers() -> None:
+def test_validate_reports_faults_of_all_layers():
     text = faults(
         scheduler={"max_t": 1, "grace_period": 2},
         training={"model": "cn"},
@@ -170,15 +165,13 @@ def test_validate_reports_faults_of_all_layers() -> None:
         assert f"{key}: " in text
 
 
-def test_validate_reports_a_fault_once() -> None:
+def test_validate_reports_a_fault_once():
     assert faults(search={"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}) == (
         "search.space.lr: must be above 0, got -1.0"
     )
 
 
-def test_validate_missing_data_dir_is_refused_locally(
-    tmp_path: Path,
-) -> None:
+def test_validate_missing_data_dir_is_refused_locally(tmp_path):
     def spec_of(folder: Path | str) -> dict[str, Any]:
         return {"trainable": GoodLearner, "training": {"data_dir": str(folder)}}
 
@@ -190,7 +183,7 @@ def test_validate_missing_data_dir_is_refused_locally(
     validate({**DIGITS, **spec_of(missing)}, machine=MACHINE)
 
 
-def test_validate_text_imports_no_ray_or_torch(tmp_path: Path) -> None:
+def test_validate_text_imports_no_ray_or_torch(tmp_path):
     code = (
         "from tuner.spec.validation import *\n"
         "from tuner.spec.text import read_mapping\n"
@@ -206,9 +199,7 @@ def test_validate_text_imports_no_ray_or_torch(tmp_path: Path) -> None:
 LOG = {**DIGITS, "log": ["wandb"]}
 
 
-def test_validate_wandb_without_key_is_refused_unless_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Any
-) -> None:
+def test_validate_wandb_without_key_is_refused_unless_offline(tmp_path, monkeypatch, forget):
     (tmp_path / "wandb.py").write_text("class api:\n    api_key = None\n")
     forget("wandb")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -224,7 +215,7 @@ class Steps(tune.Trainable):
     """A class of Ray Tune's."""
 
 
-def test_validate_ray_class_refuses_constants() -> None:
+def test_validate_ray_class_refuses_constants():
     steps: dict[str, Any] = {"trainable": Steps, "training": {"width": 4}}
     text = faults(**steps, resources={"workers": 2}, scheduler="none")
     assert "training: is for Learners; a class of Ray Tune's gets constants as values" in text
@@ -242,7 +233,7 @@ def test_validate_ray_class_refuses_constants() -> None:
         ({"num_samples": 4, "search": {"order": "rows"}}, "rows"),
     ],
 )
-def test_validate_settles_grid_order(fields: dict[str, Any], order: str) -> None:
+def test_validate_settles_grid_order(fields, order):
     search = {"strategy": "grid", "space": {"lr": "uniform(0.01, 0.1)"}, "points": 9}
     raw = {
         **DIGITS,
@@ -262,7 +253,7 @@ def nested(levels: int) -> Any:
     return value
 
 
-def test_validate_deepest_config_fits_the_journal(tmp_path: Path) -> None:
+def test_validate_deepest_config_fits_the_journal(tmp_path):
     deepest = {"a": nested(CONFIG_LEVELS - 1)}
     search = {"strategy": "random", "space": deepest}
     assert validate({**DIGITS, "training": {}, "trainable": train, "search": search})
@@ -272,7 +263,7 @@ def test_validate_deepest_config_fits_the_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["search.space", "search.configs.1"])
-def test_validate_refuses_too_deep_or_large_configs(key: str) -> None:
+def test_validate_refuses_too_deep_or_large_configs(key):
     bad = {"a": nested(CONFIG_LEVELS), "b": "x" * CONFIG_BYTES}
     search: dict[str, Any] = {"strategy": "grid", "space": bad}
     if key != "search.space":

@@ -3,8 +3,6 @@
 Those that ship inherit it in tests/vision/datasets.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The classifier's inherits it in tests/vision, a user's Learner in tests/spec/test_declaration.py.
 """
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The contract of Learners: it passes a good one, and catches what breaks a search."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Those that ship inherit it in tests/search/searchers.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -77,9 +77,7 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
-        with pytest.raises(
-            StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too large"
-        ):
+        with pytest.raises(StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too"):
             store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -136,12 +134,7 @@ def test_load_state_reads_files_of_torch(saved):
     assert torch.equal(load_state(path, None)["w"], torch.ones(3))
 
 
-def refused(path, reason):
-    with pytest.raises(CheckpointError, match=f"cannot be loaded: .*{reason}"):
-        load_state(path, None)
-
-
-def test_load_state_rejects_compressed_records(tmp_path):
+def test_load_state_rejects_what_unpacks_to_more(tmp_path):
     torch.save({"w": torch.zeros(1_000_000)}, tmp_path / "plain.pt")
     packed = tmp_path / "packed.pt"
     with (
@@ -151,12 +144,11 @@ def test_load_state_rejects_compressed_records(tmp_path):
         for name in plain.namelist():
             target.writestr(name, plain.read(name))
     assert os.path.getsize(packed) < 10_000
-    refused(packed, "it unpacks to more than it holds")
-
-
-def test_load_state_rejects_expanded_tensors(tmp_path):
+    with pytest.raises(CheckpointError, match="it unpacks to more than it holds"):
+        load_state(packed, None)
     torch.save({"w": torch.ones(1).expand(10**12)}, tmp_path / "state.pt")
-    refused(tmp_path / "state.pt", "its tensors are larger than what it holds")
+    with pytest.raises(CheckpointError, match="its tensors are larger than what it holds"):
+        load_state(tmp_path / "state.pt", None)
 
 
 @settings(max_examples=200)

@@ -1,12 +1,9 @@
 """Processes of several searches that share GPUs; no card is needed to choose among them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -70,7 +67,7 @@ Hold = Callable[[float], Holder]
 
 
 @pytest.fixture
-def hold(tmp_path: Path) -> Iterator[Hold]:
+def hold(tmp_path):
     """Starts processes that share the GPUs 2 and 3, as a machine may show these alone."""
     holders = []
 
@@ -83,7 +80,7 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
         holder.kill()
 
 
-def test_take_waits_for_a_gpu_that_is_in_use(hold: Hold) -> None:
+def test_take_waits_for_a_gpu_that_is_in_use(hold):
     first, second = hold(1), hold(1)
     had = first.gpus
     assert {had, second.gpus} == {"2", "3"}
@@ -93,13 +90,13 @@ def test_take_waits_for_a_gpu_that_is_in_use(hold: Hold) -> None:
     assert third.gpus == had
 
 
-def test_take_puts_shares_on_one_gpu(hold: Hold) -> None:
+def test_take_puts_shares_on_one_gpu(hold):
     thirds = [hold(1 / 3).gpus for _ in range(3)]
     assert len(set(thirds)) == 1
     assert {thirds[0], hold(1).gpus} == {"2", "3"}
 
 
-def test_room_returns_what_is_free_of_each_gpu(hold: Hold, tmp_path: Path) -> None:
+def test_room_returns_what_is_free_of_each_gpu(hold, tmp_path):
     folder = tmp_path / "new: one"
     assert room(folder, ["2", "3"]) == (1, 1)
     halves = [hold(0.5) for _ in range(3)]
@@ -108,9 +105,7 @@ def test_room_returns_what_is_free_of_each_gpu(hold: Hold, tmp_path: Path) -> No
     assert room(folder, ["2", "3"]) == (0.5, 0.5)
 
 
-def test_take_without_sharing_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_take_without_sharing_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv(VISIBLE, "7")
     take(1)
     for name, value in sharing(tmp_path, ["0"]).items():
@@ -119,7 +114,7 @@ def test_take_without_sharing_changes_nothing(
     assert os.environ[VISIBLE] == "7"
 
 
-def test_trial_process_takes_its_gpu_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_process_takes_its_gpu_once(tmp_path, monkeypatch):
     monkeypatch.setattr(gpus, "_held", {})
     monkeypatch.setenv(VISIBLE, "0")
     for name, value in sharing(tmp_path / "gpus", ["GPU-5"]).items():

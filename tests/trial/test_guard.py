@@ -1,7 +1,5 @@
 """The guard: when a driver or a trial has ended, so has what it started, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -52,7 +50,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_guard_ends_everything_of_a_killed_driver(tmp_path: Path) -> None:
+def test_guard_ends_everything_of_a_killed_driver(tmp_path):
     folder = tmp_path / "scratch"
     folder.mkdir()
     driver = subprocess.Popen(
@@ -68,7 +66,7 @@ def test_guard_ends_everything_of_a_killed_driver(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_end_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
+def test_end_kills_a_process_that_ignores_sigterm(tmp_path):
     mark = uuid.uuid4().hex
     with subprocess.Popen(
         [sys.executable, "-c", f"{DEAF}; time.sleep(600)"],
@@ -83,7 +81,7 @@ def test_end_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
         assert deaf.wait(LIMIT_S) == -signal.SIGKILL
 
 
-def test_marked_finds_a_daemon_by_its_open_file(tmp_path: Path) -> None:
+def test_marked_finds_a_daemon_by_its_open_file(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", TITLED, str(tmp_path / "agent.log")],
         stdin=subprocess.PIPE,
@@ -99,9 +97,6 @@ def test_marked_finds_a_daemon_by_its_open_file(tmp_path: Path) -> None:
 # --- what a trial leaves running
 
 
-SLEEP = "import time; print('here', flush=True); time.sleep(60)"
-
-
 @pytest.fixture
 def children(monkeypatch):
     monkeypatch.setenv("TUNER_TRIAL", "")  # which is put back
@@ -110,7 +105,8 @@ def children(monkeypatch):
 
 def start(*command, **options):
     """A process, once it runs its own program."""
-    child = subprocess.Popen([sys.executable, "-c", SLEEP, *command], stdout=-1, **options)
+    sleep = "import time; print('here', flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", sleep, *command], stdout=-1, **options)
     child.stdout.readline()
     return child
 

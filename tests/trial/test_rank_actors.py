@@ -27,16 +27,10 @@ def test_close_warns_of_a_rank_that_does_not_end(monkeypatch, tmp_path, capsys, 
 
 @pytest.mark.parametrize(
     ("error", "message"),
-    [
-        (SystemExit(3), "SystemExit: 3"),
-        (GeneratorExit("x"), "GeneratorExit: x"),
-    ],
+    [(SystemExit(3), "SystemExit: 3"), (GeneratorExit("x"), "GeneratorExit: x")],
 )
 def test_sendable_errors_converts_exits(error, message):
-    with (
-        pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"),
-        sendable_errors(),
-    ):
+    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"), sendable_errors():
         raise error
 
 
@@ -51,11 +45,9 @@ def test_sendable_errors_keeps_the_origin(error):
     with pytest.raises((KeyError, RuntimeError)) as raised, sendable_errors():
         raise error
     received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
-    assert re.search(r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", message_at(received))
-
-
-def message_at(error):
-    return failure_of(error).message
+    assert re.search(
+        r", at \S*test_rank_actors.py:\d+ in test_\w+: raise", failure_of(received).message
+    )
 
 
 TIMED_OUT = (

@@ -81,15 +81,6 @@ def test_remember_numerics_restores_both_names():
         assert present() == before
 
 
-@pytest.mark.parametrize("allowed", [True, False])
-def test_tf32_is_restored(allowed):
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    with tf32(allowed):
-        assert torch.backends.cuda.matmul.allow_tf32 is allowed
-        assert torch.backends.cudnn.allow_tf32 is allowed
-    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
-
-
 @pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="torch before 2.9")
 @pytest.mark.parametrize("allowed", [True, False])
 def test_tf32_after_use_of_newer_name(allowed):

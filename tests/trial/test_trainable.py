@@ -31,19 +31,6 @@ class Stop(BaseException):
     """As a user's own, past every `except Exception`."""
 
 
-class Unspeakable(Exception):
-    def __str__(self):
-        return str(1 / 0)
-
-    __repr__ = __str__
-
-
-RAISED = {
-    "stops": Stop("enough"),
-    "cannot say": Unspeakable(),
-}
-
-
 class Moody(Counter):
     """Misbehaves as its config says, in its second epoch."""
 
@@ -60,8 +47,8 @@ class Moody(Counter):
             return report
         if does == "exits":
             sys.exit(3)
-        if does in RAISED:
-            raise RAISED[does]
+        if does == "stops":
+            raise Stop("enough")
         if does == "raises":
             raise RuntimeError("diverged")
         if does == "poisons":
@@ -170,11 +157,7 @@ def test_repeated_epochs_are_saved_each(make):
     ("does", "kind", "message"),
     [
         ("nan", "nan", "'steps' is nan"),
-        (
-            "none",
-            "bad_report",
-            "reported NoneType, not a mapping of metrics such as {'steps': 0.5}",
-        ),
+        ("none", "bad_report", "reported NoneType, not a mapping of metrics such as {'steps':"),
     ],
 )
 def test_bad_report_is_the_last_result(make, tmp_path, does, kind, message):
@@ -183,7 +166,7 @@ def test_bad_report_is_the_last_result(make, tmp_path, does, kind, message):
     result = trial.train()
     assert result["done"]
     failure = result[REPORT]["failure"]
-    assert (failure["kind"], failure["message"]) == (kind, message)
+    assert (failure["kind"], failure["message"].startswith(message)) == (kind, True)
     assert message in log(tmp_path)
     assert trial.train()[REPORT] == result[REPORT]
 
@@ -194,7 +177,6 @@ def test_bad_report_is_the_last_result(make, tmp_path, does, kind, message):
         ("raises", 1, "RuntimeError: diverged", False),
         ("exits", 1, "SystemExit: 3", False),
         ("stops", 1, "Stop: enough", False),
-        ("cannot say", 1, "Unspeakable: (its text cannot be shown: ZeroDivisionError)", False),
         ("poisons", 1, "RuntimeError: CUDA error: device-side assert triggered", True),
         ("refuses", 0, "ValueError: no such layer", False),
     ],
@@ -212,29 +194,26 @@ def test_exception_ends_the_process(make, tmp_path, does, good, message, poisone
     assert "Traceback" in log(tmp_path)
 
 
-def test_spent_process_begins_no_other_trial(make, tmp_path, monkeypatch):
+def lacks_stdout(leftovers):
+    raise AttributeError("stdout is gone")
+
+
+@pytest.mark.parametrize(
+    ("clear", "reason", "is_logged"),
+    [
+        (lambda leftovers: "it has kept 513 MiB", "it has kept 513 MiB", True),
+        (lacks_stdout, "cleared away: AttributeError: stdout is gone", False),
+    ],
+)
+def test_spent_process_begins_no_other_trial(make, tmp_path, monkeypatch, clear, reason, is_logged):
     trial = make()
     trial.train()
-    reason = "it has kept 513 MiB of earlier trials"
-    monkeypatch.setattr(Leftovers, "clear", lambda self: reason)
-    with pytest.raises(WorkerReplacedError, match=reason) as replaced:
-        trial.reset(assignment(trial_id="00001"))
-    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value))))
-    assert reason in log(tmp_path)
-    assert not (tmp_path / "trials" / "00001").exists()
-
-
-def test_process_that_cannot_be_cleared_begins_no_other_trial(make, tmp_path, monkeypatch):
-    trial = make()
-    trial.train()
-
-    def fail(self):
-        raise AttributeError("stdout is gone")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Leftovers, "clear", fail)
-        with pytest.raises(WorkerReplacedError, match="cleared away: AttributeError: stdout is"):
+    with monkeypatch.context() as spent:
+        spent.setattr(Leftovers, "clear", clear)
+        with pytest.raises(WorkerReplacedError, match=reason) as replaced:
             trial.reset(assignment(trial_id="00001"))
+    assert is_recycled(SimpleNamespace(cause=pickle.loads(pickle.dumps(replaced.value))))
+    assert (reason in log(tmp_path)) == is_logged
     assert not (tmp_path / "trials" / "00001").exists()
 
 

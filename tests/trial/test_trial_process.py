@@ -19,12 +19,7 @@ from tuner.places import START_DIR, TRIAL_DIR, start_dir, trial_dir
 from tuner.trial import torch_compat, trial_process
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
-from tuner.trial.trial_process import (
-    BOUND_MIB,
-    Leftovers,
-    TrialProcess,
-    why_not_again,
-)
+from tuner.trial.trial_process import BOUND_MIB, Leftovers, TrialProcess, why_not_again
 
 
 class Stays(Counter):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from tuner.trial.checkpoint_writer import Save
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.worker import Worker
 
@@ -125,16 +124,3 @@ def test_worker_compiles_on_its_cpus(tmp_path, monkeypatch):
     assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "3"
     Worker(context(tmp_path, cpus=1))
     assert os.environ["TORCHINDUCTOR_COMPILE_THREADS"] == "3"  # what is set stays
-
-
-def test_worker_continues_from_a_checkpoint(tmp_path):
-    first = Worker(context(tmp_path))
-    first.begin(Assignment("00000", {}))
-    first.step()
-    first.step()
-    [record] = first.save(2, Save.NOW, is_best=True)
-    saved = record.as_dict()
-    assert saved.pop("epoch") == 2
-    second = Worker(context(tmp_path))
-    second.begin(Assignment("00000", {}, epoch=2, checkpoint=saved))
-    assert second.step()[0]["steps"] == 3

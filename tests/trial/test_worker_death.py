@@ -8,12 +8,7 @@ import pytest
 import ray
 from ray._private import state
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
-from ray.exceptions import (
-    ActorUnavailableError,
-    NodeDiedError,
-    OutOfMemoryError,
-    RayActorError,
-)
+from ray.exceptions import ActorUnavailableError, NodeDiedError, OutOfMemoryError, RayActorError
 
 from tuner.errors import FAILURE_KINDS
 from tuner.trial.failures import Failure

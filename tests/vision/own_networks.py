@@ -133,12 +133,6 @@ class Flat(nn.Module):
         return self.head(self.norm(x.flatten(1)))
 
 
-class Tuple(Plain):
-    def forward(self, x):
-        logits = super().forward(x)
-        return (logits, logits) if self.training else logits
-
-
 def wide(in_channels, num_classes):
     """Logits of more classes than there are."""
     return Plain(in_channels, num_classes + 1)

@@ -73,12 +73,10 @@ def averaged(rank):
     return [p.grad for p in (both, second, empty, turned)]
 
 
-CASES = (shared_buffers, wrapped_with_buffers, averaged)
-
-
 @pytest.fixture(scope="module")
 def results(group):
-    return group.run({case.__name__: case for case in CASES})
+    cases = (shared_buffers, wrapped_with_buffers, averaged)
+    return group.run({case.__name__: case for case in cases})
 
 
 def test_broadcast_gives_all_ranks_the_tensors_of_rank_0(results):

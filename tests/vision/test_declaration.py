@@ -1,18 +1,17 @@
 """What the image classifier that ships declares."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import photos
 import pytest
+from test_validation import DIGITS, MACHINE, faults
 from torch import nn
 
-from tuner.errors import SpecError
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import declaration_of, default_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.validation import Machine, validate
+from tuner.spec.validation import validate
 from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets.cifar10 import OFFICIAL
@@ -92,22 +91,8 @@ def test_start_faults_on_a_cluster_leave_out_pretrained_weights(library):
     assert start(here=False, model="torchvision:tiny", pretrained=True) == []
 
 
-MACHINE = Machine(cpus=4)
-DIGITS: dict[str, Any] = {
-    "training": {"model": "cnn", "dataset": "digits"},
-    "search": {"space": {"lr": "loguniform(1e-3, 1)"}},
-    "num_samples": 4,
-}
-
-
-def refusals(**changes: Any) -> str:
-    with pytest.raises(SpecError) as refused:
-        validate({**DIGITS, **changes}, machine=MACHINE)
-    return "\n".join(map(str, refused.value.faults))
-
-
 @pytest.mark.parametrize("metric", [[], ["top5_accuracy"], "top5_accuracy", ["macro_f1"]])
-def test_classifier_reports_decision_metric(metric: Any) -> None:
+def test_classifier_reports_decision_metric(metric):
     training = {**DIGITS["training"], **({"metrics": metric} if metric else {})}
     raw = {**DIGITS, "training": training, "objective": {"metric": "val_macro_f1", "mode": "max"}}
     spec = validate(raw, machine=MACHINE)
@@ -117,39 +102,39 @@ def test_classifier_reports_decision_metric(metric: Any) -> None:
     assert again == spec
 
 
-def test_impossible_decision_metric_is_fault_of_objective(add_dataset: Any) -> None:
+def test_impossible_decision_metric_is_fault_of_objective(add_dataset):
     five = replace(DATASETS["digits"], classes=("a", "b", "c", "d", "e"))
     add_dataset("digits", five)
     objective = {"metric": "val_top5_accuracy", "mode": "max"}
-    assert refusals(objective=objective).startswith("objective.metric: ")
+    assert faults(objective=objective).startswith("objective.metric: ")
     training = {**DIGITS["training"], "metrics": ["top5_accuracy"]}
-    assert refusals(training=training).startswith("training.metrics: ")
+    assert faults(training=training).startswith("training.metrics: ")
 
 
 @pytest.mark.parametrize(
     ("train_on", "metric"), [("train", "epochs_trained"), ("train+validation", "val_loss")]
 )
-def test_an_objective_that_the_splits_do_not_report_is_refused(train_on: str, metric: str) -> None:
+def test_an_objective_that_the_splits_do_not_report_is_refused(train_on, metric):
     training = {**DIGITS["training"], "train_on": train_on}
-    message = refusals(training=training, objective={"metric": metric, "mode": "max"})
+    message = faults(training=training, objective={"metric": metric, "mode": "max"})
     assert f"is not reported with training.train_on '{train_on}'" in message
     assert message.count("\n") == 0
 
 
-def test_the_splits_that_train_cannot_be_searched() -> None:
+def test_the_splits_that_train_cannot_be_searched():
     space = {"train_on": "choice(['train', 'train+validation'])"}
-    assert "cannot be searched: set training.train_on" in refusals(search={"space": space})
+    assert "cannot be searched: set training.train_on" in faults(search={"space": space})
 
 
 def spec_of(**fields: Any) -> ExperimentSpec:
     return build_spec({"search": {"space": LR}, "num_samples": 1, **fields})
 
 
-def test_declaration_of_the_default_trainable_is_the_classifiers() -> None:
+def test_declaration_of_the_default_trainable_is_the_classifiers():
     assert declaration_of(spec_of().trainable) is default_declaration() is DECLARATION
 
 
-def test_node_data_is_what_can_be_downloaded() -> None:
+def test_node_data_is_what_can_be_downloaded():
     assert DECLARATION.node_data(spec_of()) == []
     cifar10 = spec_of(training={"dataset": "cifar10", "data_dir": "/data"})
     assert DECLARATION.node_data(cifar10) == [NeededData(OFFICIAL, "/data")]
@@ -157,9 +142,7 @@ def test_node_data_is_what_can_be_downloaded() -> None:
     assert DECLARATION.node_data(searched) == [NeededData(OFFICIAL, None)]
 
 
-def test_constants_have_the_folder_of_pinned_images_on_one_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_constants_have_the_folder_of_pinned_images_on_one_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     training = {"dataset": f"folder:{photos.write(tmp_path / 'photos')}", "data_dir": "data"}
     spec = validate(spec_of(training=training, search={"space": {"batch_size": "choice([4, 8])"}}))
@@ -169,7 +152,7 @@ def test_constants_have_the_folder_of_pinned_images_on_one_machine(
     assert DECLARATION.constants(spec, here=False)["data_dir"] == "data"
 
 
-def test_summaries_have_each_model_once_with_the_first_searched_values() -> None:
+def test_summaries_have_each_model_once_with_the_first_searched_values():
     space = {"model": "choice(['cnn', 'resnet20'])", "norm": "choice(['group', 'batch'])"}
     cnn, resnet = DECLARATION.summaries(spec_of(search={"space": space}))
     assert (cnn["model"], cnn["settings"]["norm"]) == ("cnn", "group")

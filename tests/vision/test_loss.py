@@ -3,12 +3,7 @@ import torch
 import torch.nn.functional as F
 from sklearn import metrics as sklearn
 
-from tuner.vision.loss import (
-    CrossEntropy,
-    Measures,
-    class_weights,
-    confusion_matrix,
-)
+from tuner.vision.loss import CrossEntropy, Measures, class_weights, confusion_matrix
 from tuner.vision.recipe import OPTIONAL_METRICS
 
 CLASSES = 7

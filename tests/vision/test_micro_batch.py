@@ -11,7 +11,6 @@ from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.micro_batch import MicroBatch
 
-CPU = torch.device("cpu")
 EXACT = {**tiny_images.EXACT, "width": 8, "batch_size": 20, "epochs": 3}  # the last batch has 9
 
 
@@ -28,7 +27,7 @@ def fits(limit, error=None):
 
 
 def micro_batch(size=100, **more):
-    return MicroBatch(size, device=CPU, purpose="training", **more)
+    return MicroBatch(size, device=torch.device("cpu"), purpose="training", **more)
 
 
 def fill(model):
@@ -138,11 +137,6 @@ def step_within(made, budget):
     return report, memory
 
 
-@cache
-def peak_of_a_step(**settings):
-    return step_within(learner(**settings), None)[1].peak
-
-
 def results(report):
     return [report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")]
 
@@ -167,7 +161,8 @@ def assert_equals_whole_batches(made, reports):
 
 def test_step_short_of_memory_equals_the_complete_step():
     tight = learner(**RECIPE)
-    report, memory = step_within(tight, int(0.35 * peak_of_a_step(**RECIPE)))
+    _, whole = step_within(learner(**RECIPE), None)
+    report, memory = step_within(tight, int(0.35 * whole.peak))
     assert memory.refused
     assert report["micro_batch_size"] < 20
     assert_equals_whole_batches(tight, [report, tight.step()])

@@ -67,7 +67,6 @@ def test_fit_in_leaves_weights_modes_and_generators():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Tuple", r"must return 2 x 5 logits for 2 images, not a tuple: auxiliary outputs must be"),
         ("Probable", r"must return 2 x 5 logits for 2 images, not probabilities, from which the"),
         ("wide", r"must return 2 x 5 logits for 2 images, not 2 x 6, got 'own_networks:wide'"),
         ("torn", r"cannot be built for images of 1x8x8 \(RuntimeError: no weights for 5 classes\)"),
@@ -121,7 +120,7 @@ def test_check_one_image_rejects_networks_that_need_more():
         (torch.zeros(3, 2), "not 3 x 2"),
         (torch.zeros(()), "not a single number"),
         (torch.zeros(2, 3, dtype=torch.int64), "not values of torch.int64"),
-        ({"logits": 1}, "not a dict: auxiliary outputs must be switched off"),
+        ((torch.zeros(2, 3),), "not a tuple: auxiliary outputs must be switched off"),
     ],
 )
 def test_fault_of_logits_names_shape_and_type(output, rule):

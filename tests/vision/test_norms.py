@@ -4,6 +4,7 @@ import tiny_images
 import torch
 from real_ranks import assert_equal, trained
 from test_image_classifier import TINY
+from test_replica import short_of_memory
 from torch import nn
 
 from tuner.testing.learner_contract import same
@@ -65,34 +66,19 @@ def as_one(rank):
         return trained(learner(rank, 2))
 
 
-def refusing(made, most, failures):
-    """Make any pass over more than `most` images run out of memory, in the second layer of norms.
-
-    The other rank is then in the middle of its forward pass.
-    """
-
-    def refuse(module, inputs):
-        if made.model.training and len(inputs[0]) > most:
-            failures.append(len(inputs[0]))
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    shared_norms(made.model)[1].register_forward_pre_hook(refuse)
-
-
 def out_of_memory_on_rank_1(rank):
     with norms_over_ranks.on_the_host():
         made, failures = learner(rank, 2), []
         if rank == 1:
-            refusing(made, 3, failures)
+            # In the second layer of norms: the other rank is then within its forward pass
+            short_of_memory(made, 3, failures, shared_norms(made.model)[1])
         return {**trained(made), "failures": failures}
-
-
-CASES = (as_one, out_of_memory_on_rank_1)
 
 
 @pytest.fixture(scope="module")
 def results(group):
-    return group.run({case.__name__: case for case in CASES})
+    cases = (as_one, out_of_memory_on_rank_1)
+    return group.run({case.__name__: case for case in cases})
 
 
 def test_shared_norms_of_two_ranks_equal_one_process(results):

@@ -7,7 +7,6 @@ from torch import nn
 from tuner.testing.learner_contract import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.precision import Hardware, cast_weights, choose
-from tuner.vision.settings import check_settings
 
 ALL = Hardware("cpu", bf16=True, fp16=True)
 NONE = Hardware("cpu", bf16=False, fp16=False)
@@ -124,20 +123,6 @@ def test_weights_stay_in_float32_if_half_precision_is_emulated(runs_on):
     assert same(learner.state_dict(), plain.state_dict())
 
 
-@pytest.mark.parametrize(
-    ("values", "key"),
-    [
-        ({"precision": "bf16"}, "precision"),
-        ({"precision": "float32"}, "precision"),
-        ({"optimizer": "adamw"}, "dtype"),
-        ({"ema_decay": 0.9}, "dtype"),
-    ],
-)
-def test_half_precision_weights_reject_settings_that_need_more_digits(values, key):
-    assert check_settings({"dtype": "float16"}) == []
-    assert [fault.key for fault in check_settings({"dtype": "float16", **values})] == [key]
-
-
 @pytest.mark.parametrize("half", [{"dtype": "float16"}, {"precision": "fp16"}])
 def test_gradients_in_half_precision_are_unscaled_and_clipped(half, runs_on):
     runs_on(ALL)
@@ -145,14 +130,6 @@ def test_gradients_in_half_precision_are_unscaled_and_clipped(half, runs_on):
     learner.step()
     gradients = [p.grad.float().flatten() for p in learner.model.parameters()]
     assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
-
-
-def test_state_keeps_the_scale_of_the_loss(runs_on):
-    runs_on(ALL)
-    learner, restored = (ImageClassifier({"precision": "fp16"}, TINY) for _ in range(2))
-    learner.step()
-    restored.load_state_dict(learner.state_dict())
-    assert restored.state_dict()["scaler"] == learner.state_dict()["scaler"]
 
 
 def test_overflowing_gradients_skip_the_step(runs_on):
@@ -189,13 +166,3 @@ def test_test_of_a_state_uses_the_precision_of_its_training(runs_on):
     runs_on(NONE)
     plain.load_state_dict(half_state)
     assert dtypes_of_a_test(plain) == {torch.float32}
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
-@pytest.mark.parametrize("setting", ["auto", "float32", "tf32", "bf16", "fp16"])
-def test_every_precision_learns_on_a_gpu(setting):
-    device = torch.device("cuda")
-    learner = ImageClassifier({"precision": setting}, TINY, device=device)
-    reports = [learner.step() for _ in range(3)]
-    assert reports[-1]["train_loss"] < reports[0]["train_loss"]

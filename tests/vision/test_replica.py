@@ -18,15 +18,15 @@ from tuner.vision.image_classifier import ImageClassifier
 EXACT = {**tiny_images.EXACT, "epochs": 2}
 
 
-def short_of_memory(learner, most, failures):
-    """Make `learner` run out of memory in any pass over more than `most` images."""
+def short_of_memory(learner, most, failures, layer=None):
+    """Make `learner` run out of memory, in `layer`, in any pass over more than `most` images."""
 
     def refuse(module, inputs):
-        if module.training and len(inputs[0]) > most:
+        if learner.model.training and len(inputs[0]) > most:
             failures.append(len(inputs[0]))
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    learner.model.register_forward_pre_hook(refuse)
+    (layer or learner.model).register_forward_pre_hook(refuse)
 
 
 def out_of_memory_on_rank_1(rank):
@@ -80,12 +80,10 @@ def compiled(rank):
         return {**trained(learner), "shapes": shapes}
 
 
-CASES = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
-
-
 @pytest.fixture(scope="module")
 def results(group):
-    return group.run({case.__name__: case for case in CASES})
+    cases = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
+    return group.run({case.__name__: case for case in cases})
 
 
 @pytest.fixture(scope="module")

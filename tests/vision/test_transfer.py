@@ -8,7 +8,7 @@ from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.settings import ClassifierSettings, check_settings
+from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import (
     for_channels,
     freeze,
@@ -187,31 +187,6 @@ def test_frozen_layers_change_only_after_unfreeze_epoch():
     assert same == {name for name in before if name.startswith("features")}  # statistics too
     learner.step()
     assert not any(torch.equal(held[n], w) for n, w in weights(learner).items())
-
-
-def test_load_state_dict_continues_before_and_after_unfreezing():
-    settings = {"freeze": "features", "unfreeze_epoch": 2, "optimizer": "adamw", "lr": 1e-3}
-    learner = ImageClassifier(settings, TINY)
-    for _ in range(3):
-        state = learner.state_dict()
-        expected = learner.step()
-        restored = ImageClassifier(settings, TINY)
-        restored.load_state_dict(state)
-        assert restored.step()["train_loss"] == expected["train_loss"]
-
-
-@pytest.mark.parametrize(
-    ("values", "key"),
-    [
-        ({"unfreeze_epoch": 1}, "unfreeze_epoch"),
-        ({"freeze": "x", "unfreeze_epoch": 0}, "unfreeze_epoch"),
-        ({"freeze": 3}, "freeze"),
-        ({"freeze": ["head", None]}, "freeze"),
-        ({"start_from": "/nowhere/at/all.pt"}, "start_from"),
-    ],
-)
-def test_check_settings_names_faults_of_start_and_freeze(values, key):
-    assert [fault.key for fault in check_settings(values)] == [key]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """A journal in a store is what its driver has written, whatever older drivers still do."""
 
+import tempfile
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -123,9 +125,6 @@ def test_fetch_refuses_a_segment_of_another_size(store, journal):
 @given(st.data())
 def test_fetch_returns_a_prefix_of_the_newest_journal(data):
     """Drivers follow one another, each held up at any point, and write on; readers look anytime."""
-    import tempfile
-    from pathlib import Path
-
     store = Objects(f"memory://{uuid4().hex}/x")
     with tempfile.TemporaryDirectory() as folder:
         drivers = []  # (uploader, path)

@@ -23,12 +23,8 @@ def search(tmp_path):
 def test_best_json_lists_confirmed_leaders_first(search):
     retrained(search, [[0.88, 0.90], [0.91, 0.94]])
     shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
-    assert shown == [
-        ("00002", "confirmed"),
-        ("00001", "confirmed"),
-        ("00000", "searched"),
-        ("00003", "searched"),
-    ]
+    assert shown[:2] == [("00002", "confirmed"), ("00001", "confirmed")]
+    assert shown[2:] == [("00000", "searched"), ("00003", "searched")]
     assert len(best_json(search, top=1)) == 1
     assert best_json(search, mode="min")[0]["shown"] == "searched"
 

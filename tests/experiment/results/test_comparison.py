@@ -35,10 +35,8 @@ def six(tmp_path):
 
 def test_comparison_groups_seeds_and_ranks_strategies(six):
     comparison = Comparison(six)
-    assert [(side.strategy, len(side.entrants)) for side in comparison.sides] == [
-        ("hyperopt", 3),
-        ("random", 3),
-    ]
+    sides = [(side.strategy, len(side.entrants)) for side in comparison.sides]
+    assert sides == [("hyperopt", 3), ("random", 3)]
     assert (comparison.objective.metric, comparison.objective.mode) == ("val_accuracy", "max")
     assert comparison.notes == ()
 

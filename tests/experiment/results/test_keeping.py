@@ -51,15 +51,8 @@ def test_rename_confirmed_or_confirming_experiment_is_refused(tmp_path, name):
 
 def test_prunable_keeps_leaders_and_unfinished_trials(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
-    for number, (value, end) in enumerate(
-        [
-            (0.5, "completed"),
-            (0.9, "completed"),
-            (0.4, "stopped"),
-            (0.3, "interrupted"),
-            (0.2, None),
-        ]
-    ):
+    ends = ("completed", "completed", "stopped", "interrupted", None)
+    for number, (value, end) in enumerate(zip((0.5, 0.9, 0.4, 0.3, 0.2), ends, strict=True)):
         writer.checkpoint(writer.trial(number, [value], end=end), 1, b"x" * 100)
     writer.trial(5, [0.1], error=("oom", "m"))
     writer.checkpoint("00005", 1)

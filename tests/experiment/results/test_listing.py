@@ -3,9 +3,8 @@ import json
 import pytest
 from synthetic import START, Clock, Writer, make_folder
 
-from tuner.errors import UsageError
 from tuner.experiment.files import JOURNAL
-from tuner.experiment.results.listing import find, list_experiments, listed
+from tuner.experiment.results.listing import list_experiments, listed
 from tuner.experiment.results.results import Results
 
 
@@ -41,23 +40,6 @@ def test_listed_total_follows_from_the_spec(tmp_path):
     Writer(make_folder(tmp_path / "other", search=unread, num_samples=None)).end()
     totals = {entry.name: entry.total for entry in list_experiments(tmp_path)}
     assert totals == {"control": 7, "endless": None, "grid": 3, "other": None}
-
-
-def test_find_filters_and_sorts(tmp_path):
-    for name, value in {"a": 0.5, "b": 0.9, "c": 0.7}.items():
-        writer = Writer(make_folder(tmp_path / name))
-        writer.trial(0, [value])
-        writer.end()
-    listed = list_experiments(tmp_path)
-    assert [entry.name for entry in find(listed, where="best > 0.6", sort="best")] == ["c", "b"]
-    assert [entry.name for entry in find(listed, strategy="random", reverse=True)] == [
-        "c",
-        "b",
-        "a",
-    ]
-    assert find(listed, tag="none") == []
-    with pytest.raises(UsageError, match="no name 'x' here"):
-        find(listed, sort="x")
 
 
 @pytest.mark.parametrize("config", [{"lr": 0.1}, {"text": "x" * 100_000}])

@@ -8,11 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.experiment.results.statistics import (
-    differences_from_best,
-    mean_of,
-    wilson,
-)
+from tuner.experiment.results.statistics import differences_from_best, mean_of, wilson
 
 numbers = st.floats(-1e3, 1e3).map(lambda x: round(x, 4))
 pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12)

@@ -14,10 +14,7 @@ def kinds(made):
 
 @pytest.mark.parametrize(
     ("best", "side", "domain"),
-    [
-        (-0.2, "lower", "loguniform(1e-06, 1)"),
-        (1.2, "upper", "loguniform(0.0001, 100.0)"),
-    ],
+    [(-0.2, "lower", "loguniform(1e-06, 1)"), (1.2, "upper", "loguniform(0.0001, 100.0)")],
 )
 def test_edge_names_the_side_and_extends_the_domain(best, side, domain):
     (finding,) = [f for f in space_findings(record(around(best, 0.5))) if f.kind == "edge"]

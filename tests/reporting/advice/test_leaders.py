@@ -29,18 +29,15 @@ def test_leaders_that_noise_separates_are_to_be_confirmed():
     assert "unconfirmed" not in kinds(record(around(0.5, 0.5)))
 
 
-def test_leaders_of_a_confirmation_that_are_tied_need_more_seeds(tmp_path):
+def test_leaders_of_a_confirmation_need_more_seeds_only_if_tied(tmp_path):
     results = searched(tmp_path / "digits", FOUND)
     retrained(results, [[0.90, 0.94, 0.92], [0.93, 0.91, 0.95]])
     finding = kinds(SearchRecord.of(results))["tied"]
     assert finding.figures["n"] == 3
     assert finding.figures["seeds"] > 3
-
-
-def test_leaders_that_a_confirmation_tells_apart_are_no_finding(tmp_path):
-    results = searched(tmp_path / "digits", FOUND)
-    retrained(results, [[0.90, 0.901, 0.902], [0.80, 0.801, 0.802]])
-    assert "tied" not in kinds(SearchRecord.of(results))
+    apart = searched(tmp_path / "apart", FOUND)
+    retrained(apart, [[0.90, 0.901, 0.902], [0.80, 0.801, 0.802]])
+    assert "tied" not in kinds(SearchRecord.of(apart))
 
 
 def test_seeds_in_the_space_are_repetitions_of_a_config():

@@ -3,7 +3,7 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
 from tuner.experiment.results.results import Results
-from tuner.reporting.figures import draw_section, stopping
+from tuner.reporting.figures import stopping
 from tuner.reporting.report import Report
 
 
@@ -48,16 +48,13 @@ def test_rungs_show_stopped_trials(tmp_path):
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
 
 
-def forecast(end):
-    return {"end": end, "low": end - 0.1, "high": end + 0.1, "chance": 0.5, "chance_of_new": 0.1}
-
-
 def predicted(folder, *ends):
     """A search of trials that ended at 0.9, with these predictions of them at epoch 2."""
     writer = Writer(make_folder(folder))
     for number, (status, end) in enumerate(ends):
         trial_id = writer.trial(number, [0.1, 0.5, 0.9], end=None)
-        made = {"2": forecast(end)}
+        span = {"end": end, "low": end - 0.1, "high": end + 0.1}
+        made = {"2": {**span, "chance": 0.5, "chance_of_new": 0.1}}
         writer.add(TRIAL_ENDED, trial_id=trial_id, status=status, forecasts=made)
     writer.end()
     return Report(Results(folder))
@@ -70,10 +67,3 @@ def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
     assert list(plot.data[0].x) == [0.85, 0.4]
     assert list(plot.data[0].y) == [0.9, 0.9]
     assert [epoch for _, epoch in plot.data[0].customdata] == ["2", "2"]
-
-
-def test_forecasts_are_shown_only_if_there_are_any(tmp_path):
-    without = draw_section("stopping", Report(search(tmp_path / "x", 9)))
-    assert "forecasts" not in [figure.name for figure in without]
-    shown = draw_section("stopping", predicted(tmp_path / "y", (COMPLETED, 0.85)))
-    assert "forecasts" in [figure.name for figure in shown]

@@ -63,11 +63,8 @@ def test_entry_begins_and_ends_once(queue):
     queue.end("a", "failed", code=1, why="some\nlines")
     queue.end("a", "completed")  # comes too late
     [status] = queue.statuses()
-    assert (status.status, status.as_dict()["exit_code"], status.as_dict()["why"]) == (
-        "failed",
-        1,
-        "some\nlines",
-    )
+    shown = status.as_dict()
+    assert (status.status, shown["exit_code"], shown["why"]) == ("failed", 1, "some\nlines")
     assert queue.open() == {}
 
 

@@ -1,7 +1,5 @@
 """Forbidden configs: what an expression means, and what is not let in."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest
@@ -30,7 +28,7 @@ CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, 
         ("True", True),
     ],
 )
-def test_allow_evaluates_expressions(text: str, holds: bool) -> None:
+def test_allow_evaluates_expressions(text, holds):
     constraints = Constraints([text])
     assert constraints.allow(CONFIG) is not holds
     assert pickle.loads(pickle.dumps(constraints)).allow(CONFIG) is not holds
@@ -50,17 +48,17 @@ def test_allow_evaluates_expressions(text: str, holds: bool) -> None:
         "-" * 500 + "1",
     ],
 )
-def test_constraints_refuse_other_syntax(text: str) -> None:
+def test_constraints_refuse_other_syntax(text):
     with pytest.raises(FaultsError):
         Constraints([text]).allow(CONFIG)
 
 
-def test_check_names_reports_unknown_names() -> None:
+def test_check_names_reports_unknown_names():
     with pytest.raises(ValueError, match="unknown hyperparameter 'rate'"):
         GridSettings(space={"lr": "choice([1, 2])"}, forbid=["rate > 1"])
 
 
-def test_grid_trials_exclude_forbidden_cells() -> None:
+def test_grid_trials_exclude_forbidden_cells():
     space = {"a": "choice([1, 2, 3])", "b": "choice([1, 2])"}
     settings = GridSettings(space=space, forbid=["a == 2", "a + b > 4"])
     assert settings.trials(None) == 3

@@ -1,7 +1,5 @@
 """Domains: their values stay in bounds, grow with the quantile, and are counted."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -9,20 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
 
-from tuner.spec.space.domains import Numeric
 from tuner.spec.space.parsing import parse_domain
 from tuner.testing.spaces import numeric
 
 
 @given(numeric, st.floats(0, 1), st.floats(0, 1))
-def test_at_is_in_bounds_and_monotone(domain: Numeric, u: float, v: float) -> None:
+def test_at_is_in_bounds_and_monotone(domain, u, v):
     low, high = sorted((u, v))
     assert domain.first <= domain.at(low) <= domain.at(high) <= domain.last
     assert isinstance(domain.at(u), int if domain.integer else float)
 
 
 @given(numeric.filter(lambda d: d.size is not None and d.size < 40))
-def test_size_counts_the_values(domain: Numeric) -> None:
+def test_size_counts_the_values(domain):
     assert domain.size is not None
     values = {domain.at(i / 2_000) for i in range(2_001)}
     assert len(values) <= domain.size
@@ -31,7 +28,7 @@ def test_size_counts_the_values(domain: Numeric) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "loguniform", "randint", "lograndint"])
-def test_at_samples_as_ray_does(name: str) -> None:
+def test_at_samples_as_ray_does(name):
     ours, theirs = parse_domain(f"{name}(1, 64)"), getattr(tune, name)(1, 64)
     drawn = sorted(theirs.sample(size=4000, random_state=0))
     at = [ours.at((i + 0.5) / 4000) for i in range(4000)]

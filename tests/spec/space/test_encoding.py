@@ -1,7 +1,5 @@
 """Configs and points of the unit cube: there and back, branches, what the space does not have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +31,7 @@ def encoding(space: dict[str, Any] = SPACE) -> Encoding:
     return Encoding(parse_space(space))
 
 
-def test_encoding_has_a_column_for_each_domain() -> None:
+def test_encoding_has_a_column_for_each_domain():
     columns = encoding().columns
     assert [column.path for column in columns] == [
         *("lr", "units", "opt", "opt.momentum", "kind", "size")
@@ -42,13 +40,13 @@ def test_encoding_has_a_column_for_each_domain() -> None:
     assert [column.categories for column in columns] == [0, 0, 2, 0, 3, 0]  # sizes have an order
 
 
-def test_encode_gives_the_centre_of_a_cell() -> None:
+def test_encode_gives_the_centre_of_a_cell():
     assert encoding().encode(CONFIG) == pytest.approx([0.5, 0.375, 0.25, 0.5, 0.5, 0.5])
     assert np.isnan(encoding().encode({**CONFIG, "opt": {"name": "adam"}})[3])
 
 
 @given(spaces, st.data())
-def test_decode_inverts_encode(space: dict[str, Any], data: st.DataObject) -> None:
+def test_decode_inverts_encode(space, data):
     ours = Encoding(space)
     u_D = [data.draw(st.floats(0, 1)) for _ in range(len(ours))]
     config = ours.decode(u_D)
@@ -58,7 +56,7 @@ def test_decode_inverts_encode(space: dict[str, Any], data: st.DataObject) -> No
     assert ours.encode(again) == pytest.approx(there, abs=1e-6, nan_ok=True)
 
 
-def test_snap_equals_encoding_of_decoded_point() -> None:
+def test_snap_equals_encoding_of_decoded_point():
     ours = encoding()
     u_ND = np.random.default_rng(0).random((50, len(ours)))
     for u_D, snapped_D in zip(u_ND, ours.snap(u_ND), strict=True):
@@ -79,12 +77,12 @@ def test_snap_equals_encoding_of_decoded_point() -> None:
         ({"rate": 1}, "rate: is not in the search space.*available: lr, units"),
     ],
 )
-def test_encode_names_values_outside_the_space(change: dict[str, Any], fault: str) -> None:
+def test_encode_names_values_outside_the_space(change, fault):
     with pytest.raises(FaultsError, match=fault):
         encoding().encode({**CONFIG, **change})
 
 
-def test_complete_fills_only_missing_values() -> None:
+def test_complete_fills_only_missing_values():
     ours = encoding()
     full = ours.complete({"lr": 0.3, "opt": {"name": "sgd"}}, np.full(len(ours), 0.9))
     assert (full["lr"], full["opt"]) == (0.3, {"name": "sgd", "momentum": 0.9})
@@ -105,11 +103,11 @@ def test_complete_fills_only_missing_values() -> None:
         ("uniform(0, 1)", float("nan"), None),
     ],
 )
-def test_quantile_inverts_at(text: str, value: Any, expected: float | None) -> None:
+def test_quantile_inverts_at(text, value, expected):
     assert quantile(parse_domain(text), value) == pytest.approx(expected)
 
 
-def test_config_of_refuses_incomplete_or_foreign_values() -> None:
+def test_config_of_refuses_incomplete_or_foreign_values():
     space = parse_space(SPACE)
     values = {**CONFIG, "lr": 1}
     del values["fixed"]

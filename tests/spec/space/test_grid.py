@@ -1,20 +1,10 @@
 """Grids: every cell once, in a stable order, each from its number alone."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric
-from tuner.spec.space.grid import (
-    MAX_LISTED,
-    Grid,
-    cells,
-    every_value,
-    grid_values,
-)
+from tuner.spec.space.grid import MAX_LISTED, Grid, cells, every_value, grid_values
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.spaces import config_at, domains_of
 from tuner.testing.spaces import spaces
@@ -24,14 +14,14 @@ def three(path: str) -> int:
     return 3
 
 
-def test_cells_last_name_varies_fastest() -> None:
+def test_cells_last_name_varies_fastest():
     space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
     assert list(cells(space, three)) == [
         {"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")
     ]
 
 
-def test_grid_size_adds_branches() -> None:
+def test_grid_size_adds_branches():
     space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
     assert [config["opt"] for config in cells(space, three)] == [
         "sgd",
@@ -40,7 +30,7 @@ def test_grid_size_adds_branches() -> None:
     ]
 
 
-def test_grid_values_are_evenly_spaced_in_scale() -> None:
+def test_grid_values_are_evenly_spaced_in_scale():
     assert grid_values(parse_domain("loguniform(1e-4, 1e-2)"), 3) == (0.0001, 0.001, 0.01)
     assert grid_values(parse_domain("uniform(0, 1)"), 5) == (0, 0.25, 0.5, 0.75, 1)
     assert grid_values(parse_domain("uniform(0, 1)"), 1) == (0.5,)
@@ -51,7 +41,7 @@ def test_grid_values_are_evenly_spaced_in_scale() -> None:
 
 
 @given(st.integers(1, 9), st.integers(1, 30), st.integers(0, 40))
-def test_grid_values_stay_in_bounds(points: int, low: int, span: int) -> None:
+def test_grid_values_stay_in_bounds(points, low, span):
     domain = Numeric(low, low + span + 1, integer=True, log=True)
     values = grid_values(domain, points)
     assert 1 <= len(values) <= max(points, 1)
@@ -60,9 +50,7 @@ def test_grid_values_stay_in_bounds(points: int, low: int, span: int) -> None:
 
 
 @given(spaces, st.randoms(use_true_random=False))
-def test_grid_through_config_keeps_count_and_begins_there(
-    space: dict[str, object], random: Any
-) -> None:
+def test_grid_through_config_keeps_count_and_begins_there(space, random):
     assume(not any(_repeats(domain) for _, domain in domains_of(space)))
     config = config_at(space, lambda _: random.random())
     grid = Grid(space, three, through=config)
@@ -70,7 +58,7 @@ def test_grid_through_config_keeps_count_and_begins_there(
     assert grid.size == Grid(space, three).size
 
 
-def test_grid_through_config_replaces_nearest_value() -> None:
+def test_grid_through_config_replaces_nearest_value():
     space = parse_space({"lr": "loguniform(1e-4, 1e-2)", "o": "choice([{'m': uniform(0, 1)}, 2])"})
     config = {"lr": 0.004, "o": {"m": 0.9}}
     grid = Grid(space, three, through=config)
@@ -83,7 +71,7 @@ def _repeats(domain: Domain) -> bool:
     return isinstance(domain, Choice) and len(set(map(repr, domain.values))) < len(domain.values)
 
 
-def test_grid_of_billions_lists_none() -> None:
+def test_grid_of_billions_lists_none():
     space = parse_space({"a": "randint(0, 1000000000000)", "b": "choice([1, {'c': 'x'}])"})
     grid = Grid(space, every_value)
     assert grid.size == 2 * 10**12
@@ -91,13 +79,13 @@ def test_grid_of_billions_lists_none() -> None:
     assert Grid(space, three).size == 6
 
 
-def test_spread_visits_each_cell_once_in_a_fixed_order() -> None:
+def test_spread_visits_each_cell_once_in_a_fixed_order():
     space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
     order = Grid(space, three).spread()
     assert sorted(order) == list(range(6))
     assert order == Grid(space, three).spread() != sorted(order)
 
 
-def test_spread_of_billions_is_bounded() -> None:
+def test_spread_of_billions_is_bounded():
     order = Grid(parse_space({"a": "randint(0, 1000000000000)"}), every_value).spread()
     assert 0.8 * MAX_LISTED < len(set(order)) == len(order) <= MAX_LISTED

@@ -1,9 +1,6 @@
 """Walking a space: every domain once, whatever branch it lies in, and a config without any."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,19 +23,19 @@ from tuner.testing.spaces import spaces
 
 
 @given(spaces, st.data())
-def test_config_at_replaces_every_domain(space: dict[str, object], data: st.DataObject) -> None:
+def test_config_at_replaces_every_domain(space, data):
     config = config_at(space, lambda _: data.draw(st.floats(0, 1)))
     assert list(config) == list(space)
     assert not list(domains_of(config))
 
 
-def test_names_of_branches_are_dotted() -> None:
+def test_names_of_branches_are_dotted():
     space = parse_space({"a": "choice([1, {'x': randint(0, 3)}])", "b": 7})
     assert set(names_of(space)) == {"a", "a.x", "b"}
 
 
 @given(spaces)
-def test_extreme_configs_cover_each_extreme(space: dict[str, object]) -> None:
+def test_extreme_configs_cover_each_extreme(space):
     configs = extreme_configs(space)
     for name, value in space.items():
         if isinstance(value, Domain) and not any(isinstance(v, Mapping) for v in value.extremes()):
@@ -47,7 +44,7 @@ def test_extreme_configs_cover_each_extreme(space: dict[str, object]) -> None:
     assert not any(list(domains_of(config)) for config in configs)
 
 
-def test_walk_branches_with_shared_names_differ() -> None:
+def test_walk_branches_with_shared_names_differ():
     space = parse_space({"a": "choice([{'x': uniform(0, 1)}, {'x': 3}])", "b": {"c": 1}})
     x = (Position("a.x", (("a", 0),)), Position("a.x", (("a", 1),)))
     assert [position for position, _ in walk(space)] == [Position("a"), *x, Position("b.c")]
@@ -56,7 +53,7 @@ def test_walk_branches_with_shared_names_differ() -> None:
 
 
 @given(spaces)
-def test_transform_replaces_domains(space: dict[str, object]) -> None:
+def test_transform_replaces_domains(space):
     def same(position: Position, domain: Domain) -> Value:
         if not isinstance(domain, Choice):
             return domain
@@ -79,5 +76,5 @@ def test_transform_replaces_domains(space: dict[str, object]) -> None:
         *((Choice((1, [[2]])), 2), ({"lr": Numeric(0, 1)}, 1)),
     ],
 )
-def test_levels_counts_nested_containers(value: Any, deep: int) -> None:
+def test_levels_counts_nested_containers(value, deep):
     assert levels(value) == deep

@@ -102,17 +102,15 @@ def test_load_of_an_archive_with_a_link_raises(tmp_path):
         load(tmp_path / "data", split_seed=0, source=source)
 
 
-def load_and_check(folder, source):
-    check(load(folder, split_seed=0, source=source))
-
-
 def test_load_by_several_processes_downloads_and_decodes_once(tmp_path):
     source = write_archive(tmp_path / "remote" / ARCHIVE)
     source = replace(source, url=(tmp_path / "remote" / ARCHIVE).as_uri())
     context = multiprocessing.get_context("fork")
-    workers = [
-        context.Process(target=load_and_check, args=(tmp_path / "data", source)) for _ in range(6)
-    ]
+
+    def work():
+        check(load(tmp_path / "data", split_seed=0, source=source))
+
+    workers = [context.Process(target=work) for _ in range(6)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -97,8 +97,7 @@ def test_check_formats_names_missing_packages(monkeypatch):
     installed = {"onnx": object()}
     monkeypatch.setattr(interchange, "find_spec", installed.get)
     with pytest.raises(
-        UsageError,
-        match=r"--format onnx needs onnxscript, onnxruntime: pip .* 'tuner\[onnx\]'",
+        UsageError, match=r"--format onnx needs onnxscript, onnxruntime: pip .* 'tuner\[onnx\]'"
     ):
         check_formats(["torch-export", "onnx"])
     check_formats(["torch-export"])

@@ -60,9 +60,6 @@ METRICS = {
 }
 
 
-STATS = ("mean", "std")
-
-
 def card(config=None, metrics=None):
     built = ExportConfig.model_validate(CONFIG | (config or {}))
     return card_text(built, METRICS | (metrics or {}), name="best_model")
@@ -92,13 +89,8 @@ def test_card_has_all_facts_for_the_receiver():
 
 
 def test_card_of_a_refit_says_that_validation_images_were_trained_on():
-    refit = {
-        "name": "first",
-        "trial_id": "00003",
-        "epoch": 9,
-        "chosen_by": "val_loss",
-        "value": 0.25,
-    }
+    refit = {"name": "first", "trial_id": "00003", "epoch": 9}
+    refit |= {"chosen_by": "val_loss", "value": 0.25}
     text = words(card({"refit": refit}, {"metrics": {"epochs_trained": 9, "val_loss": 0.1}}))
     assert "trained on the training and the validation images together for 9 epochs" in text
     assert "are those of trial 00003 of first" in text
@@ -163,7 +155,9 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     path = tmp_path / name
     image.save(path, **options)
     input_settings = (
-        CONFIG["input"] | {"dtype": dtype} | {k: CONFIG["input"][k][:channels] for k in STATS}
+        CONFIG["input"]
+        | {"dtype": dtype}
+        | {k: CONFIG["input"][k][:channels] for k in ("mean", "std")}
     )
     changes = {"input": input_settings, "model": CONFIG["model"] | {"in_channels": channels}}
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"format": 2} | changes))

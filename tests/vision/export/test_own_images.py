@@ -83,14 +83,6 @@ def predicted(export, folder, names="*.jpg", bits=None):
     return right, len(files)
 
 
-def test_evaluate_export_measures_every_image_of_a_folder(export, tmp_path):
-    others = photos.write(tmp_path / "others", each=20, seed=1000)
-    measured = evaluate_export(export, data_dir=str(others))
-    right, count = predicted(export, others)
-    assert (measured["images"], count) == (60, 60)
-    assert measured["test_accuracy"] == pytest.approx(right / count)
-
-
 def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(export, tmp_path):
     some = photos.write(tmp_path / "some", each=1, seed=1000)
     for name in ("daisy", "rose"):

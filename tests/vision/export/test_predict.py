@@ -77,7 +77,7 @@ def test_predict_gives_the_probabilities_of_evaluate(storage, tmp_path, number):
     right = sum(p.label == name for p, name in zip(predictions, truth, strict=True)) / 150
     measured = evaluate_export(read_export(to), data_dir=str(new))
     assert measured["test_loss"] == pytest.approx(loss, abs=1e-6)
-    assert measured["test_accuracy"] == pytest.approx(right)
+    assert (measured["images"], measured["test_accuracy"]) == (150, pytest.approx(right))
 
 
 def dirty(folder):

@@ -19,7 +19,6 @@ from tuner.vision.export.read import load_model, read_export
 from tuner.vision.export.soup import Candidate, Soup, greedy, soup
 
 LOSS, ACCURACY = Objective(metric="val_loss", mode="min"), Objective(metric="val_accuracy")
-CONFIGS = [{**CONFIG, "lr": lr} for lr in (0.3, 0.29, 0.28)]
 
 
 def chosen(values, objective):
@@ -64,7 +63,8 @@ def test_chosen_is_the_best_on_the_validation_split_and_of_equals_the_simplest(v
 @pytest.fixture(scope="module")
 def search(tmp_path_factory):
     folder = tmp_path_factory.mktemp("soup") / "digits"
-    return trained(folder, configs=CONFIGS, spec={"metric": "val_loss", "mode": "min"})
+    configs = [{**CONFIG, "lr": lr} for lr in (0.3, 0.29, 0.28)]
+    return trained(folder, configs=configs, spec={"metric": "val_loss", "mode": "min"})
 
 
 def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
@@ -162,9 +162,7 @@ def test_soup_of_what_cannot_be_combined_is_refused(search, tmp_path):
     refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
     spec = {"metric": "epochs_trained", "refits": refits}
     refit = trained(tmp_path / "refit", spec=spec, train_on="train+validation")
-    with pytest.raises(
-        UsageError, match="must be measured on the validation split, got 'epochs_trained'"
-    ):
+    with pytest.raises(UsageError, match="must be measured on the validation split"):
         tuner.soup(refit)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()

@@ -17,6 +17,7 @@ def test_features_have_torchvisions_names_and_shapes(size, shapes):
     assert {name: tuple(state[f"features.{name}.weight"].shape[:2]) for name in shapes} == shapes
     assert state["features.1.block.0.0.weight"].shape == (16, 1, 3, 3)
     assert state["features.0.0.weight"].shape == (16, 3, 3, 3)
+    assert list(state)[-2] == "classifier.3.weight"
     assert network.features(torch.randn(2, 3, 64, 64)).shape[2:] == (2, 2)
     assert network(torch.randn(2, 3, 33, 40)).shape == (2, 5)
 
