@@ -31,10 +31,10 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 44_450,
-    "modules": 294,
+    "lines": 44_300,
+    "modules": 290,
     "packages below tuner/": 11,
-    "lines of tests": 41_800,
+    "lines of tests": 41_000,
     "words of documentation": 22_550,
     "lines of the README": 220,
 }
