@@ -42,6 +42,13 @@ def test_plan_text_of_random_search():
     }
 
 
+def test_plan_text_lists_every_objective():
+    rows = plan_rows(objectives=[{"metric": "val_accuracy"}, {"metric": "latency_ms"}])
+    assert (
+        rows["Objective"] == "val_accuracy, the higher the better; latency_ms, the lower the better"
+    )
+
+
 def test_plan_text_has_the_resources_of_a_trial():
     assert plan_rows(resources={"cpus": 0.5, "gpus": 0.25})["Each trial"].endswith(
         "0.5 CPUs and 0.25 GPUs"

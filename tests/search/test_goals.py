@@ -118,6 +118,7 @@ def test_front_is_in_best_and_show(tmp_path):
             "others: must be other metrics, 2 at most",
         ),
         ({"objectives": "loss"}, "objectives: must be a list of mappings with a metric"),
+        ({"objective": {"metric": "loss"}}, "objectives: must be a list of mappings with a metric"),
         ({"objectives": [{"metric": "a"}, {"mode": "min"}]}, "objective.others.0.metric: is req"),
         ({"scheduler": "forecast"}, "scheduler.name: must be asha or none where there are several"),
         ({"warm_start": "earlier"}, "warm_start: is of one objective"),

@@ -74,6 +74,7 @@ def test_override_metric_resets_mode(assignments, objective):
     raw = {"objective": {"metric": "val_accuracy", "mode": "max"}}
     assert override(raw, assignments)["objective"] == objective
     assert override({}, ["objective.metric=x"]) == {"objective": {"metric": "x"}}
+    assert override(raw, ["objectives=[{metric: x}]"]) == {"objectives": [{"metric": "x"}]}
 
 
 def test_with_strategy_keeps_constraints():

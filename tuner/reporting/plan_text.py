@@ -52,7 +52,8 @@ def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterato
     length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
     yield "From", source
     yield "Trials", f"{plan['trials']}, {spec.search.strategy} search"
-    yield "Objective", f"{spec.objective.metric}, the {spec.objective.better} the better"
+    goals = [f"{goal.metric}, the {goal.better} the better" for goal in spec.objective.goals]
+    yield "Objective", "; ".join(goals)
     yield "Each trial", length if spec.is_elsewhere else f"{length}, {reserves(spec.resources)}"
     yield "At once", _at_once(spec, plan)
     for node in plan.get("nodes", ()):

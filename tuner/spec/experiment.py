@@ -197,7 +197,7 @@ class ExperimentSpec(Settings):
             case {"objectives": [dict() as first, *others], **values} if "objective" not in values:
                 return {**values, "objective": {**first, "others": others}}
             case {"objectives": objectives}:
-                rule = "must be a list of mappings with a metric, and replaces objective"
+                rule = "must be a list of mappings with a metric, without an objective beside it"
                 raise FaultsError(Fault("objectives", rule, objectives))
         return raw
 

@@ -116,8 +116,9 @@ def read_mapping(text: str, source: str = "the spec") -> dict[str, Any]:
 def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`raw` with each `dotted.path=value` set, as YAML; a later one wins.
 
-    A new strategy or scheduler keeps shared settings only; a new metric resets the mode. Raises
-    SpecError for an assignment without `=`, or a path through a plain value.
+    A new strategy or scheduler keeps shared settings only; a new metric resets the mode;
+    `objectives` replace the objective. Raises SpecError for an assignment without `=`, or a path
+    through a plain value.
     """
     values = assigned(assignments)
     by_path = dict(values)
@@ -125,6 +126,8 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
         raw = with_strategy(raw, name)
     if isinstance(name := by_path.get("scheduler.name"), str):
         raw = with_scheduler(raw, name)
+    if "objectives" in by_path:
+        raw = {name: value for name, value in raw.items() if name != "objective"}
     changed = with_values(raw, values)
     objective = changed.get("objective")
     sets_metric_alone = "objective.metric" in by_path and "objective.mode" not in by_path
