@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.asynchronous import WORKERS
-from benchmarks.search_curves import BUDGET, EPOCHS, SPACE, SPLITS, Task, interval, surrogate
+from benchmarks.search_curves import BUDGET, EPOCHS, SPACE, SPLITS, Task, interval, measured
 from benchmarks.search_methods import Optuna, method
 from tuner.experiment.results.front import hypervolume
 from tuner.search.schedulers.asha import AshaSettings, build
@@ -51,11 +51,7 @@ class OptunaDefault(Optuna):
 
 def curves(folder, task, config):
     """(error, seconds) after each epoch."""
-    session, codes = surrogate(folder)
-    row = np.array([config[name] for name in SPACE], dtype=np.float32)
-    x_EF = np.column_stack([np.arange(1, EPOCHS + 1), np.tile(row, (EPOCHS, 1))])
-    inputs = {"x_cat": np.full((EPOCHS, 1), codes[task], np.int32), "x_cont": np.float32(x_EF)}
-    y_EM = session.run(None, inputs)[0].astype(float)
+    y_EM = measured(folder, task, config)
     error_E = np.clip((100 - y_EM[:, 1]) / 100, 1e-4, 1.0)
     return np.column_stack([error_E, np.maximum.accumulate(np.clip(y_EM[:, 0], 1e-3, None))])
 

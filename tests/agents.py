@@ -19,14 +19,14 @@ class Agent:
     def ask(self, question):
         """The result of `question(client)`."""
 
-        async def asked():
+        async def answer():
             headers = {"Authorization": f"Bearer {self.token}"}
             async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
                 transport = streamable_http_client(self.url, http_client=http)
                 async with Client(transport, mode=self.mode) as client:
                     return await question(client)
 
-        return asyncio.run(asked())
+        return asyncio.run(answer())
 
     def text(self, tool, **arguments):
         """Whether the answer is an error, and its text."""

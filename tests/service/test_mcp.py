@@ -1,4 +1,4 @@
-"""MCP: what an agent sees and may do, asked by the SDK's own client."""
+"""MCP: what an agent sees and may do, by the SDK's client."""
 
 import json
 import socket
@@ -168,9 +168,9 @@ def test_control_is_requested_with_the_client_as_requester(serving, tmp_path):
     writer = Writer(folder.path)
     writer.trial(0, [0.5], end=None)
     agent = serving(trials=7)
-    asked = agent.call("control", name="digits", verb="stop-trial", value=0)
+    answer = agent.call("control", name="digits", verb="stop-trial", value=0)
     [request] = requested(folder)
-    assert (request.id, request.by, request.control.value) == (asked["id"], "mcp:mcp", "00000")
+    assert (request.id, request.by, request.control.value) == (answer["id"], "mcp:mcp", "00000")
     agent.call("control", name="digits", verb="time-budget", value="2h")
     for verb, value, message in (
         ("num-samples", 99, "num-samples: is for users alone, since the trials of agents are"),

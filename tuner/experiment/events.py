@@ -27,7 +27,7 @@ INTERRUPTED = "interrupted"
 RUNNING = "running"  # never journaled: it has started and not ended
 
 ENDED = (COMPLETED, STOPPED, FAILED)
-TRIAL_STATUSES = (COMPLETED, STOPPED, FAILED, INTERRUPTED)
+TRIAL_STATUSES = (*ENDED, INTERRUPTED)
 COUNTED = (COMPLETED, STOPPED, FAILED, RUNNING, INTERRUPTED)
 
 # Why an experiment ended before its trials did

@@ -9,6 +9,8 @@ Asynchronous Successive Halving" (2021).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from tuner.spec.space.encoding import Array
@@ -31,20 +33,15 @@ def weighted(loss_NG: Array, weight_G: Array) -> Array:
     return distance_N
 
 
-class GoalRungs:
-    """Rungs where a trial is compared by its own weights of several goals."""
+@dataclass(slots=True)
+class GoalRung:
+    """A rung of ASHA where a trial is compared by its own weights of several goals."""
 
-    def __init__(self, epochs: list[float], reduction_factor: float) -> None:
-        self._rungs: list[tuple[float, dict[str, tuple[float, ...]]]] = [(e, {}) for e in epochs]
-        self._share = 100 / reduction_factor
+    reduction_factor: float
+    trials: dict[str, tuple[float, ...]] = field(default_factory=dict)  # their losses
 
-    def goes_on(self, trial_id: str, epoch: int, losses: tuple[float, ...]) -> bool:
-        """See `StoppingRule`; losses: of each goal."""
-        for milestone, rung in reversed(self._rungs):
-            if epoch < milestone or trial_id in rung:
-                continue
-            rung[trial_id] = losses
-            weights = weights_of(int(trial_id), len(losses))
-            *earlier, own = weighted(np.array([*rung.values()]), weights).tolist()
-            return not earlier or own <= float(np.percentile(earlier, self._share))
-        return True
+    def goes_on(self, trial_id: str, losses: tuple[float, ...]) -> bool:
+        self.trials[trial_id] = losses
+        weights = weights_of(int(trial_id), len(losses))
+        *earlier, own = weighted(np.array([*self.trials.values()]), weights).tolist()
+        return not earlier or own <= float(np.percentile(earlier, 100 / self.reduction_factor))

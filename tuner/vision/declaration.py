@@ -141,8 +141,8 @@ class ClassifierDeclaration(Declaration):
         baseline = {}
         if info.baseline is not None and "dataset" not in spec.search.space:
             baseline = {"images": info.validation, "baseline": info.baseline}
-        found = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
-        return PinnedData(values, info.content, baseline, found)
+        findings = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
+        return PinnedData(values, info.content, baseline, findings)
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         """On one machine trials read what the driver has decoded, whatever their environment."""

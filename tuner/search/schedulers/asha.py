@@ -27,7 +27,7 @@ from tuner.spec.settings import FaultsError
 from tuner.wording import number
 
 if TYPE_CHECKING:
-    from tuner.search.goals import GoalRungs
+    from tuner.search.goals import GoalRung
     from tuner.search.schedulers._stopping import StoppingScheduler
 
 MAX_RUNGS = 100
@@ -145,9 +145,9 @@ def build(settings: AshaSettings, objective: Objective, brackets: int) -> Stoppi
     """ASHA in so many brackets."""
     if not objective.others:
         return stopping_scheduler(objective, Brackets(settings, brackets))
-    from tuner.search.goals import GoalRungs
+    from tuner.search.goals import GoalRung
 
-    return stopping_scheduler(objective, Brackets(settings, brackets, GoalRungs))
+    return stopping_scheduler(objective, Brackets(settings, brackets, GoalRung))
 
 
 class Brackets:
@@ -157,13 +157,13 @@ class Brackets:
         self,
         settings: AshaSettings,
         count: int = 1,
-        kind: type[Rungs] | type[GoalRungs] | None = None,
+        kind: type[_Rung] | type[GoalRung] | None = None,
     ) -> None:
         self.weighs_goals = kind is not None
-        kind = kind or Rungs
         self._ends = list(accumulate(settings.shares(count)))
+        epochs, factor = settings.rungs(), settings.reduction_factor
         self._rungs = [
-            kind([rung for rung in settings.rungs() if rung >= start], settings.reduction_factor)
+            Rungs([epoch for epoch in epochs if epoch >= start], factor, kind)
             for start in settings.starts(count)
         ]
 
@@ -180,19 +180,19 @@ class Brackets:
 class Rungs:
     """The reports at each rung, and the decision that follows."""
 
-    def __init__(self, epochs: list[float], reduction_factor: float) -> None:
-        quantile = (1 - 1 / reduction_factor) * 100 / 100  # in numpy's steps, to its last bit
-        self._rungs = [(epoch, _Rung(quantile)) for epoch in epochs]
+    def __init__(
+        self,
+        epochs: list[float],
+        reduction_factor: float,
+        kind: type[_Rung] | type[GoalRung] | None = None,
+    ) -> None:
+        self._rungs: list[tuple[float, Any]]
+        self._rungs = [(epoch, (kind or _Rung)(reduction_factor)) for epoch in epochs]
 
-    def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
+    def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
         for milestone, rung in reversed(self._rungs):
-            if epoch < milestone or trial_id in rung.trials:
-                continue
-            score = -loss, lot_of(trial_id)
-            least = rung.cutoff()
-            rung.trials.add(trial_id)
-            insort(rung.scores, score)
-            return least is None or score >= least
+            if epoch >= milestone and trial_id not in rung.trials:
+                return bool(rung.goes_on(trial_id, loss))
         return True
 
 
@@ -207,17 +207,24 @@ Score = tuple[float, float]  # the negated loss, and the lot, which decides betw
 
 @dataclass(slots=True)
 class _Rung:
-    """The scores of the trials at a rung, ascending, and the `quantile` to which they go on."""
+    """The scores of the trials at a rung, ascending."""
 
-    quantile: float
+    reduction_factor: float
     trials: set[str] = field(default_factory=set)
     scores: list[Score] = field(default_factory=list)
+
+    def goes_on(self, trial_id: str, loss: float) -> bool:
+        score, least = (-loss, lot_of(trial_id)), self.cutoff()
+        self.trials.add(trial_id)
+        insort(self.scores, score)
+        return least is None or score >= least
 
     def cutoff(self) -> Score | None:
         """`np.percentile` of the scores, or None; lots are interpolated between equal values."""
         if not self.scores:
             return None
-        position = (len(self.scores) - 1) * self.quantile
+        quantile = (1 - 1 / self.reduction_factor) * 100 / 100  # in numpy's steps, to its last bit
+        position = (len(self.scores) - 1) * quantile
         index, share = int(position), position - int(position)
         below, above = self.scores[index], self.scores[min(index + 1, len(self.scores) - 1)]
         value = _between(below[0], above[0], share)

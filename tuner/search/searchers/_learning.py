@@ -90,7 +90,8 @@ class LearningSearch(Searcher):
         epoch = result["training_iteration"]
         trial.add(result[self._objective.metric], epoch)
         if self._objective.others and not trial.broken:
-            trial.losses = {**(trial.losses or {}), epoch: self._objective.losses(result)}
+            trial.losses = trial.losses or {}
+            trial.losses[epoch] = self._objective.losses(result)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
