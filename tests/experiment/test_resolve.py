@@ -9,6 +9,7 @@ from synthetic import make_folder
 
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.resolve import load_experiment, names, resolve
+from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.experiment import build_spec
 from tuner.spec.validation import validate
 
@@ -132,6 +133,18 @@ def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
     assert (spec.name, spec.storage, spec.seed) == ("mine-2", "./results", 7)
     assert (spec.num_samples, spec.trainable) == (9, "commands:a_function")
     assert source == str(folder / "experiment.json")
+
+
+def test_resolve_recorded_default_config_goes_with_another_space(tmp_path):
+    search = {"strategy": "random", "space": {"lr": "loguniform(0.01, 1)"}}
+    search["points_to_evaluate"] = [{"lr": 0.1}]
+    training = {"model": "cnn", "dataset": "digits"}
+    classifier = {"trainable": IMAGE_CLASSIFIER, "training": training}
+    folder = make_folder(tmp_path / "results" / "a", search=search, **classifier)
+    file = str(folder / "experiment.json")
+    same, other = (resolve(file, space)[0] for space in ([], ["search.space.lr=uniform(0.5, 1)"]))
+    assert same.search.points_to_evaluate == ({"lr": 0.1},)
+    assert other.search.points_to_evaluate == ()
 
 
 def test_load_experiment_function_sees_no_arguments(tmp_path, monkeypatch):

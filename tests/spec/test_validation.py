@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from fresh import ran
@@ -48,6 +49,32 @@ def test_default_first_is_the_declared_default_before_other_points():
     assert validate(spec, machine=MACHINE) == spec
     searcher = spec.search.build(3, objective=spec.objective)
     assert searcher.suggest("00000") == first
+
+
+LR = {"lr": "loguniform(1e-3, 1)"}
+
+
+@pytest.mark.parametrize(
+    ("search", "points"),
+    [
+        ({"strategy": "random"}, ({"lr": 0.1},)),
+        ({"strategy": "bohb"}, ({"lr": 0.1},)),
+        ({"strategy": "random", "forbid": ["lr == 0.1"]}, ()),
+        ({"strategy": "random", "space": {"lr": "loguniform(0.5, 1)"}}, ()),
+        ({"strategy": "random", "space": {**LR, "width": "choice([8, 16])"}}, ()),
+        ({"strategy": "random", "points_to_evaluate": [{"lr": 0.5}]}, ({"lr": 0.5},)),
+        ({"strategy": "random", "default_first": False}, ()),
+    ],
+)
+def test_default_config_comes_first_where_it_is_one_of_the_space(search, points):
+    raw = {**DIGITS, "search": {"space": LR, **search}}
+    spec = validate(raw, machine=MACHINE)
+    assert spec.search.points_to_evaluate == points
+    assert spec.search.build(3, objective=spec.objective).suggest("00000") in (points or (ANY,))
+    assert validate(spec, machine=MACHINE) == spec
+    recorded = validate(raw, machine=MACHINE, recorded=True)
+    assert recorded.search == build_spec(raw).search
+    assert validate({**raw, "num_samples": 1}, machine=MACHINE).search == recorded.search
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,16 @@ from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.settings import FaultsError, faults_of, parse
 from tuner.spec.text import COMMAND_LINE, LONGEST, assigned, override, read_mapping
-from tuner.spec.validation import Machine, ValidatedSpec, settled, validate
+from tuner.spec.validation import Machine, ValidatedSpec, settled, validate, with_default
 from tuner.wording import program
 
 _FUNCTION = "experiment"  # of a module: def experiment() -> ExperimentSpec
 _SHIPPED = "tuner.shipped.experiments"
+_SETTLED = (
+    ("search", "order"),
+    ("search", "points_to_evaluate"),
+    ("scheduler", "grace_period", "dealt_at"),
+)
 
 
 def resolve(
@@ -215,13 +220,15 @@ def _recorded(spec: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _without_settled(spec: dict[str, Any]) -> dict[str, Any]:
     """A recorded spec without values that `validate` derived from its size."""
-    for section, name in (("search", "order"), ("scheduler", "grace_period")):
+    for section, *names in _SETTLED:
         settings = spec.get(section)
-        if isinstance(settings, dict) and name in settings:
-            others = {k: v for k, v in settings.items() if k not in (name, "dealt_at")}
-            shorter = {**spec, section: others}
+        if isinstance(settings, dict) and settings.get(names[0]) is not None:
+            shorter = {**spec, section: {k: v for k, v in settings.items() if k not in names}}
             parsed, _ = parse(ExperimentSpec, shorter)
-            if parsed and getattr(getattr(settled(parsed), section), name, None) == settings[name]:
+            again = parsed and getattr(settled(with_default(parsed)), section).model_dump(
+                mode="json"
+            )
+            if again and all(again.get(n) == settings[n] for n in names if n in settings):
                 spec = shorter
     return spec
 

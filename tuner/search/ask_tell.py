@@ -306,7 +306,7 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
         )
     raw = more.applied_to(present_document(folder), folder)["spec"]
     moved = {"name": folder.name, "storage": folder.storage}
-    return validate({**raw, **moved}, source=folder.locate(EXPERIMENT))
+    return validate({**raw, **moved}, source=folder.locate(EXPERIMENT), recorded=True)
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from tuner.spec.by_value import bare_name, is_by_value, python_argument
 from tuner.spec.code import refuse_elsewhere
 from tuner.spec.experiment import build_spec, trainable_text
 from tuner.spec.sections import Objective
-from tuner.spec.strategies import ModelSettings
+from tuner.spec.strategies import SampledSettings
 from tuner.trial.checkpoint_store import PARTIAL_FILE
 from tuner.trial.context import Assignment
 
@@ -73,7 +73,7 @@ class Extension:
             from tuner.search.searchers._learning import first_configs
 
             recorded = build_spec(document["spec"], files.name)
-            points = first_configs(cast(ModelSettings, recorded.search), recorded.seed)
+            points = first_configs(cast(SampledSettings, recorded.search), recorded.seed)
             completed = {**search, "points_to_evaluate": points}
             extended["spec"] = {**extended["spec"], "search": completed}
         if self.notify:

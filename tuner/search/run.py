@@ -85,7 +85,7 @@ def resume_experiment(
         "trainable": trainable_of(recorded, trainable, folder),
     }
     raw = {**extended["spec"], **moved}
-    spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine())
+    spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine(), recorded=True)
     _pin_data(spec)
     if document.get(DATA, spec.pinned.content) != spec.pinned.content:
         raise UsageError(

@@ -90,19 +90,16 @@ class SearchSettings(Settings):
         return min(size, num_samples or size)
 
 
-class ModelSettings(SearchSettings):
-    """What the strategies that learn from results share."""
-
-    learns: ClassVar[bool] = True
+class SampledSettings(SearchSettings):
+    """What the strategies share that are no grid."""
 
     points_to_evaluate: tuple[dict[str, JsonValue], ...] = Field(
         (), description="configs to try first, the default at the head; what is left out is sampled"
     )
-    default_first: bool = Field(
-        False, description="whether the Learner's defaults, or what priors expect, come first"
-    )
-    startup: int = Field(
-        10, ge=1, description="how many trials must have reported before the model is asked"
+    default_first: bool | None = Field(
+        None,
+        description="whether the Learner's defaults, or what priors expect, come first; unless set "
+        "where they are a config of the space, of more than one trial",
     )
 
     @model_validator(mode="after")
@@ -120,6 +117,16 @@ class ModelSettings(SearchSettings):
         if faults:
             raise FaultsError(*faults)
         return self
+
+
+class ModelSettings(SampledSettings):
+    """What the strategies that learn from results share."""
+
+    learns: ClassVar[bool] = True
+
+    startup: int = Field(
+        10, ge=1, description="how many trials must have reported before the model is asked"
+    )
 
 
 class UncheckedSearch(SearchSettings):

@@ -34,7 +34,7 @@ from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.sections import MEMORY_METRICS, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Domain
-from tuner.spec.space.spaces import levels, space_text
+from tuner.spec.space.spaces import expected, has_value, levels, space_text
 from tuner.wording import install
 
 
@@ -110,10 +110,12 @@ def validate(
     *,
     source: str = "the spec",
     machine: Machine | None = None,
+    recorded: bool = False,
 ) -> ValidatedSpec:
     """The spec, checked on `machine` (None: a cluster), with open settings decided.
 
-    A mapping is parsed first. The trainable is imported, unless it ships. Raises SpecError with
+    recorded: it is of a search that has begun, whose first configs stay. A mapping is parsed first.
+    The trainable is imported, unless it ships. Raises SpecError with
     every fault.
     """
     faults: list[Fault] = []
@@ -134,29 +136,43 @@ def validate(
         faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
     if parsed is None or faults:
         raise SpecError(faults, source)
-    if getattr(parsed.search, "default_first", False):
-        parsed = _with_default(parsed, source)
+    if not recorded:
+        parsed = with_default(parsed, source)
     # The fields are taken over as they are: nothing is dumped and parsed again
     validated = settled(declaration_of(parsed.trainable).settle(parsed))
     validated._is_here = machine is not None
     return validated
 
 
-def _with_default(spec: ExperimentSpec, source: str) -> ExperimentSpec:
-    """The spec with what priors expect and the declared defaults as its first config."""
-    from tuner.spec.space.encoding import Encoding
-    from tuner.spec.space.priors import Priors  # numpy
+def with_default(spec: ExperimentSpec, source: str = "the spec") -> ExperimentSpec:
+    """The spec with what priors expect and the declared defaults as its first config.
 
-    declared, space = declaration_of(spec.trainable).settings, spec.search.space
+    Where `default_first` is open, a spec that has other first configs, one trial, or defaults that
+    are no config of its space is returned as it is.
+    """
+    search, space = spec.search, spec.search.space
+    required = getattr(search, "default_first", False)
+    points = getattr(search, "points_to_evaluate", ())
+    if required is False or (required is None and (points or spec.num_samples == 1)):
+        return spec
+    declared = declaration_of(spec.trainable).settings
     defaults = {n: f.get_default() for n, f in declared.model_fields.items()} if declared else {}
     point = {n: defaults.get(n) if isinstance(v, Domain | Mapping) else v for n, v in space.items()}
-    point |= Priors(Encoding(space)).expected()
-    if missing := [name for name, value in point.items() if value in (None, PydanticUndefined)]:
+    point |= expected(space)
+    missing = [name for name, value in point.items() if value in (None, PydanticUndefined)]
+    if required is None:
+        inside = (has_value(v, point[n]) for n, v in space.items() if isinstance(v, Domain))
+        if missing or not all(inside) or not search.gives(point):
+            return spec
+        # Not parsed again, which would import numpy
+        search = search.model_copy(update={"points_to_evaluate": (point,)})
+        return spec.model_copy(update={"search": search})
+    if missing:
         rule = "needs a prior, or a default in the Learner's settings, for each hyperparameter"
         raise SpecError([Fault("search.default_first", rule, missing)], source)
-    others = [each for each in getattr(spec.search, "points_to_evaluate", ()) if each != point]
-    search = {**spec.search.model_dump(mode="json"), "points_to_evaluate": [point, *others]}
-    return build_spec({**spec.plain(), "search": search}, source)
+    others = [each for each in points if each != point]
+    raw = {**search.model_dump(mode="json"), "points_to_evaluate": [point, *others]}
+    return build_spec({**spec.plain(), "search": raw}, source)
 
 
 def settled(spec: ExperimentSpec) -> ValidatedSpec:

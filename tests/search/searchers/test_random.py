@@ -20,3 +20,16 @@ def test_random_config_does_not_depend_on_earlier_ones():
     first = {n: forwards.suggest(n) for n in numbers}
     assert {n: backwards.suggest(n) for n in reversed(numbers)} == first
     assert len({json.dumps(c) for c in first.values()}) == 20
+
+
+def test_random_search_begins_with_its_points_and_skips_them_later():
+    finite = {"a": "choice([1, 2, 3])", "b": "choice([4, 5])"}
+    search = RandomSettings(space=finite, points_to_evaluate=[{"a": 2, "b": 5}]).build(0)
+    configs = [search.suggest(f"{i:05d}") for i in range(7)]
+    assert configs[0] == {"a": 2, "b": 5}
+    assert len({json.dumps(config) for config in configs[:6]}) == 6
+    assert configs[6] == "FINISHED"
+    assert (search.origin("00000"), search.origin("00001")) == ("initial", "random")
+    again = RandomSettings(space=finite, points_to_evaluate=[{"a": 2, "b": 5}]).build(0)
+    again.skip([configs[0]])
+    assert [again.suggest(f"{i:05d}") for i in range(5)] == configs[1:6]

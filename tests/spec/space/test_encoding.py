@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Numeric
-from tuner.spec.space.encoding import Encoding, config_of, not_contained, quantile
+from tuner.spec.space.encoding import Encoding, config_of, not_contained
 from tuner.spec.space.parsing import parse_domain, parse_space
-from tuner.spec.space.spaces import transform
+from tuner.spec.space.spaces import quantile, transform
 from tuner.testing.spaces import spaces
 
 SPACE = {

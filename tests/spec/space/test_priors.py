@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_domain, parse_space
 from tuner.spec.space.priors import Priors
+from tuner.spec.space.spaces import expected
 
 TEXTS = (
     "loguniform(0.0001, 1.0, prior=0.01)",
@@ -33,8 +34,9 @@ def test_priors_of_a_space_without_any_are_false():
 
 
 def test_expected_has_the_values_with_priors_alone():
-    priors = priors_of(lr=TEXTS[0], k=3, layer={"width": TEXTS[2], "free": "uniform(0, 1)"})
-    assert priors.expected() == {"lr": 0.01, "layer": {"width": 3}}
+    layer = {"width": TEXTS[2], "free": "uniform(0, 1)"}
+    space = parse_space({"lr": TEXTS[0], "k": 3, "layer": layer})
+    assert expected(space) == {"lr": 0.01, "layer": {"width": 3}}
 
 
 @given(

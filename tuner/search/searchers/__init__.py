@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
     from tuner.search.searchers._learning import Model
+    from tuner.search.searchers._numbered import NumberedSearch
     from tuner.spec.sections import Objective
     from tuner.spec.space.domains import Space
     from tuner.spec.strategies import ModelSettings, SearchSettings
@@ -28,7 +29,7 @@ def numbered_searcher(
 
 def distinct_searcher(
     settings: SearchSettings, seed: int, first: Callable[[int], dict[str, Any]] | None = None
-) -> Searcher:
+) -> NumberedSearch:
     """The searcher that tries `first(k)` as config k, else draws; see `DistinctConfigs`."""
     from tuner.search.searchers._numbered import DistinctConfigs, NumberedSearch
 
@@ -37,7 +38,7 @@ def distinct_searcher(
 
 def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]] | None:
     """What draws config k of a space with priors; None of one without."""
-    from tuner.spec.space.spaces import domains_of
+    from tuner.spec.space.spaces import domains_of, expected
 
     if not any(getattr(domain, "prior", None) for _, domain in domains_of(space)):
         return None
@@ -54,7 +55,7 @@ def draw_with_priors(space: Space, seed: int) -> Callable[[int], dict[str, Any]]
         lot, u_D = rng.random(), rng.random(len(encoding))
         if number:
             return encoding.decode(priors.sampled(u_D, number, lot))
-        return encoding.complete(priors.expected(), u_D)
+        return encoding.complete(expected(space), u_D)
 
     return draw
 

@@ -29,7 +29,8 @@ from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.spec.space.priors import Priors
-from tuner.spec.strategies import ModelSettings
+from tuner.spec.space.spaces import expected
+from tuner.spec.strategies import ModelSettings, SampledSettings
 
 _LEAST = 2  # trials within the limits, before those beyond count for `startup`
 _DRAWS = 1000  # forbidden or tried ones, before the remaining configs are listed
@@ -184,12 +185,16 @@ class LearningSearch(Searcher):
         return trial
 
 
-def first_configs(settings: ModelSettings, seed: int) -> list[dict[str, Value]]:
-    """What priors expect and the `points_to_evaluate`, completed from the seed's Sobol sequence."""
+def first_configs(settings: SampledSettings, seed: int) -> list[dict[str, Value]]:
+    """The `points_to_evaluate`, completed from the seed's Sobol sequence.
+
+    Searchers that learn begin with what priors expect, which others draw.
+    """
     encoding = Encoding(settings.space)
-    points = list(settings.points_to_evaluate)
-    if (priors := Priors(encoding)) and not settings.default_first:
-        points.insert(0, priors.expected())
+    points, prior = list(settings.points_to_evaluate), expected(settings.space)
+    has_prior = bool(points) and points[0] == {**points[0], **prior}
+    if settings.learns and prior and not has_prior:
+        points.insert(0, prior)
     return [
         encoding.complete(point, sobol_point(encoding, seed, number))
         for number, point in enumerate(points)

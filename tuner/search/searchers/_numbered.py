@@ -44,12 +44,14 @@ class NumberedSearch(Searcher):
 
     def skip(self, configs: Iterable[Mapping[str, Any]]) -> None:
         """Leave these configs out; call it before the first suggestion."""
-        self._skipped |= set(map(config_key, configs))
+        keys = set(map(config_key, configs))
+        self._first = [c for c in self._first if config_key(c) not in keys]
+        self._skipped |= keys
 
     def begin_with(self, configs: Iterable[dict[str, Any]]) -> None:
         """Suggest these first, but for skipped ones; call it before the first suggestion."""
         self._first += (c for c in configs if config_key(c) not in self._skipped)
-        self.skip(self._first)
+        self._skipped |= set(map(config_key, self._first))
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED after the last one."""

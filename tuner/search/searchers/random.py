@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tuner.search.searchers import distinct_searcher, draw_with_priors
-from tuner.spec.strategies import SearchSettings
+from tuner.spec.strategies import SampledSettings
 
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
 
-class RandomSettings(SearchSettings):
+class RandomSettings(SampledSettings):
     """Configs drawn independently from the domains; a finite space is drawn without repeats."""
 
     skips: ClassVar[bool] = True
@@ -23,5 +23,10 @@ SETTINGS = RandomSettings
 
 
 def build(settings: RandomSettings, seed: int, **_: Any) -> Searcher:
-    """The searcher of these settings; config k depends on k, the seed and the space alone."""
-    return distinct_searcher(settings, seed, draw_with_priors(settings.space, seed))
+    """The searcher of these settings; config k depends on k, the seed and the settings alone."""
+    searcher = distinct_searcher(settings, seed, draw_with_priors(settings.space, seed))
+    if settings.points_to_evaluate:
+        from tuner.search.searchers._learning import first_configs
+
+        searcher.begin_with(first_configs(settings, seed))
+    return searcher

@@ -10,18 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import Fault, unknown
-from tuner.spec.plain_values import LARGEST, is_number
+from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
-from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
-from tuner.spec.space.spaces import ROOT, Position, config_at, walk
+from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
+from tuner.spec.space.spaces import (
+    ROOT,
+    Position,
+    config_at,
+    has_value,
+    is_same,
+    quantile,
+    walk,
+)
 
 Array = NDArray[np.float64]
 
@@ -193,30 +199,6 @@ def _is_searched(value: Value) -> bool:
     return isinstance(value, Domain | Mapping)
 
 
-def quantile(domain: Domain, value: Value) -> float | None:
-    """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
-    if not is_number(value) or not abs(value) <= LARGEST:  # NaN, or what no float can hold
-        return None
-    if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
-        return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
-    assert isinstance(domain, Numeric)
-    low, high, step = domain.first, domain.last, domain.step
-    slack = 1e-9 * max(abs(low), abs(high), 1e-300)
-    if not low - slack <= value <= high + slack:
-        return None
-    if step is not None and abs(value - round(value / step) * step) > 1e-6 * step:
-        return None
-    if low == high:
-        return 0.5
-    value = min(max(value, low), high)
-    if not domain.integer:
-        return _position(value, low, high, domain.log)
-    assert step is not None
-    below = _position(value, low, high + step, domain.log)
-    above = _position(value + step, low, high + step, domain.log)
-    return (below + above) / 2
-
-
 def _overlaid(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
     """`config` updated with `values`, as floats where it has floats."""
     for key, value in values.items():
@@ -224,12 +206,6 @@ def _overlaid(config: dict[str, Value], values: Mapping[str, Value]) -> dict[str
             value = _overlaid(config[key], value)
         config[key] = float(value) if isinstance(config[key], float) else value
     return config
-
-
-def _position(value: float, low: float, high: float, log: bool) -> float:
-    if log:
-        value, low, high = math.log(value), math.log(low), math.log(high)
-    return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
 
 def _centres(domain: Domain) -> Array | None:
@@ -251,15 +227,6 @@ def _ordered(choice: Choice) -> bool:
         return False
     steps = np.diff(np.array(values, dtype=float))
     return bool((steps > 0).all() or (steps < 0).all())
-
-
-def is_same(a: Any, b: Any) -> bool:
-    """Whether two plain values are equal; True is not 1."""
-    if isinstance(a, bool) is not isinstance(b, bool):
-        return False
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(is_same, a, b))
-    return bool(a == b)
 
 
 def not_contained(old: Space, new: Space, at: Position = ROOT) -> Iterator[Fault]:
@@ -285,10 +252,8 @@ def _contains(new: Value, old: Value) -> bool:
     if isinstance(new, Numeric) and isinstance(old, Numeric):
         same_kind = (new.log, new.integer, new.step) == (old.log, old.integer, old.step)
         return same_kind and new.first <= old.first and old.last <= new.last
-    if isinstance(new, Choice) and not isinstance(old, Domain):
-        return any(is_same(option, old) for option in new.values)
     if isinstance(new, Domain) and not isinstance(old, Domain):
-        return quantile(new, old) is not None
+        return has_value(new, old)
     return is_same(new, old)
 
 

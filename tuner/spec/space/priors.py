@@ -11,14 +11,14 @@ of each density, and at least half of the draws, are even.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tuner.spec.space.domains import Choice, Numeric, Space, Value
-from tuner.spec.space.encoding import Array, Column, Encoding, quantile
+from tuner.spec.space.domains import Choice, Numeric
+from tuner.spec.space.encoding import Array, Column, Encoding
+from tuner.spec.space.spaces import quantile
 
 _SD = 0.2  # of a number's prior, as a share of its domain, for a confidence of 1
 _STRENGTH = 10.0  # trials that a prior's logarithm counts in full for
@@ -74,16 +74,11 @@ class Priors:
     """The priors of a space's columns; false if it has none."""
 
     def __init__(self, encoding: Encoding) -> None:
-        self._space = encoding.space
         priors = {d: _of_column(column) for d, column in enumerate(encoding.columns)}
         self._priors = {d: prior for d, prior in priors.items() if prior is not None}
 
     def __bool__(self) -> bool:
         return bool(self._priors)
-
-    def expected(self) -> dict[str, Value]:
-        """The values that are expected, without the others."""
-        return _expected(self._space)
 
     def drawn(self, u_D: Array) -> Array:
         """The point whose quantiles in the priors are `u_D`."""
@@ -121,13 +116,3 @@ def _of_column(column: Column) -> _Near | _Option | None:
     if column.categories:
         return _Option(number, count, confidence / (1 + confidence))
     return _Near((number + 0.5) / count, _SD / confidence)  # numbers in order
-
-
-def _expected(space: Space) -> dict[str, Value]:
-    values: dict[str, Value] = {}
-    for name, value in space.items():
-        if isinstance(value, Numeric | Choice) and value.prior is not None:
-            values[name] = value.prior.value
-        elif isinstance(value, Mapping) and (nested := _expected(value)):
-            values[name] = nested
-    return values

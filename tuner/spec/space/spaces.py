@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
-from tuner.spec.space.domains import Choice, Domain, Space, Value
+from tuner.spec.plain_values import LARGEST, is_number
+from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value
 
 
 class Position(NamedTuple):
@@ -143,3 +146,60 @@ def levels(value: Any) -> int:
     if isinstance(value, Mapping | list | tuple):
         return 1 + max(map(levels, inner), default=0)
     return 0
+
+
+def expected(space: Space) -> dict[str, Value]:
+    """The values that priors expect, without the others."""
+    values: dict[str, Value] = {}
+    for name, value in space.items():
+        if isinstance(value, Numeric | Choice) and value.prior is not None:
+            values[name] = value.prior.value
+        elif isinstance(value, Mapping) and (nested := expected(value)):
+            values[name] = nested
+    return values
+
+
+def has_value(domain: Domain, value: Value) -> bool:
+    """Whether `value` is one of the domain's."""
+    if isinstance(domain, Choice):
+        return any(is_same(option, value) for option in domain.values)
+    return quantile(domain, value) is not None
+
+
+def quantile(domain: Domain, value: Value) -> float | None:
+    """A u with `domain.at(u) == value`, in the middle of the value's cell; None: not in it."""
+    if not is_number(value) or not abs(value) <= LARGEST:  # NaN, or what no float can hold
+        return None
+    if isinstance(domain, Normal):  # `at` cuts the tails off at these quantiles
+        return min(max(NormalDist(domain.mean, domain.sd).cdf(value), 1e-4), 1 - 1e-4)
+    assert isinstance(domain, Numeric)
+    low, high, step = domain.first, domain.last, domain.step
+    slack = 1e-9 * max(abs(low), abs(high), 1e-300)
+    if not low - slack <= value <= high + slack:
+        return None
+    if step is not None and abs(value - round(value / step) * step) > 1e-6 * step:
+        return None
+    if low == high:
+        return 0.5
+    value = min(max(value, low), high)
+    if not domain.integer:
+        return _position(value, low, high, domain.log)
+    assert step is not None
+    below = _position(value, low, high + step, domain.log)
+    above = _position(value + step, low, high + step, domain.log)
+    return (below + above) / 2
+
+
+def _position(value: float, low: float, high: float, log: bool) -> float:
+    if log:
+        value, low, high = math.log(value), math.log(low), math.log(high)
+    return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal; True is not 1."""
+    if isinstance(a, bool) is not isinstance(b, bool):
+        return False
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    return bool(a == b)
