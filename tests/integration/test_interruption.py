@@ -177,18 +177,23 @@ def short(tmp_path, ray_here):
     return folder, shutil.copytree(folder, tmp_path / "copies" / "gated")
 
 
+def kill_resume(folder, directory, *changes):
+    """Resume the search with the changes, and kill it in its second step."""
+    (directory / "open").unlink()
+    (directory / "steps").write_text("." * 5)  # so that the second step from here waits at the gate
+    process = driven.start("resume", folder, *changes, "--trust", cwd=directory)
+    wait_for(at_the_gate(directory), process)
+    process.kill()
+    process.wait()
+
+
 @pytest.mark.slow
 def test_resume_of_longer_trials_after_kill_equals_uninterrupted_run(short, tmp_path):
     folder, copy = short
     completed = {t.trial_id for t in Results(folder).trials.values() if t.status == "completed"}
     assert 1 < len(completed) < 4
     whole = resume_experiment(copy, changes={"scheduler.max_t": 4})
-    (tmp_path / "open").unlink()
-    (tmp_path / "steps").write_text("." * 5)  # so that the second step from here waits at the gate
-    process = driven.start("resume", folder, "scheduler.max_t=4", "--trust", cwd=tmp_path)
-    wait_for(at_the_gate(tmp_path), process)
-    process.kill()
-    process.wait()
+    kill_resume(folder, tmp_path, "scheduler.max_t=4")
     assert {t.last_epoch for t in Results(folder).trials.values()} >= {1, 2, 3}
 
     open_gate(tmp_path)
@@ -202,3 +207,20 @@ def test_resume_of_longer_trials_after_kill_equals_uninterrupted_run(short, tmp_
     after = {e["trial_id"] for e in events[before:] if e["event"] in (RESULT, TRIAL_ENDED)}
     assert after == completed  # those that were stopped stay so
     assert resume_experiment(folder).history.resumed == 2  # nothing is left: no driver has begun
+
+
+@pytest.mark.slow
+def test_resume_of_a_wider_space_after_kill_equals_uninterrupted_run(short, tmp_path):
+    folder, copy = short
+    begun = story(folder)
+    wider = {"search.space.lr": "loguniform(1e-4, 1)", "num_samples": 7}
+    whole = resume_experiment(copy, changes=wider)
+    kill_resume(folder, tmp_path, *(f"{path}={value}" for path, value in wider.items()))
+    assert len(Results(folder).trials) < 7
+
+    open_gate(tmp_path)
+    resume_experiment(folder)
+    assert_sound(folder, trials=7)
+    assert story(folder) == story(whole.folder)
+    assert story(folder).items() >= begun.items()
+    assert min(trial.config["lr"] for trial in Results(folder).trials.values()) < 1e-2
