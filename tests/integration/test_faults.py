@@ -17,6 +17,7 @@ from tuner.cluster import connect as cluster
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.run import resume_experiment
+from tuner.spec.sections import MEASURED
 from tuner.trial import guard, memory
 from tuner.trial.memory import held_bytes
 from tuner.trial.worker_death import NOTES
@@ -128,7 +129,7 @@ def test_trials_beside_failed_trials_complete(learners, functions):
 
 def test_report_leaves_out_values_that_are_not_finite(learners):
     trial = trial_that(learners, GOOD)
-    assert set(trial.results[0].metrics) == {"val_loss", "memory_mib", "peak_memory_mib"}
+    assert set(trial.results[0].metrics) == {"val_loss", *MEASURED}
     assert "not recorded: ['odd', 'name']" in log_of(learners, trial)
 
 

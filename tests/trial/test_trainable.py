@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
+from tuner.spec.sections import MEASURED
 from tuner.trial.checkpoint_store import load_state
 from tuner.trial.checkpoint_writer import SaveRules
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
@@ -92,7 +93,7 @@ def test_train_is_a_step_and_a_checkpoint(make, tmp_path):
     for epoch, result in enumerate(results, start=1):
         report = json.loads(json.dumps(result[REPORT]))
         metrics = report["metrics"]
-        assert metrics.keys() == {"steps", "threads", "memory_mib", "peak_memory_mib"}
+        assert metrics.keys() == {"steps", "threads", *MEASURED}
         assert (metrics["steps"], metrics["threads"]) == (epoch, 1)
         [saved] = report["checkpoints"]
         assert saved["path"] == f"trials/00000/checkpoints/{epoch}/state.pt"

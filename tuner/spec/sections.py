@@ -267,8 +267,8 @@ class Confirms(Settings):
     )
 
 
-MEMORY_METRICS = ("memory_mib", "peak_memory_mib")  # of a Learner, beside what it reports
-EPOCH_S = "epoch_s"  # the metric of an epoch's seconds, if a trainable reports it
+EPOCH_S = "epoch_s"  # the metric of an epoch's seconds
+MEASURED = ("memory_mib", "peak_memory_mib", EPOCH_S)  # of a Learner, beside what it reports
 EPOCHS_TRAINED = "epochs_trained"  # the objective of a refit, whose last epoch is its model
 
 

@@ -31,7 +31,7 @@ from tuner.spec.loading import (
 )
 from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
-from tuner.spec.sections import MEMORY_METRICS, Objective, Resources
+from tuner.spec.sections import MEASURED, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Domain
 from tuner.spec.space.spaces import expected, has_value, levels, space_text
@@ -318,7 +318,7 @@ def _metric_faults(objective: Objective, metrics: tuple[str, ...]) -> Iterator[F
     if objective.metric not in metrics:
         fault = unknown("objective.metric", "metric", objective.metric, metrics)
         yield Fault(fault.key, f"{fault.rule}: the trainable does not report it", None, metrics)
-    reported = (*metrics, *MEMORY_METRICS)
+    reported = (*metrics, *MEASURED)
     for name in objective.required:
         if name not in reported:
             key = "limits" if name in objective.limited else "others"

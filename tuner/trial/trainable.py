@@ -22,6 +22,7 @@ from ray.tune import Trainable
 from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
+from tuner.spec.sections import EPOCH_S
 from tuner.trial import failures
 from tuner.trial.checkpoint_store import CheckpointStore
 from tuner.trial.checkpoint_writer import Save, SavePolicy
@@ -170,14 +171,20 @@ class Trial(Trainable):
         return why_not_again(failure=self._failure) if trains_here else None
 
     def _recorded(
-        self, report: object, save: SaveEpoch, memory: Mapping[str, float], *, is_last: bool = False
+        self,
+        report: object,
+        save: SaveEpoch,
+        measured: Mapping[str, float],
+        *,
+        is_last: bool = False,
     ) -> dict[str, Any]:
         """The result for Ray of an epoch's report, with the checkpoints that `save` returns.
 
-        is_last: whether the trial ends with it by itself. save(epoch, value, is_last): called with
-        the objective's value, and with whether the trial ends with it for either reason.
+        measured: added to the report. is_last: whether the trial ends with it by itself.
+        save(epoch, value, is_last): called with the objective's value, and with whether the trial
+        ends with it for either reason.
         """
-        required = self._context.required - memory.keys()
+        required = self._context.required - measured.keys()
         metrics, left_out, self._failure = failures.check_report(
             report, self._context.metric, required
         )
@@ -187,7 +194,7 @@ class Trial(Trainable):
             print(f"epoch {self._epoch + 1}: {self._failure.message}")
             return self._failed()
         self._epoch += 1
-        metrics = {**memory, **metrics}
+        metrics = {**measured, **metrics}
         is_whole = self._is_whole
         saved = _plain(save(self._epoch, metrics[self._context.metric], is_last or is_whole))
         journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
@@ -250,7 +257,8 @@ class LearnerTrial(Trial):
         began = time.monotonic()
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
-        return self._recorded(report, self._save, memory, is_last=failures.says_done(report))
+        measured = {**memory, EPOCH_S: self._epoch_s}
+        return self._recorded(report, self._save, measured, is_last=failures.says_done(report))
 
     def save_now(self) -> dict[str, Any]:
         """Write what was reported last, and the best epoch: the trial ends, says the driver.

@@ -27,7 +27,7 @@ class ForecastSettings(GraceSettings):
         "epochs",
         description="what a chance is weighed by: the epochs left, or the seconds left, which is "
         "fairer where batch size or network is searched. By seconds a seed gives other configs "
-        "each time, and reports must have epoch_s",
+        "each time, and reports must have epoch_s, as those of a Learner have",
     )
 
     @property
