@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import exit_code, print_outcome
+from tuner.cli.printing import exit_code, print_confirmation, print_outcome, warn
 from tuner.cli.validate import print_plan, resolve
-from tuner.errors import NameTakenError
+from tuner.errors import InterruptedSearchError, NameTakenError
 from tuner.places import LOCAL
-from tuner.wording import printable
+from tuner.wording import amount_of, number, printable
+
+if TYPE_CHECKING:
+    from tuner.spec.experiment import ExperimentSpec
 
 
 @options.command(
@@ -27,8 +30,15 @@ from tuner.wording import printable
     "--num-samples 20",
     "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
     "tuner run --like wide --search bohb",
+    "tuner run digits --playbook --num-samples 100",
 )
 @options.spec
+@click.option(
+    "--playbook",
+    is_flag=True,
+    help="Explore, narrow, exploit and confirm: experiments NAME-1-explore and so on that share "
+    "the budget. The same command goes on with them, another --name begins anew.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check, as `tuner validate` does.")
 @options.evaluate
 @options.trust
@@ -37,6 +47,7 @@ from tuner.wording import printable
 def run(
     experiment: str | None,
     assignments: tuple[str, ...],
+    playbook: bool,
     dry_run: bool,
     evaluate: bool,
     trust: bool,
@@ -64,7 +75,11 @@ def run(
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.plan import warnings_of
 
-    spec, source = resolve(experiment, assignments, address, flags, trust=trust)
+    ending = "-1-explore" if playbook else ""
+    spec, source = resolve(experiment, assignments, address, flags, trust=trust, ending=ending)
+    if playbook:
+        how = {"trust": trust, "dry_run": dry_run, "evaluate": evaluate, "as_json": as_json}
+        return _play(spec, address, wait_for_resources, **how)
     if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
@@ -84,6 +99,48 @@ def run(
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(experiment, assignments, address, flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
+
+
+def _play(spec: ExperimentSpec, address: str, patience_s: float | None, **how: bool) -> int:
+    """Run a playbook from where it stands to its end; returns the exit code."""
+    from tuner.cluster import connect as cluster
+    from tuner.experiment.results.confirmation import Confirmation
+    from tuner.search.playbook import OVER, stages_of
+
+    for stage in stages_of(spec):
+        warn(f"playbook: {stage.name}, {stage.status}: {stage.reason}")
+        if stage.status in OVER or stage.spec is None:
+            continue
+        if how["dry_run"]:
+            click.echo(stage.spec.to_json() if how["as_json"] else stage.spec.to_yaml())
+            return 0
+        for earlier in filter(None, (stage.results, stage.confirms)):
+            admit_experiment(earlier, trust=how["trust"])
+        try:  # in a Ray of its own: trials that the time budget ended may hold CPUs of the last one
+            with cluster.connect(address, spec=stage.spec):
+                cluster.await_room(stage.spec.resources, patience_s)
+                stage.run()
+        except InterruptedSearchError as error:
+            again = f"{stage.name} is interrupted; the same command goes on with the playbook"
+            raise InterruptedSearchError(again, error.exit_code - 128) from error
+    stages = list(stages_of(spec))
+    done = [stage.results for stage in stages if stage.results and stage.results.ranked]
+    as_json, evaluate = how["as_json"], how["evaluate"]
+    if not as_json:
+        for r in done:
+            best = (
+                f"best {r.metric} {number(r.ranked[0][0])} of {amount_of(len(r.trials), 'trial')}"
+            )
+            click.echo(f"{r.name}: {best}")
+        click.echo()
+    plain = [
+        {"name": stage.name, "status": stage.status, "reason": stage.reason, "best": None}
+        | (stage.results.show() if stage.results else {})
+        for stage in stages
+    ]
+    last = Confirmation(done[-1])
+    code = print_confirmation(last, evaluate=evaluate, as_json=as_json, stages=plain)
+    return max([code, *map(exit_code, done)])
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -61,10 +61,12 @@ def resolve(
     flags: dict[str, Any],
     *,
     trust: bool,
+    ending: str = "",
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
-    trust: import the code that a recorded experiment names without a question.
+    trust: import the code that a recorded experiment names without a question. ending: of a name
+    that may be taken.
     """
     from tuner.experiment.resolve import resolve as resolve_spec
     from tuner.spec.validation import Machine
@@ -81,6 +83,7 @@ def resolve(
         command=flags["command"],
         machine=Machine.here() if address == LOCAL else None,
         admit=partial(admit, trust=trust),
+        ending=ending,
     )
     if spec.warm_start:
         from tuner.search.warm_start import warm_start_of

@@ -20,6 +20,7 @@ from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.baseline import VALIDATION
+from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import deliveries
 from tuner.search.resuming import Extension, finished, trainable_of
@@ -37,12 +38,13 @@ _PACKAGES = (
 )
 
 
-def run_experiment(spec: ExperimentSpec) -> Results:
+def run_experiment(spec: ExperimentSpec, *, note: str = "") -> Results:
     """Run the search of `spec` and return its results; progress goes to stderr.
 
-    Uses the connected Ray, or starts one. Doubts are logged. Raises SpecError for a spec that
-    cannot work, UsageError if the experiment exists, InterruptedSearchError after a signal, and
-    ExperimentError for the experiment's faults; reports are safe in the journal.
+    note: as of `tuner note`. Uses the connected Ray, or starts one. Doubts are logged. Raises
+    SpecError for a spec that cannot work, UsageError if the experiment exists,
+    InterruptedSearchError after a signal, and ExperimentError for the experiment's faults; reports
+    are safe in the journal.
     """
     if not isinstance(spec, ValidatedSpec):
         spec = validate(spec, machine=_machine())
@@ -53,7 +55,10 @@ def run_experiment(spec: ExperimentSpec) -> Results:
     if cluster.is_connected():
         cluster.admit(spec)  # raises before a folder is created
     deliveries(spec.notify)  # so does this, for a target that cannot work
-    return _search(spec, create(spec))
+    folder = create(spec)
+    if note:
+        Labels(note=note).write(folder)
+    return _search(spec, folder)
 
 
 def resume_experiment(
