@@ -127,11 +127,9 @@ def _play(spec: ExperimentSpec, address: str, patience_s: float | None, **how: b
     done = [stage.results for stage in stages if stage.results and stage.results.ranked]
     as_json, evaluate = how["as_json"], how["evaluate"]
     if not as_json:
-        for r in done:
-            best = (
-                f"best {r.metric} {number(r.ranked[0][0])} of {amount_of(len(r.trials), 'trial')}"
-            )
-            click.echo(f"{r.name}: {best}")
+        for results in done:
+            best, trials = number(results.ranked[0][0]), amount_of(len(results.trials), "trial")
+            click.echo(f"{results.name}: best {results.metric} {best} of {trials}")
         click.echo()
     plain = [
         {"name": stage.name, "status": stage.status, "reason": stage.reason, "best": None}
