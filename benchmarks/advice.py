@@ -60,7 +60,14 @@ FAULTS = {
     "useless": "useless",
     "together": "interaction",
     "small split": "validation_small",
+    "noisy steps": "noisy_steps",
+    "blind rung": "rung_blind",
+    "unused rung": "rung_unused",
+    "long grace": "grace_long",
+    "idle slots": "slots_idle",
+    "copies": "copies",
 }
+CUT = ("edge lower", "edge upper", "wasted")  # spaces that are cut wrongly
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,9 @@ class Task:
     noise: of a seed. diverges: from which quantiles of lr and momentum on. overfits: from which
     share of the epochs on. steeper: above the best values. power: by which a loss falls; None:
     exponentially, flat early. images: of the validation split; then the objective is an accuracy,
-    0.9 - error * loss.
+    0.9 - error * loss. jumps: the sd of an epoch's loss. blind: so many first epochs have a loss by
+    chance. rises: whether each trial is better than those before. grace: the first rung. workers, limit: trials at a time, and the spec's max_concurrent. gap: the
+    time between two trials of a slot. copies: of images across splits.
     """
 
     best_D: np.ndarray
@@ -85,6 +94,23 @@ class Task:
     images: int | None = None
     error: float = 0.15
     steeper: float = 1.0
+    jumps: float = 0.0
+    blind: int = 0
+    rises: bool = False
+    grace: int = 1
+    workers: int = WORKERS
+    limit: int | None = None
+    gap: float = 0.0
+    copies: int = 0
+
+    def regret(self, config):
+        """By how much the loss at the end is above the least one, without noise."""
+        off_D = position(config) - self.best_D
+        least = min(
+            abs(c - self.best_D[3]) for c in Encoding(parse_space(SPACE)).columns[-1].centres_C
+        )
+        off_D = np.where(off_D > 0, off_D * self.steeper, off_D)
+        return float(self.weight_D @ off_D**2 - self.weight_D[3] * least**2)
 
     def curve(self, config, seed):
         """The metrics after each epoch."""
@@ -103,6 +129,10 @@ class Task:
             falling_E = epoch_E**-self.power
         train_E = loss + 2 * falling_E
         loss_E = train_E + 0.2 * self.noise * rng.normal(size=self.length)
+        if self.jumps:
+            loss_E = loss_E + self.jumps * rng.normal(size=self.length)
+        if self.blind:
+            loss_E[: self.blind] = 2.5 + 0.3 * rng.normal()
         if self.overfits is not None:
             loss_E = loss_E + 1.5 * np.maximum(epoch_E / self.length - self.overfits, 0)
         if self.diverges and u_D[0] > self.diverges[0] and u_D[1] > self.diverges[1]:
@@ -179,6 +209,19 @@ def drawn(rng, fault):
         return replace(task, weight_D=weight_D, best_D=best_D, together=True), "lr"
     if fault == "small split":
         return replace(task, images=100, error=0.05), None
+    if fault == "noisy steps":
+        return replace(task, jumps=rng.uniform(0.3, 0.6)), None
+    if fault == "blind rung":
+        return replace(task, blind=int(rng.integers(1, 3))), None
+    if fault == "unused rung":
+        return replace(task, rises=True), None
+    if fault == "long grace":
+        return replace(task, grace=9), None
+    if fault == "idle slots":
+        kinds = ({"gap": 3.0}, {"limit": 8}, {"workers": 25})
+        return replace(task, **kinds[rng.integers(3)]), None
+    if fault == "copies":
+        return replace(task, images=20_000, copies=int(40_000 * rng.uniform(0.02, 0.2))), None
     return replace(task, images=rng.choice([None, 50_000])), None
 
 
@@ -186,7 +229,8 @@ class Table:
     """Recorded curves of configs whose learning rate lies between two quantiles of its domain."""
 
     length = 10
-    images = None
+    images = limit = None
+    grace, workers, gap, copies = 1, WORKERS, 0.0, 0
 
     def __init__(self, name, low, high, rng):
         u_ND, loss_NE = load_table(name)
@@ -214,11 +258,11 @@ class Table:
         return [{"val_loss": float(value)} for value in self.loss_NE[row]]
 
 
-def simulated(task, searcher, trials, seed, *, strategy="random"):
-    """The record of a search of so many trials."""
+def simulated(task, searcher, trials, seed, *, strategy="random", budget=np.inf):
+    """The record of a search of so many trials, or of so many epochs if these end it."""
     metric = "val_accuracy" if task.images else "val_loss"
     sign = -1 if task.images else 1
-    settings = {"max_t": task.length, "grace_period": 1}
+    settings = {"max_t": task.length, "grace_period": task.grace}
     spec = build_spec(
         {
             "trainable": "benchmarks.advice:Task",
@@ -226,21 +270,25 @@ def simulated(task, searcher, trials, seed, *, strategy="random"):
             "objective": {"metric": metric},
             "scheduler": {"name": "asha", "reduction_factor": 3, **settings},
             "num_samples": trials,
+            "max_concurrent": task.limit,
             "name": "simulated",
         }
     )
     rule = Brackets(AshaSettings(reduction_factor=3, **settings))
     rng, running, begun, now = np.random.default_rng((seed, 98)), [], 0, 0.0
     events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
-    while begun < trials or running:
-        while begun < trials and len(running) < WORKERS:
+    spent = 0
+    while (begun < trials or running) and spent < budget:
+        while begun < trials and len(running) < task.workers:
             config, trial_id = searcher.ask(begun), f"{begun:05}"
-            started = {"event": "trial_started", "time": now, "trial_id": trial_id}
+            start = now + (task.gap if begun >= task.workers else 0.0)
+            started = {"event": "trial_started", "time": start, "trial_id": trial_id}
             events.append({**started, "config": config})
             curve = task.curve(config, (seed, begun))
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), begun, 1, curve))
+            heapq.heappush(running, (start + rng.lognormal(0, 0.2), begun, 1, curve))
             begun += 1
         now, number, epoch, curve = heapq.heappop(running)
+        spent += 1
         trial = {"time": now, "trial_id": f"{number:05}"}
         if not np.isfinite(curve[epoch - 1][metric]):
             error = {"kind": "nan", "message": "the objective is NaN"}
@@ -257,9 +305,30 @@ def simulated(task, searcher, trials, seed, *, strategy="random"):
         searcher.tell(number, cost, epoch)
         status = "completed" if epoch == task.length else "stopped"
         events.append({"event": "trial_ended", **trial, "status": status})
+    for _, number, *_ in running:
+        trial = {"time": now, "trial_id": f"{number:05}"}
+        events.append({"event": "trial_ended", **trial, "status": "stopped"})
     events.append({"event": "experiment_ended", "time": now, "status": "completed"})
-    validation = {"images": task.images} if task.images else None
+    events.sort(key=lambda event: event["time"])
+    validation = None
+    if task.images:
+        validation = {"images": task.images, "copies": task.copies, "measured": 2 * task.images}
     return SearchRecord("simulated", spec, fold(events, spec.objective), validation)
+
+
+class Rising:
+    """A search whose trials get better and better."""
+
+    def __init__(self, searcher, task, trials):
+        self.configs = sorted(map(searcher.ask, range(trials)), key=task.regret, reverse=True)
+
+    def ask(self, number):
+        return self.configs[number]
+
+    def report(self, number, value, epoch):
+        """Learns nothing."""
+
+    tell = report
 
 
 @dataclass(frozen=True)
@@ -274,6 +343,8 @@ def findings_of(fault, strategy, trials, seed):
     names = [None, *FAULTS]
     task, name = drawn(np.random.default_rng((seed, names.index(fault))), fault)
     searcher = method(strategy, Sought(task.space or SPACE), seed, task.length)
+    if task.rises:
+        searcher = Rising(searcher, task, trials)
     return advise(simulated(task, searcher, trials, seed, strategy=strategy)), name
 
 

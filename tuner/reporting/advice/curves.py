@@ -1,4 +1,4 @@
-"""Findings on the learning curves: the length of trials, and overfitting."""
+"""Findings on the learning curves: the length of trials, overfitting, and noise."""
 
 # N trials
 
@@ -19,6 +19,7 @@ from tuner.wording import number
 
 _FEWEST = 3  # whole trials
 _MOST = 10  # leading whole trials
+_NOISY = 0.5  # least ratio of noise to what trials differ by, within chance
 _SHORTEST = 4  # epochs of a curve that can be extended
 _GAIN = 0.04  # of a curve's improvement so far: worth twice the epochs
 _FLAT = 0.01  # of the same: no improvement
@@ -54,13 +55,11 @@ class Curve:
 
 
 def whole_curves(record: SearchRecord) -> tuple[int, list[Curve]]:
-    """The length of whole trials in epochs, and the leading third of them, 3 to 10; best first."""
+    """The length of whole trials in epochs, and their curves; best first."""
     trials = [record.trials[n] for n in record.order_N]
     ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
     length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
-    whole = [t for t in ended if t.last_epoch >= length]
-    count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
-    return length, [_curve(record, trial) for trial in whole[:count]]
+    return length, [_curve(record, t) for t in ended if t.last_epoch >= length]
 
 
 def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
@@ -74,11 +73,62 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 
 
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on the curves of the leading whole trials."""
+    """The findings on the curves of the leading third of the whole trials, 3 to 10."""
     length, curves = whole_curves(record)
-    if len(curves) >= _FEWEST and length >= _SHORTEST:
-        overfit = list(_overfitting(record, length, curves))
-        yield from overfit or [*_improving(record, length, curves), *_flat(record, length, curves)]
+    leading = curves[: min(max(ceil(len(curves) / 3), _FEWEST), _MOST)]
+    if len(leading) >= _FEWEST and length >= _SHORTEST:
+        overfit = list(_overfitting(record, length, leading))
+        yield from overfit or [
+            *_improving(record, length, leading),
+            *_flat(record, length, leading),
+        ]
+    yield from _noisy(record, length)
+
+
+def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
+    """Whether the objective jumps from epoch to epoch more than the best trials differ.
+
+    The best ten count that trained a third of the length. They differ by the sd of their means over
+    the last half of the epochs that all of them have, with its chi-squared interval.
+    """
+    from scipy.special import chdtri
+
+    least = max(length // 3, 2 * _SHORTEST)
+    trials = [record.trials[n] for n in record.leaders(1.0, 1)]
+    curves = [_curve(record, t) for t in trials if len(record.curve(t)) >= least][:_MOST]
+    if len(curves) < _FEWEST:
+        return
+    last, n = min(max(curve.cost) for curve in curves), len(curves)
+    levels = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
+    means = mean_of([float(np.mean(level)) for level in levels])
+    noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
+    if not means.sd or noise < means.sd:
+        return
+    low, high = (noise / means.sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
+    if low < _NOISY:
+        return
+    training, name = record.spec.training, record.objective.metric
+    searched = {column.path for _, column in record.searched}
+    advice, command = (
+        "confirm the best by the mean of several seeds",
+        f"tuner confirm {record.name} --top {n}",
+    )
+    if record.spec.ships and training.get("lr_schedule") == "constant":
+        advice = "let the learning rate fall"
+        command = run_like(record.name, "training.lr_schedule=cosine")
+    elif record.spec.ships and not searched & {"ema_decay"} and not training.get("ema_decay"):
+        advice = "evaluate a moving average of the weights"
+        command = run_like(record.name, "training.ema_decay=0.98")
+    yield Finding(
+        "noisy_steps",
+        "medium",
+        f"{name} jumps by {number(noise)} (sd) from epoch to epoch, {noise / means.sd:.1f} times "
+        f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
+        f"The best epoch wins by chance: {advice}.",
+        command,
+        {"noise": noise, "between": means.sd, "n": n, "ratio": noise / means.sd}
+        | {"interval": [low, high]},
+    )
 
 
 def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
