@@ -2,6 +2,7 @@
 
     python -m benchmarks.advice                  the claims; some minutes of a core
     python -m benchmarks.advice --split tuning   on which the thresholds were chosen
+    python -m benchmarks.advice --regret         what the advice is worth on spaces cut wrongly
     python -m benchmarks.advice --quick          a small run: shows that it works
 
 A search is simulated with four asynchronous workers, tuner's searchers and tuner's ASHA. Its trials
@@ -23,7 +24,9 @@ hold 95 % intervals (Wilson).
 import argparse
 import heapq
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -35,7 +38,9 @@ from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice import advise
 from tuner.reporting.advice.record import SearchRecord
 from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.search.warm_start import WarmStart, WarmTrial
 from tuner.spec.experiment import build_spec
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
 
@@ -67,7 +72,7 @@ FAULTS = {
     "idle slots": "slots_idle",
     "copies": "copies",
 }
-CUT = ("edge lower", "edge upper", "wasted")  # spaces that are cut wrongly
+CUT = ("edge lower", "edge upper")  # spaces that are cut wrongly
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,9 @@ class Task:
     share of the epochs on. steeper: above the best values. power: by which a loss falls; None:
     exponentially, flat early. images: of the validation split; then the objective is an accuracy,
     0.9 - error * loss. jumps: the sd of an epoch's loss. blind: so many first epochs have a loss by
-    chance. rises: whether each trial is better than those before. grace: the first rung. workers, limit: trials at a time, and the spec's max_concurrent. gap: the
-    time between two trials of a slot. copies: of images across splits.
+    chance. rises: whether each trial is better than those before. grace: the first rung. workers,
+    limit: trials at a time, and the spec's max_concurrent. gap: the time between two trials of a
+    slot. copies: of images across splits.
     """
 
     best_D: np.ndarray
@@ -106,11 +112,9 @@ class Task:
     def regret(self, config):
         """By how much the loss at the end is above the least one, without noise."""
         off_D = position(config) - self.best_D
-        least = min(
-            abs(c - self.best_D[3]) for c in Encoding(parse_space(SPACE)).columns[-1].centres_C
-        )
-        off_D = np.where(off_D > 0, off_D * self.steeper, off_D)
-        return float(self.weight_D @ off_D**2 - self.weight_D[3] * least**2)
+        widths = Encoding(parse_space(SPACE)).columns[-1].centres_C - self.best_D[3]
+        least, off_D = (np.where(x > 0, x * self.steeper, x) ** 2 for x in (widths, off_D))
+        return float(self.weight_D @ off_D - self.weight_D[3] * least.min())
 
     def curve(self, config, seed):
         """The metrics after each epoch."""
@@ -359,9 +363,72 @@ def hits(findings, kind, name):
     return False
 
 
+def applied(findings, space):
+    """The space after what the findings on domains say."""
+    about = [f.figures for f in findings if f.kind in ("edge", "wasted")]
+    return {**space, **{figures["hyperparameter"]: figures["domain"] for figures in about}}
+
+
+def begun_with(record, searcher, space):
+    """The searcher, with the trials of an earlier search as `--from` gives them."""
+    encoding, trials = Encoding(parse_space(space)), []
+    for trial, cost in zip(record.trials, record.cost_N, strict=True):
+        with suppress(FaultsError):  # outside of the new space
+            encoding.encode(trial.config)
+            failed, values = not np.isfinite(cost), tuple(record.curve(trial))
+            trials.append(WarmTrial(trial.trial_id, trial.config, values, failed, tried=True))
+    WarmStart("earlier", tuple(trials), ()).add_to(searcher.search)
+    return searcher
+
+
+def regrets_of(fault, strategy, trials, seed):
+    """(regrets of the best trial: in the wrong space, as advised, in the right space; is advised).
+
+    All spend equally many epochs, four for each of `trials`. As advised is half of them in the
+    wrong space and half after the advice, or a search that goes on if there is none.
+    """
+    task, _ = drawn(np.random.default_rng((seed, [None, *FAULTS].index(fault))), fault)
+    budget, right = 4 * trials, replace(task, space=None)
+
+    def search(task, budget, seed, earlier=None):
+        space = task.space or SPACE
+        searcher = method(strategy, Sought(space), seed, task.length)
+        if earlier:
+            searcher = begun_with(earlier, searcher, space)
+        return simulated(task, searcher, budget, seed, strategy=strategy, budget=budget)
+
+    def best(record):
+        first = record.order_N[0]
+        return record.cost_N[first], task.regret(record.trials[first].config)
+
+    wrong = best(search(task, budget, seed))[1]
+    half = search(task, budget // 2, seed)
+    space = applied(advise(half), task.space)
+    advised = wrong
+    if space != task.space:
+        second = search(replace(task, space=space), budget // 2, seed + 500_000, half)
+        advised = min(best(half), best(second))[1]
+    return wrong, advised, best(search(right, budget, seed))[1], space != task.space
+
+
+def show_regrets(strategy, trials, seeds):
+    """The regrets of spaces cut wrongly, with and without advice after half the budget."""
+    print(f"{strategy}, {4 * trials} epochs: mean regret in the wrong, advised and right space")
+    rows = {f: [regrets_of(f, strategy, trials, seed) for seed in seeds] for f in CUT}
+    for fault, values in (*rows.items(), ("both", [*chain(*rows.values())])):
+        values, n = np.array(values, dtype=float), len(values)
+        rows_B = np.random.default_rng(0).integers(n, size=(2000, n))
+        wrong_B, advised_B, *_ = values[rows_B].mean(axis=1).T
+        low, high = np.quantile(advised_B / wrong_B, [0.025, 0.975])
+        wrong, advised, right, _ = values.mean(axis=0)
+        print(f"  {fault:10} n {n:4}  {wrong:.4f} {advised:.4f} {right:.4f}", end="  ")
+        print(f"ratio {advised / wrong:.2f} [{low:.2f}, {high:.2f}]", end="  ")
+        print(f"advised {shown(values[:, 3].sum(), n)}", flush=True)
+
+
 def shown(count, n):
     low, high = wilson(count / n, n)
-    return f"{count:4} of {n:4}  {100 * count / n:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{int(count):4} of {n:4}  {100 * count / n:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def show_synthetic(strategy, trials, seeds, faults):
@@ -421,13 +488,19 @@ def main():
     parser.add_argument("--strategies", default="random,bayesopt")
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--regret", action="store_true", help="of spaces that were cut wrongly")
     parser.add_argument("--first-seed", type=int, help="unless set that of the split")
     arguments = parser.parse_args()
     count = 3 if arguments.quick else arguments.searches
     first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
     for strategy in arguments.strategies.split(","):
         seeds = range(first, first + (count if strategy == "random" else max(count // 4, 3)))
-        show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))
+        if arguments.regret:
+            show_regrets(strategy, arguments.trials, seeds)
+        else:
+            show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))
+    if arguments.regret:
+        return
     show_tables(TABLES[arguments.split], min(arguments.trials, 80), range(first, first + count))
 
 

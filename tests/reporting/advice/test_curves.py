@@ -1,9 +1,11 @@
 """The findings on learning curves."""
 
 import numpy as np
+import pytest
 from recorded import record
 
 from tuner.reporting.advice.curves import curve_findings
+from tuner.spec.code import IMAGE_CLASSIFIER
 
 LENGTH = 16
 WHOLE = {"scheduler": {"max_t": LENGTH, "grace_period": LENGTH}}
@@ -48,6 +50,27 @@ def test_curves_that_are_flat_need_shorter_trials():
     finding = findings_of(lambda e, u_D, rng: [u_D[0] + np.exp(-e)] * 2)["max_t_long"]
     assert finding.figures["best_by"] <= 6
     assert finding.figures["saved_epochs"] >= 20 * 8
+
+
+@pytest.mark.parametrize(
+    ("training", "setting"),
+    [
+        ({}, "run --like digits training.ema_decay=0.98"),
+        ({"lr_schedule": "constant"}, "run --like digits training.lr_schedule=cosine"),
+        ({"ema_decay": 0.9}, "confirm digits --top 10"),
+    ],
+)
+def test_curves_that_jump_more_than_trials_differ_are_noisy(training, setting):
+    def curve(e, u_D, rng):
+        return [0.1 * u_D[0] + 1 / e + jumps * rng.normal(size=LENGTH), 1 / e]
+
+    ours = {"trainable": IMAGE_CLASSIFIER, "training": training}
+    jumps = 0.3
+    finding = findings_of(curve, **ours)["noisy_steps"]
+    assert finding.figures["noise"] == pytest.approx(0.3, rel=0.3)
+    assert finding.command == f"tuner {setting}"
+    jumps = 0.01
+    assert "noisy_steps" not in findings_of(curve, **ours)
 
 
 def test_curves_that_rise_while_training_falls_overfit():

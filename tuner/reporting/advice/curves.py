@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 import numpy as np
 
@@ -54,14 +54,6 @@ class Curve:
         return self.so_far[max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))]
 
 
-def whole_curves(record: SearchRecord) -> tuple[int, list[Curve]]:
-    """The length of whole trials in epochs, and their curves; best first."""
-    trials = [record.trials[n] for n in record.order_N]
-    ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
-    length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
-    return length, [_curve(record, t) for t in ended if t.last_epoch >= length]
-
-
 def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
     cost = dict(record.curve(trial))
     values = np.array(list(cost.values()))
@@ -73,9 +65,13 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 
 
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on the curves of the leading third of the whole trials, 3 to 10."""
-    length, curves = whole_curves(record)
-    leading = curves[: min(max(ceil(len(curves) / 3), _FEWEST), _MOST)]
+    """The findings on the curves of the leading third of the whole trials, 3 to 10; on noise."""
+    trials = [record.trials[n] for n in record.order_N]
+    ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
+    length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
+    whole = [t for t in ended if t.last_epoch >= length]
+    count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
+    leading = [_curve(record, trial) for trial in whole[:count]]
     if len(leading) >= _FEWEST and length >= _SHORTEST:
         overfit = list(_overfitting(record, length, leading))
         yield from overfit or [
@@ -88,8 +84,8 @@ def curve_findings(record: SearchRecord) -> Iterator[Finding]:
 def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     """Whether the objective jumps from epoch to epoch more than the best trials differ.
 
-    The best ten count that trained a third of the length. They differ by the sd of their means over
-    the last half of the epochs that all of them have, with its chi-squared interval.
+    Those are ten that trained a third of the length; they differ by the sd of their means over the
+    last half of the epochs that all of them have.
     """
     from scipy.special import chdtri
 
@@ -99,35 +95,29 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     if len(curves) < _FEWEST:
         return
     last, n = min(max(curve.cost) for curve in curves), len(curves)
-    levels = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
-    means = mean_of([float(np.mean(level)) for level in levels])
+    halves = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
+    means = mean_of([float(np.mean(half)) for half in halves])
     noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
-    if not means.sd or noise < means.sd:
-        return
-    low, high = (noise / means.sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
-    if low < _NOISY:
+    sd = means.sd or inf
+    low, high = (noise / sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
+    if noise < sd or low < _NOISY:
         return
     training, name = record.spec.training, record.objective.metric
-    searched = {column.path for _, column in record.searched}
-    advice, command = (
-        "confirm the best by the mean of several seeds",
-        f"tuner confirm {record.name} --top {n}",
-    )
-    if record.spec.ships and training.get("lr_schedule") == "constant":
-        advice = "let the learning rate fall"
-        command = run_like(record.name, "training.lr_schedule=cosine")
-    elif record.spec.ships and not searched & {"ema_decay"} and not training.get("ema_decay"):
-        advice = "evaluate a moving average of the weights"
-        command = run_like(record.name, "training.ema_decay=0.98")
+    constant = training.get("lr_schedule") == "constant"
+    setting = "lr_schedule=cosine" if constant else "ema_decay=0.98"
+    fixed = {*training, *(column.path for _, column in record.searched)} - {"lr_schedule"}
+    smooths = record.spec.ships and setting.partition("=")[0] not in fixed
     yield Finding(
         "noisy_steps",
         "medium",
-        f"{name} jumps by {number(noise)} (sd) from epoch to epoch, {noise / means.sd:.1f} times "
+        f"{name} jumps by {number(noise)} (sd) from epoch to epoch, {noise / sd:.1f} times "
         f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
-        f"The best epoch wins by chance: {advice}.",
-        command,
-        {"noise": noise, "between": means.sd, "n": n, "ratio": noise / means.sd}
-        | {"interval": [low, high]},
+        "The best epoch wins by chance: "
+        + (f"{setting} smooths it." if smooths else "let the mean of several seeds decide."),
+        run_like(record.name, f"training.{setting}")
+        if smooths
+        else f"tuner confirm {record.name} --top {n}",
+        {"noise": noise, "between": sd, "n": n, "interval": [low, high]},
     )
 
 
@@ -137,7 +127,8 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
     The next doubling gains what the last one did, less by the ratio of the last one to the one
     before. Silent where the learning rate falls to its end: such a curve improves at every length.
     """
-    if any(_is_annealed(curve.trial) for curve in curves):
+    rates = [[rate for _, rate in curve.trial.values("lr")] for curve in curves]
+    if any(len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates):
         return
     gains, shares = [], []
     for curve in curves:
@@ -164,12 +155,6 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
         {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
         | {"share_of_improvement": of_all.mean},
     )
-
-
-def _is_annealed(trial: TrialRecord) -> bool:
-    """Whether the learning rate that the trial reports falls much over its second half."""
-    rates = [rate for _, rate in trial.values("lr")]
-    return len(rates) > 1 and rates[-1] < _ANNEALED * rates[len(rates) // 2]
 
 
 def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:

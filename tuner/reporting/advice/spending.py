@@ -2,104 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import atanh, ceil, floor, sqrt, tanh
 
 import numpy as np
 
 from tuner.experiment.events import STOPPED
 from tuner.experiment.results.statistics import wilson
-from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice.effects import ranks
 from tuner.reporting.advice.finding import Finding, run_like, share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.wording import number
 
-_FEWEST = 12  # trials at a rung
+_FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 12, 10, 4  # trials: at a rung, leading, for each slot
 _BLIND = 0.6  # rank correlation of a rung with the next one
-_FEWEST_LEADERS = 10
-_KEPT = 0.7  # of the leaders, and rank correlation, for an earlier first rung
-_SAVED = 0.2  # of the epochs
-_MUCH = 0.35  # of the epochs or of the slots' time, for a higher severity
-_IDLE = 0.3  # of the slots' time
-_FEWEST_A_SLOT = 4  # trials
-
-Costs = Mapping[int, float]  # by epoch
+_SAVED, _IDLE, _MUCH = 0.2, 0.3, 0.35  # of the epochs; of the slots' time; of either
 
 
 def spending_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on rungs, if the scheduler has any, and on slots."""
-    factor = getattr(record.spec.scheduler, "reduction_factor", None)  # of ASHA
-    if factor and record.spec.scheduler and (length := record.spec.epochs):
-        rungs = dict.fromkeys(ceil(epoch) for epoch in record.spec.scheduler.rungs())
-        rungs = [epoch for epoch in rungs if epoch < length]
-        trials = zip(record.trials, record.diverged_N, strict=True)
-        reports = {t.trial_id: dict(record.curve(t)) for t, diverged in trials if not diverged}
-        blind = list(_blind(record, [*reports.values()], [*rungs, length]))
-        yield from blind or _late(record, reports, (rungs or [length])[0], factor)
-        if record.spec.brackets == 1:
-            yield from list(_unused(record, rungs, 1 - 1 / factor))[:1]
+    """The findings on rungs, if the scheduler is ASHA, and on slots."""
+    scheduler, length = record.spec.scheduler, record.spec.epochs
+    factor = getattr(scheduler, "reduction_factor", None)
+    if scheduler and factor and length:
+        rungs = [ceil(rung) for rung in scheduler.rungs() if rung < length]
+        blind = [*_blind(record, rungs, length)] or _late(record, [*rungs, length][0], factor)
+        unused = _unused(record, rungs if record.spec.brackets == 1 else (), 1 - 1 / factor)
+        yield from (*islice(blind, 1), *islice(unused, 1))
     yield from _idle(record)
 
 
-def correlation(curves: Sequence[Costs], early: int, late: int) -> tuple[int, float, float, float]:
-    """(n, Spearman's rank correlation of the costs at two epochs, its 95 % interval).
+def correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Spearman's rank correlation and its 95 % interval; from -1 to 1 for fewer than 4 pairs.
 
-    The interval is Fisher's, with Fieller's standard error (Biometrika 1957). Equal costs have none
-    beyond chance: 0. The interval of fewer than 4 trials is from -1 to 1.
+    Fisher's, with the standard error of Fieller et al. (Biometrika 1957). Of equal values it is 0.
     """
-    pairs = np.array([(c[early], c[late]) for c in curves if early in c and late in c])
     if len(pairs) < 4:
-        return len(pairs), 0.0, -1.0, 1.0
-    x_N, y_N = ranks(pairs[:, 0]), ranks(pairs[:, 1])
-    varies = np.ptp(x_N) > 0 and np.ptp(y_N) > 0
-    rho = float(np.corrcoef(x_N, y_N)[0, 1]) if varies else 0.0
+        return 0.0, -1.0, 1.0
+    x_N, y_N = map(ranks, np.transpose(pairs))
+    rho = float(np.corrcoef(x_N, y_N)[0, 1]) if np.ptp(x_N) and np.ptp(y_N) else 0.0
     z, reach = atanh(np.clip(rho, -0.999, 0.999)), 1.96 * sqrt(1.06 / (len(pairs) - 3))
-    return len(pairs), rho, tanh(z - reach), tanh(z + reach)
+    return rho, tanh(z - reach), tanh(z + reach)
 
 
-def _blind(record: SearchRecord, curves: Sequence[Costs], epochs: list[int]) -> Iterator[Finding]:
-    """The first rung whose order says little of the order at the next one, or at the end."""
-
-    def is_telling(epoch: int) -> bool:
-        _, rho, low, _ = correlation(curves, epoch, min(e for e in epochs if e > epoch))
-        return rho > _BLIND and low > 0
-
-    for rung, later in pairwise(epochs):
-        n, rho, low, high = correlation(curves, rung, later)
+def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[Finding]:
+    """The rungs whose order, without diverged trials, says little of that at the next one."""
+    trials = zip(record.trials, record.diverged_N, strict=True)
+    curves = [dict(record.curve(trial)) for trial, diverged in trials if not diverged]
+    later = {e: min(r for r in (*rungs, length) if r > e) for e in range(1, length)}
+    pairs = {e: [(c[e], c[n]) for c in curves if c.keys() >= {e, n}] for e, n in later.items()}
+    known = {epoch: correlation(pairs[epoch]) for epoch in pairs}
+    telling = [epoch for epoch, (rho, low, _) in known.items() if rho > _BLIND and low > 0]
+    for rung in rungs:
+        n, (rho, low, high) = len(pairs[rung]), known[rung]
         if n < _FEWEST or high >= _BLIND:
             continue
-        grace = next((e for e in range(rung + 1, epochs[-1]) if is_telling(e)), epochs[-1])
-        stopped = _stopped_at(record, rung)
+        grace = next((epoch for epoch in telling if epoch > rung), length)
         yield Finding(
             "rung_blind",
-            "high" if rung == epochs[0] else "medium",
-            f"The rung at epoch {rung} stopped {stopped} trials; of the {n} that went on, the order "
-            f"there and at epoch {later} have a rank correlation of {rho:.2f} ({low:.2f} to "
-            f"{high:.2f}).",
-            f"It stops trials by chance; the first epoch that says more is {grace}."
-            if grace < epochs[-1]
-            else "It stops trials by chance, and no epoch before the end says more.",
+            "high" if rung == rungs[0] else "medium",
+            f"Of the {n} trials that went on at the rung at epoch {rung}, the order there and at "
+            f"epoch {later[rung]} have a rank correlation of {rho:.2f} ({low:.2f} to {high:.2f}).",
+            f"It stops trials by chance; the first epoch that says more is {grace}.",
             run_like(record.name, f"scheduler.grace_period={grace}"),
-            {"rung": rung, "later": later, "n": n, "stopped": stopped, "correlation": rho}
-            | {"interval": [low, high], "grace_period": grace},
+            {"rung": rung, "n": n, "correlation": rho, "interval": [low, high], "better": grace},
         )
-        return
-
-
-def _stopped_at(record: SearchRecord, epoch: int) -> int:
-    """How many trials the scheduler stopped there."""
-    stopped = [t for t in record.history.of_status(STOPPED) if t.ended_by is None]
-    return sum(t.last_epoch == epoch for t in stopped)
 
 
 def _unused(record: SearchRecord, rungs: Sequence[int], meant: float) -> Iterator[Finding]:
-    """The rungs that stop less than a quarter of the trials that they are meant to stop."""
+    """The rungs that stop less than a quarter of the share `meant`."""
+    ended = [(trial.last_epoch, trial.status) for trial in record.history.trials.values()]
     for rung in rungs:
-        n = sum(t.last_epoch >= rung for t in record.history.trials.values())
-        stopped = _stopped_at(record, rung)
-        low, high = wilson(stopped / n, n) if n else (0.0, 1.0)
+        n, stopped = sum(epoch >= rung for epoch, _ in ended), ended.count((rung, STOPPED))
+        low, high = wilson(stopped / max(n, 1), max(n, 1))
         if n < _FEWEST or high >= meant / 4:
             continue
         yield Finding(
@@ -107,117 +82,73 @@ def _unused(record: SearchRecord, rungs: Sequence[int], meant: float) -> Iterato
             "medium",
             f"The rung at epoch {rung} stopped {stopped} of {n} trials ({share(low, high)}), where "
             f"ASHA means to stop {100 * meant:.0f} %.",
-            "Nearly all trials beat the earlier ones there; `forecast` compares their predicted "
-            "ends with the best instead.",
+            "Nearly all beat the earlier ones; `forecast` compares predicted ends with the best.",
             run_like(record.name, "scheduler.name=forecast"),
             {"rung": rung, "stopped": stopped, "n": n, "interval": [low, high], "meant": meant},
         )
 
 
-def _late(
-    record: SearchRecord, reports: Mapping[str, Costs], rung: int, factor: float
-) -> Iterator[Finding]:
-    """Whether an earlier first rung would have let all leaders go on, and saved many epochs."""
-    reached = {key: costs for key, costs in reports.items() if costs.keys() >= {1, rung}}
-    leaders = [record.trials[n].trial_id for n in record.leaders(0.1, _FEWEST_LEADERS)]
-    low_kept, high_kept = wilson(1.0, len(leaders)) if leaders else (0.0, 1.0)
+def _late(record: SearchRecord, rung: int, factor: float) -> Iterator[Finding]:
+    """The epochs at which an earlier first rung keeps all leaders, and saves much."""
+    curves = {n: dict(record.curve(trial)) for n, trial in enumerate(record.trials)}
+    leaders, spent = record.leaders(0.1, _FEWEST_LEADERS), sum(map(len, curves.values()))
+    low, _ = wilson(1.0, max(len(leaders), 1))
     for epoch in range(1, rung):
-        curves = {key: costs for key, costs in reached.items() if epoch in costs}
-        best = sorted(curves, key=lambda key: curves[key][epoch])
-        kept, left = best[: ceil(len(best) / factor)], best[ceil(len(best) / factor) :]
-        n, rho, low, _ = correlation([*curves.values()], epoch, rung)
-        if low < _KEPT or low_kept < _KEPT or not {*leaders} <= {*kept}:
+        order = sorted((n for n in curves if epoch in curves[n]), key=lambda n: curves[n][epoch])
+        kept = order[: ceil(len(order) / factor)]
+        saved = sum(max(curves[n]) - epoch for n in order[len(kept) :])
+        if len(leaders) < _FEWEST_LEADERS or not {*leaders} <= {*kept} or saved < _SAVED * spent:
             continue
-        saved = sum(max(reports[key]) - epoch for key in left)
-        spent = sum(t.last_epoch for t in record.history.trials.values())
-        if saved < _SAVED * spent:
-            return
         yield Finding(
             "grace_long",
             "low" if saved < _MUCH * spent else "medium",
-            f"No trial is stopped before epoch {rung}, but the order of {n} trials at epoch "
-            f"{epoch} and there have a rank correlation of {rho:.2f} (at least {low:.2f}), and the "
-            f"best {len(leaders)} are among the best {len(kept)} there ({share(low_kept, 1)}).",
-            f"With a first rung at epoch {epoch} this search would have trained "
-            f"{100 * saved / spent:.0f} % fewer epochs.",
+            f"The best {len(leaders)} of {len(order)} trials ({share(low, 1)}) are among the best "
+            f"{len(kept)} at epoch {epoch} already; none is stopped before epoch {rung}.",
+            f"With a rung there this search would have trained {100 * saved / spent:.0f} % less.",
             run_like(record.name, f"scheduler.grace_period={epoch}"),
-            {"rung": rung, "grace_period": epoch, "n": n, "correlation": rho}
-            | {"interval": [low, 1.0], "leaders": len(leaders), "saved_epochs": saved},
+            {"better": epoch, "n": len(order), "interval": [low, 1.0], "saved_epochs": saved},
         )
-        return
 
 
 def _idle(record: SearchRecord) -> Iterator[Finding]:
-    """Whether slots were empty for much of the search, and why.
+    """Whether slots were empty for much of the time since the last start, and the main reason.
 
-    Slots are max_concurrent, else the most trials at a time. Empty are those that never had a
-    trial ("unfilled"), those before the first trial and after the last one began ("ends"), and
-    those between two trials ("waits").
+    Slots are max_concurrent, else the most trials at a time.
     """
-    history, trials = record.history, [*record.history.trials.values()]
-    used = _side_by_side(trials)
-    slots = max(record.spec.max_concurrent or used, used)
-    if history.ended is None or len(trials) < _FEWEST_A_SLOT * max(slots, 3):
+    history, resources = record.history, record.spec.resources
+    if record.spec.is_elsewhere or history.ended is None or not history.runs:
         return
-    runs = [run for trial in trials for run in trial.runs]
-    parts = {"unfilled": 0.0, "ends": 0.0}
-    for driver in history.runs:
-        begun = [run for run in runs if driver.started <= run.started <= driver.ended]
-        starts = [run.started for run in begun] or [driver.ended]
-        tail = sum(max(0.0, run.ended - max(starts)) for run in begun)
-        outside = driver.duration_s - (max(starts) - min(starts))
-        parts["ends"] += used * outside - tail
-        parts["unfilled"] += (slots - used) * driver.duration_s
-    total = slots * history.duration_s
-    idle = total - sum(trial.duration_s for trial in trials)
-    parts["waits"] = idle - sum(parts.values())
-    why = max(parts, key=lambda name: parts[name])
-    if idle < _IDLE * total:
+    driver, used = history.runs[-1], history.pace.side_by_side
+    runs = [r for t in history.trials.values() for r in t.runs if r.started >= driver.started]
+    slots, n = max(record.spec.max_concurrent or used, used), len(runs)
+    total = slots * driver.duration_s
+    idle = total - sum(run.duration_s for run in runs)
+    if n < _FEWEST_A_SLOT * max(slots, 3) or idle < _IDLE * total:
         return
-    meaning, command = _filled(record, why, used, slots, parts[why])
-    shares = {name: round(part / total, 3) for name, part in parts.items()}
+    first, last = (bound(run.started for run in runs) for bound in (min, max))
+    ends = used * (driver.duration_s - (last - first)) - sum(max(0.0, r.ended - last) for r in runs)
+    waits = idle - ends - (unfilled := (slots - used) * driver.duration_s)
+    if unfilled >= max(ends, waits):
+        kind, reserved = ("gpus", resources.gpus) if resources.gpus else ("cpus", resources.cpus)
+        fits = reserved * used / slots
+        fits = floor(fits) if fits >= 1 else max(floor(100 * fits), 1) / 100
+        meaning = f"Only {used} of {slots} trials fit at a time: reserve less for each."
+        command = run_like(record.name, f"resources.{kind}={fits:g}")
+    elif ends >= waits:
+        meaning = f"{n} trials are few for {slots} slots: more of them keep all busy."
+        command = f"tuner resume {record.name} --add-samples {n}"
+    else:
+        meaning = f"A slot waits {number(waits / n)} s for each trial: see what slows the starts."
+        command = "tuner doctor"
+    parts = {"ends": ends / total, "waits": waits / total, "unfilled": unfilled / total}
+    outside, between, never = (f"{100 * part:.0f} %" for part in parts.values())
     yield Finding(
         "slots_idle",
         "low" if idle < _MUCH * total else "medium",
-        f"{slots} slots were empty for {100 * idle / total:.0f} % of {number(history.duration_s)} "
-        f"s: {100 * shares['ends']:.0f} % before the first and after the last of {len(trials)} "
-        f"trials began, {100 * shares['waits']:.0f} % between trials, "
-        f"{100 * shares['unfilled']:.0f} % never filled.",
+        f"{slots} slots were empty for {100 * idle / total:.0f} % of {number(driver.duration_s)} "
+        f"s: {outside} before the first and after the last of {n} trials began, {between} between "
+        f"trials, {never} as at most {used} ran at a time.",
         meaning,
         command,
-        {"slots": slots, "used": used, "n": len(trials), "idle": idle / total, "why": why}
-        | {"shares": shares},
+        {"slots": slots, "used": used, "n": n, "idle": idle / total, **parts},
     )
-
-
-def _side_by_side(trials: Sequence[TrialRecord]) -> int:
-    """The most trials that ran at a time."""
-    runs = [run for trial in trials for run in trial.runs]
-    moments = [(run.started, 1) for run in runs] + [(run.ended, -1) for run in runs]
-    return int(np.cumsum([change for _, change in sorted(moments)] or [0]).max())
-
-
-def _filled(
-    record: SearchRecord, why: str, used: int, slots: int, idle_s: float
-) -> tuple[str, str]:
-    """What the main reason means, and what fills the slots."""
-    n, resources = len(record.history.trials), record.spec.resources
-    if why == "unfilled":
-        kind = "gpus" if resources.gpus else "cpus"
-        fits = floor(100 * getattr(resources, kind) * used / slots) / 100
-        return (
-            f"Only {used} of {slots} trials fit at a time: reserve less for each.",
-            run_like(record.name, f"resources.{kind}={max(fits, 0.01):g}"),
-        )
-    if why == "ends":
-        return (
-            f"{n} trials are few for {slots} slots: more keep them busy.",
-            f"tuner resume {record.name} --add-samples {n}",
-        )
-    wait = f"A slot waits {number(idle_s / n)} s for each trial"
-    if record.spec.search.learns:
-        other = "random" if record.spec.search.strategy == "hyperopt" else "hyperopt"
-        return f"{wait}: a strategy that suggests faster helps.", (
-            f"tuner run --like {record.name} --search {other}"
-        )
-    return f"{wait} to start: look for what slows the starts.", "tuner doctor"
