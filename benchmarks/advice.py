@@ -11,8 +11,12 @@ hyperparameters, and the recorded ones of `benchmarks.learning_curves`, whose co
 a part of the table. A fault is planted in a sound task: a domain that is cut below or above the
 best value, a domain of which four fifths are useless, a region that diverges with a third of the
 trials, trials that are too short or too long, trials that overfit, seeds that differ more than the
-configs, a useless hyperparameter, a pair that matters only together, and a small validation
-split.
+configs, a useless hyperparameter, a pair that matters only together, a small validation split, a
+loss that jumps from epoch to epoch, first epochs that say nothing of the end, trials that each beat
+those before, a late first rung, slots that stay empty (for three reasons), and copies of images.
+
+`--regret` cuts a domain below or above the best value, and compares the best trial's regret after
+the whole budget with that after half of it and a second search in the space that the advice gives.
 
 "found" is the share of searches with a finding of the fault's kind about the right hyperparameter;
 "alarms" the share of sound searches with any finding but those of the severity "open". Brackets
@@ -463,19 +467,22 @@ def show_tables(tables, trials, seeds):
         }
         print(f"table {name}, {trials} trials; the best twentieth: {low:.2f} to {high:.2f} of lr")
         for what, window in windows.items():
-            sides = Counter()
+            sides, others = Counter(), Counter()
             for seed in seeds:
                 rng = np.random.default_rng((seed, 7))
                 task = Table(name, *window, rng)
                 if len(task.rows) < trials:
                     continue
                 record = simulated(task, task, trials, seed)
-                for finding in advise(record):
+                findings = advise(record)
+                others.update({f.kind for f in findings if f.severity != "open"} - {"edge"})
+                for finding in findings:
                     if finding.kind == "edge" and finding.figures["hyperparameter"] == "lr":
                         sides[finding.figures["side"]] += 1
             print(f"  {what:10} {window[0]:.2f} to {window[1]:.2f}: ", end="")
             print(
                 *(f"{side} {shown(sides[side], len(seeds))}" for side in ("lower", "upper")),
+                dict(others) or "",
                 flush=True,
             )
 

@@ -74,10 +74,8 @@ def curve_findings(record: SearchRecord) -> Iterator[Finding]:
     leading = [_curve(record, trial) for trial in whole[:count]]
     if len(leading) >= _FEWEST and length >= _SHORTEST:
         overfit = list(_overfitting(record, length, leading))
-        yield from overfit or [
-            *_improving(record, length, leading),
-            *_flat(record, length, leading),
-        ]
+        yield from overfit or _improving(record, length, leading)
+        yield from () if overfit else _flat(record, length, leading)
     yield from _noisy(record, length)
 
 
@@ -89,18 +87,19 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
     """
     from scipy.special import chdtri
 
-    least = max(length // 3, 2 * _SHORTEST)
+    shortest = max(length // 3, 2 * _SHORTEST)
     trials = [record.trials[n] for n in record.leaders(1.0, 1)]
-    curves = [_curve(record, t) for t in trials if len(record.curve(t)) >= least][:_MOST]
+    curves = [_curve(record, t) for t in trials if len(record.curve(t)) >= shortest][:_MOST]
     if len(curves) < _FEWEST:
         return
     last, n = min(max(curve.cost) for curve in curves), len(curves)
     halves = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
     means = mean_of([float(np.mean(half)) for half in halves])
     noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
+    least = _RISE * float(np.median([curve.improvement for curve in curves]))
     sd = means.sd or inf
     low, high = (noise / sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
-    if noise < sd or low < _NOISY:
+    if noise < max(sd, least) or low < _NOISY:  # trials of a strategy that learns are alike
         return
     training, name = record.spec.training, record.objective.metric
     constant = training.get("lr_schedule") == "constant"
