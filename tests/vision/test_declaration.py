@@ -160,8 +160,8 @@ def test_pinned_data_counts_copies_across_splits(tmp_path, monkeypatch):
         shutil.copy(image, image.with_suffix(".copy.jpg"))
     spec = validate(spec_of(training={"dataset": f"folder:{folder}", "batch_size": 4}))
     spec.pin_data()
-    baseline = spec.pinned.baseline
-    assert 0 < baseline["copies"] <= baseline["measured"] > baseline["images"]
+    counted = spec.pinned.baseline
+    assert 0 < counted["copies"] <= counted["measured"] > counted["images"]
 
 
 def test_summaries_have_each_model_once_with_the_first_searched_values():

@@ -71,15 +71,9 @@ def test_test_split_that_was_measured_twice_is_named():
     assert "test_reused" not in kinds(record(around(0.5, 0.5), tested=("00001",)))
 
 
-@pytest.mark.parametrize(
-    ("copies", "severity"), [(0, None), (15, None), (40, "medium"), (200, "high")]
-)
+@pytest.mark.parametrize(("copies", "severity"), [(15, None), (40, "medium"), (200, "high")])
 def test_copies_across_splits_are_named_if_there_are_many(copies, severity):
-    counted = {"images": 500, "copies": copies, "measured": 1000}
-    training = {"dataset": "folder:my photos"}
-    made = record(around(0.5, 0.5), validation=counted, training=training)
-    finding = kinds(made).get("copies")
+    photos, counted = {"dataset": "folder:my photos"}, {"copies": copies, "measured": 1000}
+    finding = kinds(record(around(0.5, 0.5), validation=counted, training=photos)).get("copies")
     assert (finding and finding.severity) == severity
-    if finding:
-        assert finding.figures["share"] == copies / 1000
-        assert finding.command.startswith("find 'my photos' -type f ")
+    assert not finding or finding.command.startswith("find 'my photos' -type f ")

@@ -1,10 +1,11 @@
 """The findings on rungs, the grace period and slots."""
 
 import shlex
+from operator import itemgetter
 
 import numpy as np
 import pytest
-from recorded import SPACE, record
+from recorded import record
 
 from tuner.experiment.history import fold
 from tuner.reporting.advice.record import SearchRecord
@@ -12,19 +13,17 @@ from tuner.reporting.advice.spending import correlation, spending_findings
 from tuner.spec.experiment import build_spec
 from tuner.spec.text import override
 
-LENGTH = 9
 
-
-def ran(early=lambda u_D, rng: u_D[0], goes_on=lambda loss: loss < 0.5, first=1, **spec):
-    """A search whose loss is `early` before epoch 3, and then the first quantile."""
+def ran(early=lambda u_D, rng: u_D[0], goes_on=lambda loss: loss < 0.5, first=1):
+    """A search of 9 epochs whose loss is `early` before epoch 3, and then the first quantile."""
 
     def metrics(u_D, rng):
-        values = [float(early(u_D, rng))] * 2 + [float(u_D[0])] * (LENGTH - 2)
-        epochs = LENGTH if goes_on(values[first - 1]) else first
-        return [{"val_loss": value + 1 / e} for e, value in enumerate(values[:epochs], start=1)]
+        values = [float(early(u_D, rng))] * 2 + [float(u_D[0])] * 7
+        values = values if goes_on(values[first - 1]) else values[:first]
+        return [{"val_loss": value + 1 / e} for e, value in enumerate(values, start=1)]
 
-    scheduler = {"max_t": LENGTH, "grace_period": first, "reduction_factor": 3}
-    return record(metrics, 80, **{"scheduler": scheduler, **spec})
+    scheduler = {"max_t": 9, "grace_period": first, "reduction_factor": 3}
+    return record(metrics, 80, scheduler=scheduler)
 
 
 def kinds(made):
@@ -66,30 +65,22 @@ def test_late_first_rung_names_the_first_epoch_that_has_all_leaders(early, epoch
     assert "grace_long" not in kinds(ran(early, goes_on=lambda loss: True, first=epoch))
 
 
-def slots(trials=40, *, slots=2, wait=0.0, after=0.0, limit=None, cpus=1):
-    """Trials of 10 s in so many slots, `wait` seconds apart, the last one `after` s longer."""
+def slots(trials=40, *, wait=0.0, after=0.0, limit=None, cpus=1):
+    """Trials of 10 s in two slots, `wait` seconds apart, the last one `after` s longer."""
     events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
     for number in range(trials):
-        time = number // slots * (10 + wait)
-        end = time + 10 + (after if number == trials - 1 else 0)
-        trial = {"trial_id": f"{number:05}"}
-        events.append({"event": "trial_started", "time": time, **trial, "config": {"lr": 0.1}})
-        events.append({"event": "trial_ended", "time": end - 0.001, **trial, "status": "completed"})
+        trial, start = {"trial_id": f"{number:05}"}, number // 2 * (10 + wait)
+        end = start + 9.999 + (after if number == trials - 1 else 0)
+        events.append({"event": "trial_started", "time": start, **trial, "config": {}})
+        events.append({"event": "trial_ended", "time": end, **trial, "status": "completed"})
     events.append({"event": "experiment_ended", "time": end, "status": "completed"})
-    fields = {
-        "trainable": "module:function",
-        "search": {"strategy": "random", "space": SPACE},
-        "resources": {"cpus": cpus},
-        "max_concurrent": limit,
-        "num_samples": trials,
-    }
-    spec = build_spec(fields)
-    events.sort(key=lambda event: event["time"])
-    return SearchRecord("digits", spec, fold(events, spec.objective))
+    limits = {"resources": {"cpus": cpus}, "max_concurrent": limit}
+    spec = record(lambda u_D, rng: [], trials, **limits).spec
+    return SearchRecord("digits", spec, fold(sorted(events, key=itemgetter("time"))))
 
 
 @pytest.mark.parametrize(
-    ("how", "share", "command"),
+    ("how", "why", "command"),
     [
         ({"wait": 10}, "waits", "tuner doctor"),
         ({"after": 400}, "ends", "tuner resume digits --add-samples 40"),
@@ -97,24 +88,17 @@ def slots(trials=40, *, slots=2, wait=0.0, after=0.0, limit=None, cpus=1):
         ({"limit": 4}, "unfilled", "tuner run --like digits resources.cpus=0.5"),
     ],
 )
-def test_empty_slots_are_found_with_their_main_reason(how, share, command):
+def test_empty_slots_are_found_with_their_main_reason(how, why, command):
     finding = kinds(slots(**how))["slots_idle"]
     parts = {name: finding.figures[name] for name in ("ends", "waits", "unfilled")}
     assert sum(parts.values()) == pytest.approx(finding.figures["idle"])
-    assert max(parts, key=parts.get) == share
-    assert finding.command == command
+    assert (max(parts, key=parts.get), finding.command) == (why, command)
+    assert kinds(slots()) == kinds(slots(8, wait=10)) == {}
 
 
-@pytest.mark.parametrize("how", [{}, {"trials": 8, "wait": 10}])
-def test_busy_slots_or_few_trials_are_no_finding(how):
-    assert kinds(slots(**how)) == {}
-
-
-def test_correlation_has_its_interval():
-    rng = np.random.default_rng(0)
-    draws = [rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 30) for _ in range(400)]
-    bounds = [correlation(draw)[1:] for draw in draws]
-    truth = 6 / np.pi * np.arcsin(0.25)  # Spearman's, of normal values
-    assert 0.92 < np.mean([low < truth < high for low, high in bounds]) < 0.98
-    assert correlation([(1, 2)] * 9)[0] == 0
-    assert correlation([(1, 2)] * 3) == (0, -1, 1)
+def test_correlation_interval_holds_as_often_as_it_says():
+    rng, truth = np.random.default_rng(0), 6 / np.pi * np.arcsin(0.25)  # of normal values
+    draws = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], (400, 30))
+    held = [low < truth < high for _, low, high in map(correlation, draws)]
+    assert 0.92 < np.mean(held) < 0.98
+    assert (correlation([(1, 2)] * 9)[0], correlation([(1, 2)] * 3)) == (0, (0, -1, 1))
