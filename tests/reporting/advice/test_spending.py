@@ -42,16 +42,14 @@ def test_rung_with_a_random_order_names_the_first_epoch_that_tells():
     finding = kinds(made)["rung_blind"]
     low, high = finding.figures["interval"]
     assert low < 0 < high
-    assert (finding.severity, finding.figures["rung"]) == ("high", 1)
+    assert finding.severity == "high"
     assert after(finding, made).scheduler.grace_period == 3
     assert "rung_blind" not in kinds(ran())
 
 
 def test_rung_that_stops_none_is_unused():
     made = ran(goes_on=lambda loss: True)
-    finding = kinds(made)["rung_unused"]
-    assert (finding.figures["stopped"], finding.figures["n"]) == (0, 80)
-    assert after(finding, made).scheduler.name == "forecast"
+    assert after(kinds(made)["rung_unused"], made).scheduler.name == "forecast"
 
 
 @pytest.mark.parametrize(
