@@ -15,8 +15,8 @@ from tuner.reporting.advice.finding import Finding, run_like, share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.wording import number
 
-_FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 12, 10, 4  # trials: at a rung, leading, for each slot
-_BLIND = 0.6  # rank correlation of a rung with the next one
+_FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 20, 10, 4  # trials: at a rung, leading, a slot
+_BLIND = 0.55  # rank correlation of a rung with the next one
 _SAVED, _IDLE, _MUCH = 0.2, 0.3, 0.35  # of the epochs; of the slots' time; of either
 
 
@@ -63,7 +63,7 @@ def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[
             "high" if rung == rungs[0] else "medium",
             f"Of the {n} trials that went on at the rung at epoch {rung}, the order there and at "
             f"epoch {later[rung]} have a rank correlation of {rho:.2f} ({low:.2f} to {high:.2f}).",
-            f"It stops trials by chance; the first epoch that says more is {grace}.",
+            f"It stops trials nearly by chance; the first epoch that says more is {grace}.",
             run_like(record.name, f"scheduler.grace_period={grace}"),
             {"rung": rung, "n": n, "correlation": rho, "interval": [low, high], "better": grace},
         )
