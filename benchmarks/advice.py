@@ -2,6 +2,7 @@
 
     python -m benchmarks.advice                  the claims; some minutes of a core
     python -m benchmarks.advice --split tuning   on which the thresholds were chosen
+    python -m benchmarks.advice --regret         what the advice is worth on spaces cut wrongly
     python -m benchmarks.advice --quick          a small run: shows that it works
 
 A search is simulated with four asynchronous workers, tuner's searchers and tuner's ASHA. Its trials
@@ -10,8 +11,12 @@ hyperparameters, and the recorded ones of `benchmarks.learning_curves`, whose co
 a part of the table. A fault is planted in a sound task: a domain that is cut below or above the
 best value, a domain of which four fifths are useless, a region that diverges with a third of the
 trials, trials that are too short or too long, trials that overfit, seeds that differ more than the
-configs, a useless hyperparameter, a pair that matters only together, and a small validation
-split.
+configs, a useless hyperparameter, a pair that matters only together, a small validation split, a
+loss that jumps from epoch to epoch, first epochs that say nothing of the end, trials that each beat
+those before, a late first rung, slots that stay empty (for three reasons), and copies of images.
+
+`--regret` cuts a domain below or above the best value, and compares the best trial's regret after
+the whole budget with that after half of it and a second search in the space that the advice gives.
 
 "found" is the share of searches with a finding of the fault's kind about the right hyperparameter;
 "alarms" the share of sound searches with any finding but those of the severity "open". Brackets
@@ -23,7 +28,9 @@ hold 95 % intervals (Wilson).
 import argparse
 import heapq
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -35,7 +42,9 @@ from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice import advise
 from tuner.reporting.advice.record import SearchRecord
 from tuner.search.schedulers.asha import AshaSettings, Brackets
+from tuner.search.warm_start import WarmStart, WarmTrial
 from tuner.spec.experiment import build_spec
+from tuner.spec.settings import FaultsError
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.parsing import parse_space
 
@@ -60,7 +69,14 @@ FAULTS = {
     "useless": "useless",
     "together": "interaction",
     "small split": "validation_small",
+    "noisy steps": "noisy_steps",
+    "blind rung": "rung_blind",
+    "unused rung": "rung_unused",
+    "long grace": "grace_long",
+    "idle slots": "slots_idle",
+    "copies": "copies",
 }
+CUT = ("edge lower", "edge upper")  # spaces that are cut wrongly
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,10 @@ class Task:
     noise: of a seed. diverges: from which quantiles of lr and momentum on. overfits: from which
     share of the epochs on. steeper: above the best values. power: by which a loss falls; None:
     exponentially, flat early. images: of the validation split; then the objective is an accuracy,
-    0.9 - error * loss.
+    0.9 - error * loss. jumps: the sd of an epoch's loss. blind: so many first epochs have a loss by
+    chance. rises: whether each trial is better than those before. grace: the first rung. workers,
+    limit: trials at a time, and the spec's max_concurrent. gap: the time between two trials of a
+    slot. copies: of images across splits.
     """
 
     best_D: np.ndarray
@@ -85,6 +104,21 @@ class Task:
     images: int | None = None
     error: float = 0.15
     steeper: float = 1.0
+    jumps: float = 0.0
+    blind: int = 0
+    rises: bool = False
+    grace: int = 1
+    workers: int = WORKERS
+    limit: int | None = None
+    gap: float = 0.0
+    copies: int = 0
+
+    def regret(self, config):
+        """By how much the loss at the end is above the least one, without noise."""
+        off_D = position(config) - self.best_D
+        widths = Encoding(parse_space(SPACE)).columns[-1].centres_C - self.best_D[3]
+        least, off_D = (np.where(x > 0, x * self.steeper, x) ** 2 for x in (widths, off_D))
+        return float(self.weight_D @ off_D - self.weight_D[3] * least.min())
 
     def curve(self, config, seed):
         """The metrics after each epoch."""
@@ -103,6 +137,10 @@ class Task:
             falling_E = epoch_E**-self.power
         train_E = loss + 2 * falling_E
         loss_E = train_E + 0.2 * self.noise * rng.normal(size=self.length)
+        if self.jumps:
+            loss_E = loss_E + self.jumps * rng.normal(size=self.length)
+        if self.blind:
+            loss_E[: self.blind] = 2.5 + 0.3 * rng.normal()
         if self.overfits is not None:
             loss_E = loss_E + 1.5 * np.maximum(epoch_E / self.length - self.overfits, 0)
         if self.diverges and u_D[0] > self.diverges[0] and u_D[1] > self.diverges[1]:
@@ -179,6 +217,19 @@ def drawn(rng, fault):
         return replace(task, weight_D=weight_D, best_D=best_D, together=True), "lr"
     if fault == "small split":
         return replace(task, images=100, error=0.05), None
+    if fault == "noisy steps":
+        return replace(task, jumps=rng.uniform(0.3, 0.6)), None
+    if fault == "blind rung":
+        return replace(task, blind=int(rng.integers(1, 3))), None
+    if fault == "unused rung":
+        return replace(task, rises=True), None
+    if fault == "long grace":
+        return replace(task, grace=9), None
+    if fault == "idle slots":
+        kinds = ({"gap": 3.0}, {"limit": 8}, {"workers": 25})
+        return replace(task, **kinds[rng.integers(3)]), None
+    if fault == "copies":
+        return replace(task, images=20_000, copies=int(40_000 * rng.uniform(0.02, 0.2))), None
     return replace(task, images=rng.choice([None, 50_000])), None
 
 
@@ -186,7 +237,8 @@ class Table:
     """Recorded curves of configs whose learning rate lies between two quantiles of its domain."""
 
     length = 10
-    images = None
+    images = limit = None
+    grace, workers, gap, copies = 1, WORKERS, 0.0, 0
 
     def __init__(self, name, low, high, rng):
         u_ND, loss_NE = load_table(name)
@@ -214,11 +266,11 @@ class Table:
         return [{"val_loss": float(value)} for value in self.loss_NE[row]]
 
 
-def simulated(task, searcher, trials, seed, *, strategy="random"):
-    """The record of a search of so many trials."""
+def simulated(task, searcher, trials, seed, *, strategy="random", budget=np.inf):
+    """The record of a search of so many trials, or of so many epochs if these end it."""
     metric = "val_accuracy" if task.images else "val_loss"
     sign = -1 if task.images else 1
-    settings = {"max_t": task.length, "grace_period": 1}
+    settings = {"max_t": task.length, "grace_period": task.grace}
     spec = build_spec(
         {
             "trainable": "benchmarks.advice:Task",
@@ -226,21 +278,25 @@ def simulated(task, searcher, trials, seed, *, strategy="random"):
             "objective": {"metric": metric},
             "scheduler": {"name": "asha", "reduction_factor": 3, **settings},
             "num_samples": trials,
+            "max_concurrent": task.limit,
             "name": "simulated",
         }
     )
     rule = Brackets(AshaSettings(reduction_factor=3, **settings))
     rng, running, begun, now = np.random.default_rng((seed, 98)), [], 0, 0.0
     events = [{"event": "experiment_started", "time": 0.0, "resumed": False}]
-    while begun < trials or running:
-        while begun < trials and len(running) < WORKERS:
+    spent = 0
+    while (begun < trials or running) and spent < budget:
+        while begun < trials and len(running) < task.workers:
             config, trial_id = searcher.ask(begun), f"{begun:05}"
-            started = {"event": "trial_started", "time": now, "trial_id": trial_id}
+            start = now + (task.gap if begun >= task.workers else 0.0)
+            started = {"event": "trial_started", "time": start, "trial_id": trial_id}
             events.append({**started, "config": config})
             curve = task.curve(config, (seed, begun))
-            heapq.heappush(running, (now + rng.lognormal(0, 0.2), begun, 1, curve))
+            heapq.heappush(running, (start + rng.lognormal(0, 0.2), begun, 1, curve))
             begun += 1
         now, number, epoch, curve = heapq.heappop(running)
+        spent += 1
         trial = {"time": now, "trial_id": f"{number:05}"}
         if not np.isfinite(curve[epoch - 1][metric]):
             error = {"kind": "nan", "message": "the objective is NaN"}
@@ -257,9 +313,30 @@ def simulated(task, searcher, trials, seed, *, strategy="random"):
         searcher.tell(number, cost, epoch)
         status = "completed" if epoch == task.length else "stopped"
         events.append({"event": "trial_ended", **trial, "status": status})
+    for _, number, *_ in running:
+        trial = {"time": now, "trial_id": f"{number:05}"}
+        events.append({"event": "trial_ended", **trial, "status": "stopped"})
     events.append({"event": "experiment_ended", "time": now, "status": "completed"})
-    validation = {"images": task.images} if task.images else None
+    events.sort(key=lambda event: event["time"])
+    validation = None
+    if task.images:
+        validation = {"images": task.images, "copies": task.copies, "measured": 2 * task.images}
     return SearchRecord("simulated", spec, fold(events, spec.objective), validation)
+
+
+class Rising:
+    """A search whose trials get better and better."""
+
+    def __init__(self, searcher, task, trials):
+        self.configs = sorted(map(searcher.ask, range(trials)), key=task.regret, reverse=True)
+
+    def ask(self, number):
+        return self.configs[number]
+
+    def report(self, number, value, epoch):
+        """Learns nothing."""
+
+    tell = report
 
 
 @dataclass(frozen=True)
@@ -274,6 +351,8 @@ def findings_of(fault, strategy, trials, seed):
     names = [None, *FAULTS]
     task, name = drawn(np.random.default_rng((seed, names.index(fault))), fault)
     searcher = method(strategy, Sought(task.space or SPACE), seed, task.length)
+    if task.rises:
+        searcher = Rising(searcher, task, trials)
     return advise(simulated(task, searcher, trials, seed, strategy=strategy)), name
 
 
@@ -288,9 +367,72 @@ def hits(findings, kind, name):
     return False
 
 
+def applied(findings, space):
+    """The space after what the findings on domains say."""
+    about = [f.figures for f in findings if f.kind in ("edge", "wasted")]
+    return {**space, **{figures["hyperparameter"]: figures["domain"] for figures in about}}
+
+
+def begun_with(record, searcher, space):
+    """The searcher, with the trials of an earlier search as `--from` gives them."""
+    encoding, trials = Encoding(parse_space(space)), []
+    for trial, cost in zip(record.trials, record.cost_N, strict=True):
+        with suppress(FaultsError):  # outside of the new space
+            encoding.encode(trial.config)
+            failed, values = not np.isfinite(cost), tuple(record.curve(trial))
+            trials.append(WarmTrial(trial.trial_id, trial.config, values, failed, tried=True))
+    WarmStart("earlier", tuple(trials), ()).add_to(searcher.search)
+    return searcher
+
+
+def regrets_of(fault, strategy, trials, seed):
+    """(regrets of the best trial: in the wrong space, as advised, in the right space; is advised).
+
+    All spend equally many epochs, four for each of `trials`. As advised is half of them in the
+    wrong space and half after the advice, or a search that goes on if there is none.
+    """
+    task, _ = drawn(np.random.default_rng((seed, [None, *FAULTS].index(fault))), fault)
+    budget, right = 4 * trials, replace(task, space=None)
+
+    def search(task, budget, seed, earlier=None):
+        space = task.space or SPACE
+        searcher = method(strategy, Sought(space), seed, task.length)
+        if earlier:
+            searcher = begun_with(earlier, searcher, space)
+        return simulated(task, searcher, budget, seed, strategy=strategy, budget=budget)
+
+    def best(record):
+        first = record.order_N[0]
+        return record.cost_N[first], task.regret(record.trials[first].config)
+
+    wrong = best(search(task, budget, seed))[1]
+    half = search(task, budget // 2, seed)
+    space = applied(advise(half), task.space)
+    advised = wrong
+    if space != task.space:
+        second = search(replace(task, space=space), budget // 2, seed + 500_000, half)
+        advised = min(best(half), best(second))[1]
+    return wrong, advised, best(search(right, budget, seed))[1], space != task.space
+
+
+def show_regrets(strategy, trials, seeds):
+    """The regrets of spaces cut wrongly, with and without advice after half the budget."""
+    print(f"{strategy}, {4 * trials} epochs: mean regret in the wrong, advised and right space")
+    rows = {f: [regrets_of(f, strategy, trials, seed) for seed in seeds] for f in CUT}
+    for fault, values in (*rows.items(), ("both", [*chain(*rows.values())])):
+        values, n = np.array(values, dtype=float), len(values)
+        rows_B = np.random.default_rng(0).integers(n, size=(2000, n))
+        wrong_B, advised_B, *_ = values[rows_B].mean(axis=1).T
+        low, high = np.quantile(advised_B / wrong_B, [0.025, 0.975])
+        wrong, advised, right, _ = values.mean(axis=0)
+        print(f"  {fault:10} n {n:4}  {wrong:.4f} {advised:.4f} {right:.4f}", end="  ")
+        print(f"ratio {advised / wrong:.2f} [{low:.2f}, {high:.2f}]", end="  ")
+        print(f"advised {shown(values[:, 3].sum(), n)}", flush=True)
+
+
 def shown(count, n):
     low, high = wilson(count / n, n)
-    return f"{count:4} of {n:4}  {100 * count / n:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{int(count):4} of {n:4}  {100 * count / n:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def show_synthetic(strategy, trials, seeds, faults):
@@ -325,19 +467,22 @@ def show_tables(tables, trials, seeds):
         }
         print(f"table {name}, {trials} trials; the best twentieth: {low:.2f} to {high:.2f} of lr")
         for what, window in windows.items():
-            sides = Counter()
+            sides, others = Counter(), Counter()
             for seed in seeds:
                 rng = np.random.default_rng((seed, 7))
                 task = Table(name, *window, rng)
                 if len(task.rows) < trials:
                     continue
                 record = simulated(task, task, trials, seed)
-                for finding in advise(record):
+                findings = advise(record)
+                others.update({f.kind for f in findings if f.severity != "open"} - {"edge"})
+                for finding in findings:
                     if finding.kind == "edge" and finding.figures["hyperparameter"] == "lr":
                         sides[finding.figures["side"]] += 1
             print(f"  {what:10} {window[0]:.2f} to {window[1]:.2f}: ", end="")
             print(
                 *(f"{side} {shown(sides[side], len(seeds))}" for side in ("lower", "upper")),
+                dict(others) or "",
                 flush=True,
             )
 
@@ -350,13 +495,19 @@ def main():
     parser.add_argument("--strategies", default="random,bayesopt")
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--regret", action="store_true", help="of spaces that were cut wrongly")
     parser.add_argument("--first-seed", type=int, help="unless set that of the split")
     arguments = parser.parse_args()
     count = 3 if arguments.quick else arguments.searches
     first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
     for strategy in arguments.strategies.split(","):
         seeds = range(first, first + (count if strategy == "random" else max(count // 4, 3)))
-        show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))
+        if arguments.regret:
+            show_regrets(strategy, arguments.trials, seeds)
+        else:
+            show_synthetic(strategy, arguments.trials, seeds, arguments.faults.split(","))
+    if arguments.regret:
+        return
     show_tables(TABLES[arguments.split], min(arguments.trials, 80), range(first, first + count))
 
 

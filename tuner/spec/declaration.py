@@ -48,7 +48,8 @@ class PinnedData:
     """An experiment's data, the same for all trials.
 
     constants: replace the spec's. content: a digest, which a resume compares. baseline: `images`
-    and `baseline` of the validation split. doubts: about metrics on this data.
+    and `baseline` of the validation split; `copies` across splits, of `measured` images of
+    validation and test. doubts: about metrics on this data.
     """
 
     constants: Values = field(default_factory=dict)

@@ -141,6 +141,8 @@ class ClassifierDeclaration(Declaration):
         baseline = {}
         if info.baseline is not None and "dataset" not in spec.search.space:
             baseline = {"images": info.validation, "baseline": info.baseline}
+            if info.copies:
+                baseline |= {"copies": info.copies, "measured": info.validation + info.test}
         findings = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
         return PinnedData(values, info.content, baseline, findings)
 

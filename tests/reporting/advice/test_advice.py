@@ -22,7 +22,8 @@ def test_advice_has_answers_first_and_then_the_most_urgent():
 
 
 def test_advice_on_a_sound_search_says_so():
-    assert advice_text(advise(record(around(0.5, 0.5), 100))).startswith("Nothing to advise")
+    made = record(around(0.5, 0.5), 100, scheduler="none")
+    assert advice_text(advise(made)).startswith("Nothing to advise")
 
 
 @pytest.mark.parametrize("kind", ODD)

@@ -1,9 +1,11 @@
 """The findings on learning curves."""
 
 import numpy as np
+import pytest
 from recorded import record
 
 from tuner.reporting.advice.curves import curve_findings
+from tuner.spec.code import IMAGE_CLASSIFIER
 
 LENGTH = 16
 WHOLE = {"scheduler": {"max_t": LENGTH, "grace_period": LENGTH}}
@@ -48,6 +50,24 @@ def test_curves_that_are_flat_need_shorter_trials():
     finding = findings_of(lambda e, u_D, rng: [u_D[0] + np.exp(-e)] * 2)["max_t_long"]
     assert finding.figures["best_by"] <= 6
     assert finding.figures["saved_epochs"] >= 20 * 8
+
+
+NOISY = ({}, "ema_decay=0.98"), ({"lr_schedule": "constant"}, "lr_schedule=cosine")
+
+
+@pytest.mark.parametrize(("training", "setting"), NOISY)
+def test_curves_that_jump_more_than_trials_differ_are_noisy(training, setting):
+    def noisy(jumps, **spec):
+        def losses(e, u_D, rng):
+            return [0.1 * u_D[0] + 1 / e + jumps * rng.normal(size=LENGTH), e]
+
+        return findings_of(losses, training=training, **spec).get("noisy_steps")
+
+    finding = noisy(0.3, trainable=IMAGE_CLASSIFIER)
+    assert finding.figures["noise"] == pytest.approx(0.3, rel=0.5)
+    assert finding.command == f"tuner run --like digits training.{setting}"
+    assert noisy(0.3).command == "tuner confirm digits --top 10"
+    assert noisy(0.01) is None
 
 
 def test_curves_that_rise_while_training_falls_overfit():

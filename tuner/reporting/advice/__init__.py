@@ -11,18 +11,19 @@ from tuner.reporting.advice.finding import SEVERITIES, Finding
 from tuner.reporting.advice.isolation import answer
 from tuner.reporting.advice.leaders import leader_findings
 from tuner.reporting.advice.record import SearchRecord
+from tuner.reporting.advice.spending import spending_findings
 
 
 def advise(record: SearchRecord, *, ask: Sequence[str] = ()) -> list[Finding]:
     """The answers on the hyperparameters `ask`, then the findings, most urgent first.
 
     Raises UsageError for a hyperparameter that is not searched. A confirmation gets no advice on
-    its space, which is a list of leaders.
+    its space, which is a list of leaders, or on its rungs.
     """
     answers = [answer(record, name) for name in ask]
     findings = [*curve_findings(record), *leader_findings(record)]
     if not record.spec.confirms:
-        findings += space_findings(record)
+        findings += [*spending_findings(record), *space_findings(record)]
     return [*answers, *sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))]
 
 

@@ -1,4 +1,4 @@
-"""Findings on the learning curves: the length of trials, and overfitting."""
+"""Findings on the learning curves: the length of trials, overfitting, and noise."""
 
 # N trials
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tuner.wording import number
 
 _FEWEST = 3  # whole trials
 _MOST = 10  # leading whole trials
+_NOISY = 0.5  # least ratio of noise to what trials differ by, within chance
 _SHORTEST = 4  # epochs of a curve that can be extended
 _GAIN = 0.04  # of a curve's improvement so far: worth twice the epochs
 _FLAT = 0.01  # of the same: no improvement
@@ -53,16 +54,6 @@ class Curve:
         return self.so_far[max(e for e in self.so_far if e <= max(epoch, min(self.so_far)))]
 
 
-def whole_curves(record: SearchRecord) -> tuple[int, list[Curve]]:
-    """The length of whole trials in epochs, and the leading third of them, 3 to 10; best first."""
-    trials = [record.trials[n] for n in record.order_N]
-    ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
-    length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
-    whole = [t for t in ended if t.last_epoch >= length]
-    count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
-    return length, [_curve(record, trial) for trial in whole[:count]]
-
-
 def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
     cost = dict(record.curve(trial))
     values = np.array(list(cost.values()))
@@ -74,11 +65,59 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 
 
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on the curves of the leading whole trials."""
-    length, curves = whole_curves(record)
-    if len(curves) >= _FEWEST and length >= _SHORTEST:
-        overfit = list(_overfitting(record, length, curves))
-        yield from overfit or [*_improving(record, length, curves), *_flat(record, length, curves)]
+    """The findings on the curves of the leading third of the whole trials, 3 to 10; on noise."""
+    trials = [record.trials[n] for n in record.order_N]
+    ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
+    length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)
+    whole = [t for t in ended if t.last_epoch >= length]
+    count = min(max(ceil(len(whole) / 3), _FEWEST), _MOST)
+    leading = [_curve(record, trial) for trial in whole[:count]]
+    if len(leading) >= _FEWEST and length >= _SHORTEST:
+        overfit = list(_overfitting(record, length, leading))
+        yield from overfit or _improving(record, length, leading)
+        yield from () if overfit else _flat(record, length, leading)
+    yield from _noisy(record, length)
+
+
+def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
+    """Whether the objective jumps from epoch to epoch more than the best trials differ.
+
+    Those are ten that trained a third of the length; they differ by the sd of their means over the
+    last half of the epochs that all of them have.
+    """
+    from scipy.special import chdtri
+
+    shortest = max(length // 3, 2 * _SHORTEST)
+    trials = [record.trials[n] for n in record.leaders(1.0, 1)]
+    curves = [_curve(record, t) for t in trials if len(record.curve(t)) >= shortest][:_MOST]
+    if len(curves) < _FEWEST:
+        return
+    last, n = min(max(curve.cost) for curve in curves), len(curves)
+    halves = [[c for e, c in each.cost.items() if last / 2 < e <= last] for each in curves]
+    means = mean_of([float(np.mean(half)) for half in halves])
+    noise = sqrt(sum(curve.noise**2 for curve in curves) / n)
+    least = _RISE * float(np.median([curve.improvement for curve in curves]))
+    sd = means.sd or inf
+    low, high = (noise / sd * sqrt(chdtri(n - 1, p) / (n - 1)) for p in (0.975, 0.025))
+    if noise < max(sd, least) or low < _NOISY:  # trials of a strategy that learns are alike
+        return
+    training, name = record.spec.training, record.objective.metric
+    constant = training.get("lr_schedule") == "constant"
+    setting = "lr_schedule=cosine" if constant else "ema_decay=0.98"
+    fixed = {*training, *(column.path for _, column in record.searched)} - {"lr_schedule"}
+    smooths = record.spec.ships and setting.partition("=")[0] not in fixed
+    yield Finding(
+        "noisy_steps",
+        "medium",
+        f"{name} jumps by {number(noise)} (sd) from epoch to epoch, {noise / sd:.1f} times "
+        f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
+        "The best epoch wins by chance: "
+        + (f"{setting} smooths it." if smooths else "let the mean of several seeds decide."),
+        run_like(record.name, f"training.{setting}")
+        if smooths
+        else f"tuner confirm {record.name} --top {n}",
+        {"noise": noise, "between": sd, "n": n, "interval": [low, high]},
+    )
 
 
 def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
@@ -87,7 +126,8 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
     The next doubling gains what the last one did, less by the ratio of the last one to the one
     before. Silent where the learning rate falls to its end: such a curve improves at every length.
     """
-    if any(_is_annealed(curve.trial) for curve in curves):
+    rates = [[rate for _, rate in curve.trial.values("lr")] for curve in curves]
+    if any(len(each) > 1 and each[-1] < _ANNEALED * each[len(each) // 2] for each in rates):
         return
     gains, shares = [], []
     for curve in curves:
@@ -114,12 +154,6 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
         {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
         | {"share_of_improvement": of_all.mean},
     )
-
-
-def _is_annealed(trial: TrialRecord) -> bool:
-    """Whether the learning rate that the trial reports falls much over its second half."""
-    rates = [rate for _, rate in trial.values("lr")]
-    return len(rates) > 1 and rates[-1] < _ANNEALED * rates[len(rates) // 2]
 
 
 def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:

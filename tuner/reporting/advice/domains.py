@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -224,7 +223,7 @@ def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding
     best = flat(record.trials[int(record.order_N[0])].config, ".")
     for effect in effects.singles if effects.total >= _EXPLAINED else ():
         name, value = effect.names[0], best.get(effect.names[0])
-        if effect.high >= _USELESS or not _is_plain(value):
+        if effect.high >= _USELESS or not isinstance(value, bool | int | float | str):
             continue
         yield Finding(
             "useless",
@@ -236,7 +235,3 @@ def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding
             {"hyperparameter": name, "share": effect.share, "n": effects.n}
             | {"interval": [0.0, effect.high]},
         )
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float | str)

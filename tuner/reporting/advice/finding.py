@@ -31,13 +31,8 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
         evidence = {**self.figures, "seen": self.seen, "meaning": self.meaning}
-        action = {"command": self.command}
-        return {
-            "kind": self.kind,
-            "severity": self.severity,
-            "evidence": evidence,
-            "action": action,
-        }
+        kept = {"kind": self.kind, "severity": self.severity}
+        return {**kept, "evidence": evidence, "action": {"command": self.command}}
 
     def as_text(self) -> str:
         """As lines of a terminal."""

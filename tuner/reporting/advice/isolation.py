@@ -87,8 +87,7 @@ def _costs(record: SearchRecord, d: int, column: Column) -> dict[str, Array]:
     u_N = record.u_ND[:, d]
     if isinstance(column.domain, Choice):
         values, cell_N = column.domain.values, u_N * len(column.domain.values)
-        numbered = enumerate(values)
-        return {literal(v): cost_N[(cell_N >= k) & (cell_N < k + 1)] for k, v in numbered}
+        return {literal(v): cost_N[np.floor(cell_N) == k] for k, v in enumerate(values)}
     cuts = np.unique(np.nanquantile(u_N, np.linspace(0, 1, _BINS + 1)))
     cuts[-1] = np.nextafter(cuts[-1], 2.0)
     domain = column.domain
@@ -115,10 +114,10 @@ def isolated(record: SearchRecord, costs: Mapping[str, Array]) -> list[Level]:
     best, level = int(np.argmin(means)), _LEVEL / (len(means) - 1)
     levels = []
     for (value, cost), mean, draws_B in zip(costs.items(), means, draws, strict=True):
-        ends = [record.value(float(q)) for q in np.quantile(draws_B, [_LEVEL / 2, 1 - _LEVEL / 2])]
+        ends = record.objective.sign * np.quantile(draws_B, [_LEVEL / 2, 1 - _LEVEL / 2])
         gaps = np.quantile(draws_B - draws[best], [level / 2, 1 - level / 2])
-        interval, behind = (min(ends), max(ends)), (float(gaps[0]), float(gaps[1]))
-        expected = record.value(mean)
+        interval, behind = (float(min(ends)), float(max(ends))), (float(gaps[0]), float(gaps[1]))
+        expected = record.objective.sign * mean
         levels.append(Level(value, len(cost), expected, interval, mean - means[best], behind))
     return levels
 

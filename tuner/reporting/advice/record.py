@@ -147,7 +147,3 @@ class SearchRecord:
         """The numbers of the best `share` of the trials, at least `fewest`, of the finite ones."""
         count = max(ceil(share * len(self.trials)), fewest)
         return [int(n) for n in self.order_N[:count] if np.isfinite(self.cost_N[n])]
-
-    def value(self, cost: float) -> float:
-        """The value of the objective that has this cost."""
-        return self.objective.sign * cost

@@ -1,0 +1,154 @@
+"""Findings on where epochs and time go: rungs that decide badly, a late first rung, idle slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import atanh, ceil, floor, sqrt, tanh
+
+import numpy as np
+
+from tuner.experiment.events import STOPPED
+from tuner.experiment.results.statistics import wilson
+from tuner.reporting.advice.effects import ranks
+from tuner.reporting.advice.finding import Finding, run_like, share
+from tuner.reporting.advice.record import SearchRecord
+from tuner.wording import number
+
+_FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 20, 10, 4  # trials: at a rung, leading, a slot
+_BLIND = 0.55  # rank correlation of a rung with the next one
+_SAVED, _IDLE, _MUCH = 0.2, 0.3, 0.35  # of the epochs; of the slots' time; of either
+
+
+def spending_findings(record: SearchRecord) -> Iterator[Finding]:
+    """The findings on rungs, if the scheduler is ASHA, and on slots."""
+    scheduler, length = record.spec.scheduler, record.spec.epochs
+    factor = getattr(scheduler, "reduction_factor", None)
+    if scheduler and factor and length:
+        rungs = [ceil(rung) for rung in scheduler.rungs() if rung < length]
+        blind = [*_blind(record, rungs, length)] or _late(record, [*rungs, length][0], factor)
+        unused = _unused(record, rungs if record.spec.brackets == 1 else (), 1 - 1 / factor)
+        yield from (*islice(blind, 1), *islice(unused, 1))
+    yield from _idle(record)
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Spearman's rank correlation and its 95 % interval; from -1 to 1 for fewer than 4 pairs.
+
+    Fisher's, with the standard error of Fieller et al. (Biometrika 1957). Of equal values it is 0.
+    """
+    if len(pairs) < 4:
+        return 0.0, -1.0, 1.0
+    x_N, y_N = map(ranks, np.transpose(pairs))
+    rho = float(np.corrcoef(x_N, y_N)[0, 1]) if np.ptp(x_N) and np.ptp(y_N) else 0.0
+    z, reach = atanh(np.clip(rho, -0.999, 0.999)), 1.96 * sqrt(1.06 / (len(pairs) - 3))
+    return rho, tanh(z - reach), tanh(z + reach)
+
+
+def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[Finding]:
+    """The rungs whose order, without diverged trials, says little of that at the next one."""
+    trials = zip(record.trials, record.diverged_N, strict=True)
+    curves = [dict(record.curve(trial)) for trial, diverged in trials if not diverged]
+    later = {e: min(r for r in (*rungs, length) if r > e) for e in range(1, length)}
+    pairs = {e: [(c[e], c[n]) for c in curves if c.keys() >= {e, n}] for e, n in later.items()}
+    known = {epoch: correlation(pairs[epoch]) for epoch in pairs}
+    telling = [epoch for epoch, (rho, low, _) in known.items() if rho > _BLIND and low > 0]
+    for rung in rungs:
+        n, (rho, low, high) = len(pairs[rung]), known[rung]
+        if n < _FEWEST or high >= _BLIND:
+            continue
+        grace = next((epoch for epoch in telling if epoch > rung), length)
+        yield Finding(
+            "rung_blind",
+            "high" if rung == rungs[0] else "medium",
+            f"Of the {n} trials that went on at the rung at epoch {rung}, the order there and at "
+            f"epoch {later[rung]} have a rank correlation of {rho:.2f} ({low:.2f} to {high:.2f}).",
+            f"It stops trials nearly by chance; the first epoch that says more is {grace}.",
+            run_like(record.name, f"scheduler.grace_period={grace}"),
+            {"rung": rung, "n": n, "correlation": rho, "interval": [low, high], "better": grace},
+        )
+
+
+def _unused(record: SearchRecord, rungs: Sequence[int], meant: float) -> Iterator[Finding]:
+    """The rungs that stop less than a quarter of the share `meant`."""
+    ended = [(trial.last_epoch, trial.status) for trial in record.history.trials.values()]
+    for rung in rungs:
+        n, stopped = sum(epoch >= rung for epoch, _ in ended), ended.count((rung, STOPPED))
+        low, high = wilson(stopped / max(n, 1), max(n, 1))
+        if n < _FEWEST or high >= meant / 4:
+            continue
+        yield Finding(
+            "rung_unused",
+            "medium",
+            f"The rung at epoch {rung} stopped {stopped} of {n} trials ({share(low, high)}), where "
+            f"ASHA means to stop {100 * meant:.0f} %.",
+            "Nearly all beat the earlier ones; `forecast` compares predicted ends with the best.",
+            run_like(record.name, "scheduler.name=forecast"),
+            {"rung": rung, "stopped": stopped, "n": n, "interval": [low, high], "meant": meant},
+        )
+
+
+def _late(record: SearchRecord, rung: int, factor: float) -> Iterator[Finding]:
+    """The epochs at which an earlier first rung keeps all leaders, and saves much."""
+    curves = {n: dict(record.curve(trial)) for n, trial in enumerate(record.trials)}
+    leaders, spent = record.leaders(0.1, _FEWEST_LEADERS), sum(map(len, curves.values()))
+    low, _ = wilson(1.0, max(len(leaders), 1))
+    for epoch in range(1, rung):
+        order = sorted((n for n in curves if epoch in curves[n]), key=lambda n: curves[n][epoch])
+        kept = order[: ceil(len(order) / factor)]
+        saved = sum(max(curves[n]) - epoch for n in order[len(kept) :])
+        if len(leaders) < _FEWEST_LEADERS or not {*leaders} <= {*kept} or saved < _SAVED * spent:
+            continue
+        yield Finding(
+            "grace_long",
+            "low" if saved < _MUCH * spent else "medium",
+            f"The best {len(leaders)} of {len(order)} trials ({share(low, 1)}) are among the best "
+            f"{len(kept)} at epoch {epoch} already; none is stopped before epoch {rung}.",
+            f"With a rung there this search would have trained {100 * saved / spent:.0f} % less.",
+            run_like(record.name, f"scheduler.grace_period={epoch}"),
+            {"better": epoch, "n": len(order), "interval": [low, 1.0], "saved_epochs": saved},
+        )
+
+
+def _idle(record: SearchRecord) -> Iterator[Finding]:
+    """Whether slots were empty for much of the time since the last start, and the main reason.
+
+    Slots are max_concurrent, else the most trials at a time.
+    """
+    history, resources = record.history, record.spec.resources
+    if record.spec.is_elsewhere or history.ended is None or not history.runs:
+        return
+    driver, used = history.runs[-1], history.pace.side_by_side
+    runs = [r for t in history.trials.values() for r in t.runs if r.started >= driver.started]
+    slots, n = max(record.spec.max_concurrent or used, used), len(runs)
+    total = slots * driver.duration_s
+    idle = total - sum(run.duration_s for run in runs)
+    if n < _FEWEST_A_SLOT * max(slots, 3) or idle < _IDLE * total:
+        return
+    first, last = (bound(run.started for run in runs) for bound in (min, max))
+    ends = used * (driver.duration_s - (last - first)) - sum(max(0.0, r.ended - last) for r in runs)
+    waits = idle - ends - (unfilled := (slots - used) * driver.duration_s)
+    if unfilled >= max(ends, waits):
+        kind, reserved = ("gpus", resources.gpus) if resources.gpus else ("cpus", resources.cpus)
+        fits = reserved * used / slots
+        fits = floor(fits) if fits >= 1 else max(floor(100 * fits), 1) / 100
+        meaning = f"Only {used} of {slots} trials fit at a time: reserve less for each."
+        command = run_like(record.name, f"resources.{kind}={fits:g}")
+    elif ends >= waits:
+        meaning = f"{n} trials are few for {slots} slots: more of them keep all busy."
+        command = f"tuner resume {record.name} --add-samples {n}"
+    else:
+        meaning = f"A slot waits {number(waits / n)} s for each trial: see what slows the starts."
+        command = "tuner doctor"
+    parts = {"ends": ends / total, "waits": waits / total, "unfilled": unfilled / total}
+    outside, between, never = (f"{100 * part:.0f} %" for part in parts.values())
+    yield Finding(
+        "slots_idle",
+        "low" if idle < _MUCH * total else "medium",
+        f"{slots} slots were empty for {100 * idle / total:.0f} % of {number(driver.duration_s)} "
+        f"s: {outside} before the first and after the last of {n} trials began, {between} between "
+        f"trials, {never} as at most {used} ran at a time.",
+        meaning,
+        command,
+        {"slots": slots, "used": used, "n": n, "idle": idle / total, **parts},
+    )
