@@ -104,6 +104,14 @@ class Objective(Goal):
         "must have these metrics",
     )
 
+    from_epoch: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="the first epoch that can be a trial's best; earlier reports only guide the "
+        "strategy and the scheduler. With training.folds it is the last fold",
+    )
+
     others: tuple[Goal, ...] = Field(
         (),
         description="further objectives, as {metric, mode}, one or two: strategies look for trials "
@@ -137,6 +145,10 @@ class Objective(Goal):
     def losses(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """A report's value of each goal, as a loss."""
         return tuple(goal.key(metrics[goal.metric]) for goal in self.goals)
+
+    def counts(self, epoch: int, metrics: Mapping[str, Any]) -> bool:
+        """Whether the report of an epoch can be a trial's best one."""
+        return epoch >= (self.from_epoch or 0) and self.allows(metrics)
 
     def allows(self, metrics: Mapping[str, Any]) -> bool:
         """Whether a report keeps every limit; one that lacks a metric does not."""

@@ -324,7 +324,11 @@ class Results(Described):
         goals = {goal.metric: goal.mode for goal in self.objective.others}
         mode = mode or goals.get(metric) or selection.mode_of(metric)
         return Objective.model_validate(
-            {"metric": metric, "mode": mode, "limits": self.objective.limits}
+            {
+                **self.objective.model_dump(include={"limits", "from_epoch"}),
+                "metric": metric,
+                "mode": mode,
+            }
         )
 
     def why_unusable(self, metric: str) -> str:
@@ -337,7 +341,10 @@ class Results(Described):
             reasons.append(f"{beyond} beyond the limits {' and '.join(self.objective.limits)}")
         if silent := len(self.trials) - failed.total() - beyond:
             names = ", ".join(self.metrics) or "none"
-            reasons.append(f"{silent} without a value of {metric!r}; metrics reported: {names}")
+            first = self.objective.from_epoch
+            since = f" from epoch {first} on" if first else ""
+            which = f"{silent} without a value of {metric!r}{since}"
+            reasons.append(f"{which}; metrics reported: {names}")
         return ", ".join(reasons)
 
     def _checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:
