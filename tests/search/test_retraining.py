@@ -128,14 +128,10 @@ def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule
 
 
 def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
-    fields = {"training": {"folds": 2}, "scheduler": {"max_t": 9}}
-    fields |= {"objective": {"metric": "val_accuracy"}, "trainable": IMAGE_CLASSIFIER}
-    raw = {"search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 4, **fields}
-    settled = validate(raw).model_dump(mode="json", include={*fields})
-    results = searched(tmp_path / "x", FOUND, **settled)
-    refitting = validate(refitting_spec(results))
-    assert (refitting.epochs, refitting.constants["epochs"]) == (9, 9)
-    assert (refitting.training["folds"], refitting.objective.from_epoch) == (None, None)
+    fields = {"training": {"folds": 2, "fold_epochs": 9}, "scheduler": {"max_t": 2}}
+    results = searched(tmp_path / "x", FOUND, **fields, trainable=IMAGE_CLASSIFIER)
+    spec = validate(refitting_spec(results))
+    assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (9, 9, None)
     confirming = validate(confirming_spec(results, top=1, seeds=2))
     assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
 

@@ -57,8 +57,8 @@ def test_suggest_numbers_trials_up_to_the_total():
 
 def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
     def seeds(seed):
-        steered = Steered(tries=[{"number": 9}])
-        queue = Source(Strategy(), seed=seed, steered=steered).queue
+        tries = Steered(tries=[{"number": 9}])
+        queue = Source(Strategy(), seed=seed, steered=tries).queue
         return [queue.next().seed for _ in range(3)]
 
     assert seeds(1) == seeds(1)

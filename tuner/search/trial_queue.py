@@ -33,8 +33,7 @@ class TrialQueue:
 
     First `unfinished` trials, then users' configs, numbered above all others, then the strategy's,
     up to `total` (None: no end). limit: of live trials. taken: earlier ids; requested: of users'
-    configs. seed: from which each trial draws its own, where the strategy has none; None: it has no
-    seed.
+    configs. seed: from which trials draw their own, where the strategy has none; or None.
     """
 
     def __init__(

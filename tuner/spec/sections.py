@@ -108,8 +108,8 @@ class Objective(Goal):
         None,
         ge=1,
         le=MAX_COUNT,
-        description="the first epoch that can be a trial's best; earlier reports only guide the "
-        "strategy and the scheduler. With training.folds it is the last fold",
+        description="the first epoch that can be a trial's best; with training.folds the last "
+        "fold. Earlier reports only guide the strategy and the scheduler",
     )
 
     others: tuple[Goal, ...] = Field(
@@ -292,7 +292,7 @@ class Refits(Settings):
         description="the name of its experiment, in the same storage",
     )
     trial_id: str = Field(description="its id there")
-    epoch: int = Field(ge=1, description="its best epoch there, which is the length of the refit")
+    epoch: int = Field(ge=1, description="its best epoch there, or its last fold")
     chosen_by: str = Field(description="the objective there, by which it was chosen")
     value: float = Field(description="what it reached at that epoch, on the validation split")
 

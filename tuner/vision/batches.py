@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,14 +61,10 @@ class ImageSet:
         """The same images with the rows `rows_N` to validate on and the others to train on."""
         train_N = self.searched_N
         train_N = train_N[~torch.isin(train_N, rows_N)]
-        splits = {**self.splits, "train": train_N, "validation": rows_N}
-        info = replace(self.info, train=len(train_N), validation=len(rows_N), baseline=None)
-        images = replace(self, info=info, splits=splits)
-        if not len(rows_N):
-            return images
-        return replace(
-            images, info=replace(info, baseline=images.baseline("validation")["baseline"])
-        )
+        images = replace(self, splits={**self.splits, "train": train_N, "validation": rows_N})
+        baseline = images.baseline("validation")["baseline"] if len(rows_N) else None
+        sizes: Any = {"train": len(train_N), "validation": len(rows_N), "baseline": baseline}
+        return replace(images, info=replace(self.info, **sizes))
 
 
 def image_set(settings: DataSettings, device: torch.device) -> ImageSet:

@@ -82,8 +82,8 @@ class ClassifierDeclaration(Declaration):
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with the objective's metrics among those that the classifier reports.
 
-        `start_from` becomes absolute: a resume and an export may be in another directory. With
-        folds an epoch of a trial is a fold, and the last one counts; see `_in_folds`.
+        `start_from` becomes absolute: a resume and an export may be in another directory. Epochs
+        become folds: see `_in_folds`.
         """
         spec, _ = _in_folds(spec)
         training = dict(spec.training)
@@ -116,19 +116,18 @@ class ClassifierDeclaration(Declaration):
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
-        if folds := spec.training.get("folds"):
-            length = spec.training["fold_epochs"]
-            yield f"epochs of a trial are its {folds} folds; each fold trains for {length} epochs"
+        if length := spec.training.get("fold_epochs"):
+            yield f"each epoch of a trial is a fold, which trains for {length} epochs"
         images = _own_images(spec)
         if images and (hint := from_scratch_hint(images, _first_settings(spec))):
             yield hint
 
     def refitting(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
-        """A fold trains `fold_epochs`, and so does a refit on all images."""
+        """A refit of folds trains as long as one of them, once."""
         if not training.get("folds"):
             return self.refit, epoch
-        length = training["fold_epochs"]
-        return {**self.refit, "folds": None, "fold_epochs": None, "epochs": length}, length
+        whole = {"folds": None, "fold_epochs": None, "epochs": training["fold_epochs"]}
+        return {**self.refit, **whole}, training["fold_epochs"]
 
     def seeds_trials(self, spec: ExperimentSpec) -> bool:
         return bool(spec.training.get("resplit"))
@@ -157,7 +156,6 @@ class ClassifierDeclaration(Declaration):
             return None
         baseline = {}
         if info.baseline is not None and "dataset" not in spec.search.space:
-            # Of all folds together, each image is validated on once
             images = info.validation + (info.train if spec.training.get("folds") else 0)
             baseline = {"images": images, "baseline": info.baseline}
         findings = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
@@ -340,15 +338,13 @@ def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
         if name in space:
             rule = f"cannot be searched, since images are decoded once: set training.{name}"
             yield Fault(f"search.space.{name}", rule)
-    for name in ("folds", "fold_epochs", "resplit"):
-        if name in space:
-            yield Fault(f"search.space.{name}", f"cannot be searched: set training.{name}")
 
 
 def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """An objective that is not reported, by the splits that train."""
-    if "train_on" in spec.search.space:
-        yield Fault("search.space.train_on", "cannot be searched: set training.train_on")
+    """Splits that differ among trials, and an objective that is not reported."""
+    for name in ("train_on", "folds", "fold_epochs", "resplit"):
+        if name in spec.search.space:
+            yield Fault(f"search.space.{name}", f"cannot be searched: set training.{name}")
     trains_on = spec.training.get("train_on", "train")
     searching = (*catalog.METRICS, *OPTIONAL)
     reported = catalog.REFIT_METRICS if trains_on == "train+validation" else searching
@@ -360,8 +356,8 @@ def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     """(the spec with its epochs counted in folds, if it has any; what does not fit).
 
-    Unless `fold_epochs` is set, the trials' length becomes that of a fold. Only a mean over all
-    folds is a trial's value: means over some of them have more luck in them, and easier images.
+    Unless `fold_epochs` is set, it is the trials' length. Only a mean over all folds is a trial's
+    value: in those over some of them is more luck.
     """
     folds, training = spec.training.get("folds"), dict(spec.training)
     if type(folds) is not int or spec.epochs is None:
@@ -369,7 +365,7 @@ def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     given = spec.scheduler or SCHEDULERS.settings(DEFAULT).model_validate({"max_t": spec.epochs})
     scheduler, faults = given, list[Fault]()
     if training.get("fold_epochs") is None:
-        training = {**training, "fold_epochs": spec.epochs}
+        training["fold_epochs"] = spec.epochs
         training.pop("epochs", None)
         values = {**given.model_dump(exclude_unset=True), "max_t": folds}
         if spec.scheduler is None or values.get("grace_period") == given.max_t:
@@ -379,12 +375,12 @@ def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     elif given.max_t != folds:
         rule = f"counts folds: must be training.folds, {folds}"
         faults.append(Fault("scheduler.max_t", rule, given.max_t))
-    rule = "cannot be combined with training.folds, each of which trains for fold_epochs"
     unused = {
         "training.epochs": training.get("epochs"),
         "search.space.epochs": spec.search.space.get("epochs"),
         "stop.patience_epochs": spec.stop.patience_epochs,
     }
+    rule = "cannot be combined with training.folds, each of which trains for fold_epochs"
     faults += [Fault(key, rule, value) for key, value in unused.items() if value is not None]
     objective = spec.objective.model_copy(update={"from_epoch": spec.objective.from_epoch or folds})
     changes = {"training": training, "scheduler": scheduler, "objective": objective}

@@ -204,9 +204,8 @@ class ImageClassifier:
         `metrics` and `latency` add others. Where the
         validation images train, epochs_trained replaces the metrics of the validation.
 
-        Of folds, metrics of the validation are means over the folds so far, at the last epoch of
-        each; val_NAME_std is their standard deviation, from the second fold on. epoch_s is of the
-        complete fold.
+        Of folds, val_NAME is the mean over the folds so far, each at its last epoch, val_NAME_std
+        their standard deviation, from the second fold on, and epoch_s of the complete fold.
         """
         return self._train_fold() if self._settings.folds else self._step()
 

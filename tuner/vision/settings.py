@@ -104,20 +104,14 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         None,
         ge=2,
         le=20,
-        description="cross-validation, for few images: an epoch of a trial is a complete training "
-        "without one of so many stratified parts of the training and validation images; val_ "
-        "metrics are means over the parts so far",
+        description="cross-validation: an epoch of a trial is a complete training without one of "
+        "so many parts of the training and validation images; val_ metrics are means over parts",
     )
     fold_epochs: int | None = Field(
-        None,
-        ge=1,
-        description="epochs of each fold; unless set scheduler.max_t, which becomes the number of "
-        "folds",
+        None, ge=1, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
     )
     resplit: bool = Field(
-        False,
-        description="whether each trial draws a training and validation split of its own from its "
-        "seed, of the same sizes and stratified",
+        False, description="whether the seed of a trial draws its training and validation split"
     )
 
     batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
@@ -203,10 +197,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
 
     def in_fold(self, number: int) -> ClassifierSettings:
         """The settings of the training of one fold; without folds these."""
-        if self.folds is None:
-            return self
-        length_and_seed = {"epochs": self.fold_epochs, "seed": self.seed ^ (number << 32)}
-        return self.model_copy(update=length_and_seed)
+        changes = {"epochs": self.fold_epochs, "seed": self.seed ^ (number << 32)}
+        return self.model_copy(update=changes) if self.folds else self
 
     @property
     def begins_with_weights(self) -> bool:
@@ -262,7 +254,7 @@ def check_settings(
         return faults
     if "folds" not in faulty:
         faults += _fold_faults(settings)
-        settings = settings if settings.fold_epochs is None else settings.in_fold(0)
+        settings = settings.in_fold(0) if settings.fold_epochs else settings
     own = ("auto", "float32") if settings.dtype == "float64" else ("auto",)
     if settings.dtype != "float32" and settings.precision not in own:
         rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
@@ -305,16 +297,13 @@ def check_settings(
 
 
 def _fold_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    """What cannot be combined with folds, or with a split of each trial."""
-    if settings.folds and settings.fold_epochs is None:
-        yield Fault("fold_epochs", "is required with `folds`")
-    if settings.fold_epochs and settings.folds is None:
-        yield Fault("fold_epochs", "needs `folds`", settings.fold_epochs)
-    if settings.folds and settings.resplit:
-        yield Fault("resplit", "cannot be combined with `folds`, which all trials share", True)
-    if settings.folds and settings.train_on != "train":
-        rule = f"cannot be combined with train_on {settings.train_on!r}"
-        yield Fault("folds", rule, settings.folds)
+    """What cannot be combined with folds."""
+    if (settings.folds is None) != (settings.fold_epochs is None):
+        yield Fault("fold_epochs", "must be set with `folds` alone", settings.fold_epochs)
+    for key, usual in {"resplit": False, "train_on": "train"}.items():
+        value = getattr(settings, key)
+        if settings.folds and value != usual:
+            yield Fault(key, "cannot be combined with folds", value)
 
 
 def _feature_faults(settings: ClassifierSettings) -> Iterator[Fault]:

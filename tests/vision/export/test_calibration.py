@@ -44,14 +44,12 @@ def test_an_export_has_the_temperature_of_its_validation_images(tmp_path):
 def test_an_export_of_a_fold_has_the_temperature_of_its_held_out_images(tmp_path):
     results = trained(tmp_path / "digits", folds=2, fold_epochs=1)
     config = json.loads((export_model(results, tmp_path / "m") / "config.json").read_text())
-    # 1,437 images; the second fold holds out 718
-    assert (config["epoch"], config["calibration"]["images"]) == (1, 719)
+    assert config["calibration"]["images"] == 719  # the second fold of 1,437 images holds out 718
     assert (config["data"]["train"], config["data"]["validation"]) == (718, 719)
     card = " ".join((tmp_path / "m" / "README.md").read_text().split())
     assert "The model is that of fold 1 alone, which trained without the images" in card
-    metrics = evaluate(results)
-    assert metrics["images"] == 360
-    assert evaluate_export(read_export(tmp_path / "m"))["test_accuracy"] == metrics["test_accuracy"]
+    again = evaluate_export(read_export(tmp_path / "m"))
+    assert evaluate(results)["test_accuracy"] == again["test_accuracy"]
 
 
 def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_after(tmp_path):

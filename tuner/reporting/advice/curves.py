@@ -76,7 +76,8 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
     """The findings on the curves of the leading whole trials."""
     length, curves = whole_curves(record)
-    if len(curves) >= _FEWEST and length >= _SHORTEST:
+    is_of_training = record.objective.from_epoch is None  # and not of folds
+    if len(curves) >= _FEWEST and length >= _SHORTEST and is_of_training:
         overfit = list(_overfitting(record, length, curves))
         yield from overfit or [*_improving(record, length, curves), *_flat(record, length, curves)]
 

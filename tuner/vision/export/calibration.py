@@ -42,8 +42,7 @@ def calibrated(
     """The calibration of a trained network, or None if its validation images are not here.
 
     content: of the data of the training. settings: of the training; those in an export do not say
-    where the images are. fold: in which it was trained, if there are any. Neither downloads nor
-    decodes images.
+    where the images are. fold: in which it was trained. Neither downloads nor decodes images.
     """
     from tuner.vision.evaluation import Predictor, usable_device
 
