@@ -218,7 +218,8 @@ class ClassifierDeclaration(Declaration):
         settings = _first_settings(spec)
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
-        return seconds * (images.train + images.validation / 3) / settings.batch_size
+        length = settings.fold_epochs or 1
+        return length * seconds * (images.train + images.validation / 3) / settings.batch_size
 
     def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, each once, and the function that returns the images."""
