@@ -40,6 +40,7 @@ from tuner.vision.datasets._dataset import (
 from tuner.vision.image_classifier import ImageClassifier
 
 Config = Mapping[str, Any]
+Row = tuple[float, float, float, "Answer"]  # test loss of the winner, default and least; Answer
 SETS = {"digits": 120, "breast_cancer": 120, "wine": 80}  # images that are not tested
 VALIDATION = 0.15  # of these
 SIZE = 8  # px
@@ -152,7 +153,7 @@ def test_loss(config: Config, constants: Mapping[str, Any], epochs: int) -> floa
     return statistics.fmean(losses)
 
 
-def compared(name: str, seed: int) -> Iterator[tuple[str, float, float, float, Answer]]:
+def compared(name: str, seed: int) -> Iterator[tuple[str, Row]]:
     """(line, test loss of its winner, of the default, the least of all lines, Answer)."""
     encoding, rng = Encoding(parse_space(SPACE)), np.random.default_rng(seed)
     drawn = [encoding.decode(u_D) for u_D in rng.random((TRIALS - 1, len(encoding)))]
@@ -180,7 +181,7 @@ def compared(name: str, seed: int) -> Iterator[tuple[str, float, float, float, A
     losses = {line: measure(*winner) for line, (_, *winner) in winners.items()}
     default = measure(0, EPOCHS)
     for line, loss in losses.items():
-        yield line, loss, default, min(default, *losses.values()), winners[line][0]
+        yield line, (loss, default, min(default, *losses.values()), winners[line][0])
 
 
 def main() -> None:
@@ -193,32 +194,34 @@ def main() -> None:
     print(f"{len(os.sched_getaffinity(0))} CPUs, {platform.machine()}, python", end=" ")
     print(f"{platform.python_version()}, torch {version('torch')}")
     DATASETS.update({name: info_of(name) for name in names})
-    rows: dict[str, list[tuple[float, float, float, Answer]]] = {}
+    rows: dict[str, list[Row]] = {}
     for seed in range(arguments.searches):
         for name in names:
             began = time.process_time()
-            for line, *values in compared(name, seed):
-                rows.setdefault(line, []).append(tuple(values))  # type: ignore[arg-type]
-                print(name, seed, line, *values, sep=" | ")
+            for line, row in compared(name, seed):
+                rows.setdefault(line, []).append(row)
+                print(name, seed, line, *row, sep=" | ")
             print(f"{time.process_time() - began:.0f} CPU s", flush=True)
     print("| | worse than the default | mean regret | of holdout's | trials | images |")
-    base = statistics.fmean(loss - least for loss, _, least, _ in rows["holdout"])
     for line, results in rows.items():
-        print(f"| {line} | {' | '.join(_cells(results, base))} |")
+        print(f"| {line} | {' | '.join(_cells(results, rows['holdout']))} |")
 
 
-def _cells(results: Sequence[tuple[float, float, float, Answer]], base: float) -> Iterator[str]:
-    """The share of winners that are worse than the default, with its interval; the mean regret
-    with its standard error, and its ratio to `base`; the mean trials and trained images.
+def _cells(results: Sequence[Row], holdout: Sequence[Row]) -> Iterator[str]:
+    """The share of winners that are worse than the default, and its interval; the mean regret, its
+    ratio to that of `holdout`, and the bootstrap's interval; the mean trials and trained images.
     """
-    count, regrets = len(results), [loss - least for loss, _, least, _ in results]
+    count = len(results)
+    regrets, base = (np.array([r[0] - r[2] for r in each]) for each in (results, holdout))
     worse = sum(loss > default for loss, default, _, _ in results)
     low, high = wilson(worse / count, count)
     yield f"{worse} of {count} = {worse / count:.0%} ({low:.0%} to {high:.0%})"
-    error = statistics.stdev(regrets) / count**0.5 if count > 1 else float("nan")
-    mean = statistics.fmean(regrets)
-    yield f"{mean:.4f} ({error:.4f})"
-    yield f"{mean / base:.2f}" if base else "-"
+    yield f"{regrets.mean():.3f}"
+    drawn = np.random.default_rng(0).integers(count, size=(20_000, count))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = regrets[drawn].mean(1) / base[drawn].mean(1)
+        low, high = np.quantile(ratios, [0.025, 0.975])
+        yield f"{regrets.mean() / base.mean():.2f} ({low:.2f} to {high:.2f})"
     yield f"{statistics.fmean(answer.trials for *_, answer in results):.1f}"
     yield f"{statistics.fmean(answer.images for *_, answer in results):,.0f}"
 
