@@ -252,6 +252,14 @@ def test_best_keeps_the_limits(stories):
         assert trial.is_beyond(limited) == (bool(trial.values("acc")) and trial.best is None)
 
 
+@given(stories=STORIES)
+def test_best_is_of_no_epoch_before_the_first_that_counts(stories):
+    history = fold(events(*stories), ACC.model_copy(update={"from_epoch": 2}))
+    usable = [t for t in history.trials.values() if t.status != "failed"]
+    values = [value for trial in usable for epoch, value in trial.values("acc") if epoch > 1]
+    assert (history.best and history.best.value) == (max(values) if values else None)
+
+
 def test_ended_by_is_reset_by_a_resume():
     early = {"status": "completed", "reason": "time_budget", "never_started": 3}
     *before, resume = events(BEGIN, ("experiment_ended", None, early), RESUME)

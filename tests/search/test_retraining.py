@@ -127,6 +127,15 @@ def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule
     assert validate(spec) == spec
 
 
+def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):
+    fields = {"training": {"folds": 2, "fold_epochs": 9}, "scheduler": {"max_t": 2}}
+    results = searched(tmp_path / "x", FOUND, **fields, trainable=IMAGE_CLASSIFIER)
+    spec = validate(refitting_spec(results))
+    assert (spec.epochs, spec.constants["epochs"], spec.training["folds"]) == (9, 9, None)
+    confirming = validate(confirming_spec(results, top=1, seeds=2))
+    assert (confirming.epochs, confirming.objective.from_epoch) == (2, 2)
+
+
 def test_refitting_spec_takes_the_chosen_trial(search):
     spec = refitting_spec(search, trial_id="3")
     assert (spec.search.configs, spec.refits.trial_id) == (({"lr": 0.4},), "00003")

@@ -55,6 +55,18 @@ def test_suggest_numbers_trials_up_to_the_total():
     assert source.suggest("e") == Searcher.FINISHED
 
 
+def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
+    def seeds(seed):
+        tries = Steered(tries=[{"number": 9}])
+        queue = Source(Strategy(), seed=seed, steered=tries).queue
+        return [queue.next().seed for _ in range(3)]
+
+    assert seeds(1) == seeds(1)
+    assert len({*seeds(1), *seeds(2)}) == 6
+    assert all(0 <= seed < 2**32 for seed in seeds(1))
+    assert seeds(None) == [None] * 3
+
+
 def test_suggest_hands_out_at_most_the_limit():
     source = Source(Strategy(), limit=2)
     assert source.ids("abc") == ["00000", "00001", None]

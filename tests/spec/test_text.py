@@ -82,7 +82,7 @@ def test_with_strategy_keeps_constraints():
     known = {"points_to_evaluate": [{"lr": 0.1}]}
     raw = {"search": {"strategy": "bayesopt", **search, **known, "startup": 5}}
     assert with_strategy(raw, "hyperopt") == {"search": {"strategy": "hyperopt", **search, **known}}
-    assert with_strategy(raw, "random") == {"search": {"strategy": "random", **search}}
+    assert with_strategy(raw, "random") == {"search": {"strategy": "random", **search, **known}}
     mine = "my_package.my_searcher"
     assert with_strategy(raw, mine) == {"search": {"strategy": mine, **search}}
 

@@ -6,9 +6,10 @@ import torch
 from test_epochs import plan
 
 from tuner.vision.augment import Augmentation
-from tuner.vision.batches import Batcher, home_of, image_set
+from tuner.vision.batches import Batcher, home_of, image_set, of_trial
 from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import plan_epoch
+from tuner.vision.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda")
@@ -103,10 +104,46 @@ def test_home_of_large_images_is_the_host(size, home):
     assert home_of(size, CPU).type == "cpu"
 
 
-def test_with_more_to_train_has_the_images_of_both_splits_in_training(images):
-    merged = images.with_more_to_train()
+def split_for(images, **settings):
+    return of_trial(images, ClassifierSettings(dataset="tiny", batch_size=8, **settings))
+
+
+def test_of_trial_on_both_splits_has_their_images_in_training(images):
+    merged = split_for(images, train_on="train+validation")
     both = {*images.splits["train"].tolist(), *images.splits["validation"].tolist()}
     assert merged.splits["train"].tolist() == sorted(both)
     assert len(merged.splits["validation"]) == merged.info.validation == 0
     assert merged.info.train == len(both) == images.info.train + images.info.validation
     assert merged.splits["test"] is images.splits["test"]
+    assert split_for(images) is images
+
+
+def shares(images, rows):
+    return torch.bincount(images.labels_N[rows], minlength=10) / len(rows)
+
+
+def test_folds_are_disjoint_stratified_and_follow_from_the_split_seed(images):
+    settings = ClassifierSettings(dataset="tiny", folds=4, fold_epochs=1)
+    folds = [of_trial(images, settings, fold=fold) for fold in range(4)]
+    held_out = [fold.splits["validation"].tolist() for fold in folds]
+    assert sorted(row for rows in held_out for row in rows) == images.searched_N.tolist()
+    for fold, rows in zip(folds, held_out, strict=True):
+        assert fold.searched_N.tolist() == images.searched_N.tolist()
+        assert fold.splits["test"] is images.splits["test"]
+        assert (fold.info.train, fold.info.validation) == (70 - len(rows), len(rows))
+        apart = shares(images, rows) - shares(images, images.searched_N)
+        assert apart.abs().max() < 1 / len(rows)
+    for name, is_shared in (("seed", True), ("split_seed", False)):
+        other = of_trial(images, settings.model_copy(update={name: 1}))  # of the last fold
+        assert (other.splits["validation"].tolist() == held_out[-1]) == is_shared
+
+
+def test_resplit_draws_a_stratified_split_of_the_same_sizes_from_the_seed(images):
+    first, again, other = (split_for(images, resplit=True, seed=seed) for seed in (1, 1, 2))
+    rows = first.splits["validation"]
+    assert rows.tolist() == again.splits["validation"].tolist()
+    assert rows.tolist() != other.splits["validation"].tolist()
+    assert first.searched_N.tolist() == images.searched_N.tolist()
+    assert [*map(len, first.splits.values())] == [*map(len, images.splits.values())]
+    apart = shares(images, rows) - shares(images, images.searched_N)
+    assert apart.abs().max() <= 1 / len(rows)

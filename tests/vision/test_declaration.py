@@ -9,6 +9,7 @@ import pytest
 from test_validation import DIGITS, MACHINE, faults
 from torch import nn
 
+from tuner.errors import SpecError
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import declaration_of, default_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -125,6 +126,47 @@ def test_an_objective_that_the_splits_do_not_report_is_refused(train_on, metric)
 def test_the_splits_that_train_cannot_be_searched():
     space = {"train_on": "choice(['train', 'train+validation'])"}
     assert "cannot be searched: set training.train_on" in faults(search={"space": space})
+
+
+def folded(**fields: Any) -> Any:
+    training = {**DIGITS["training"], "folds": 5, **fields.pop("training", {})}
+    return {**DIGITS, "training": training, **fields}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "training", "length", "grace"),
+    [
+        ({"name": "asha", "max_t": 12, "grace_period": 2}, {}, 12, 2),
+        ({"name": "none", "max_t": 12}, {}, 12, 5),
+        ("none", {"epochs": 7}, 7, 5),
+        ({"name": "asha", "max_t": 5, "grace_period": 1}, {"fold_epochs": 3}, 3, 1),
+    ],
+)
+def test_folds_become_the_epochs_of_a_trial(scheduler, training, length, grace):
+    spec = validate(folded(scheduler=scheduler, training=training), machine=MACHINE)
+    assert (spec.epochs, spec.constants["epochs"], spec.training["fold_epochs"]) == (5, 5, length)
+    assert (spec.scheduler.grace_period, spec.objective.from_epoch) == (grace, 5)
+    assert validate(spec.model_dump(mode="json"), machine=MACHINE) == spec
+    spec.pin_data()
+    assert spec.pinned.baseline["images"] == 1437
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"scheduler": {"max_t": 9}, "training": {"fold_epochs": 3}}, "scheduler.max_t: counts"),
+        ({"scheduler": {"max_t": 9, "grace_period": 6}}, "scheduler.grace_period: must be at most"),
+        ({"scheduler": {"max_t": 5}, "training": {"fold_epochs": 3, "epochs": 5}}, "training.epo"),
+        ({"search": {"space": {"epochs": "choice([3, 4])"}}}, "search.space.epochs: cannot be"),
+        ({"search": {"space": {"resplit": "choice([True])"}}}, "search.space.resplit: cannot"),
+        ({"stop": {"patience_epochs": 2}}, "stop.patience_epochs: cannot be combined"),
+        ({"resources": {"split": 2}}, "training.folds: cannot be combined with resources.split"),
+        ({"objective": {"from_epoch": 11}}, "must be at most the epochs of a trial, 10, got 11"),
+    ],
+)
+def test_what_folds_exclude_is_refused(fields, fault):
+    with pytest.raises(SpecError, match=fault):
+        validate(folded(**fields), machine=MACHINE)
 
 
 def spec_of(**fields: Any) -> ExperimentSpec:

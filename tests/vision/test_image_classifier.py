@@ -1,12 +1,13 @@
 import gc
 import math
 from copy import deepcopy
+from statistics import mean, stdev
 
 import pytest
 import torch
 from live_bytes import LiveBytes
 
-from tuner.errors import SpecError
+from tuner.errors import SpecError, UsageError
 from tuner.testing.learner_contract import LearnerContract, same
 from tuner.vision.batches import image_set
 from tuner.vision.catalog import DataChoice
@@ -51,6 +52,30 @@ class TestDigits(ClassifierContract):
         return ImageClassifier(config, {**constants, "seed": seed})
 
 
+class TestFolds(ClassifierContract):
+    def make(self, *, seed=0):
+        return tiny(seed=seed, folds=3, fold_epochs=2)
+
+    def test_reports_its_metrics(self):
+        learner = self.make()
+        reports = [learner.step() for _ in range(3)]
+        names = {*learner.metrics, "val_loss_std", "val_accuracy_std"}
+        assert ({*reports[0]}, {*reports[1]}) == ({*learner.metrics}, names)
+        losses = [fold["val_loss"] for fold in learner.state_dict()["folds"]]
+        for number, report in enumerate(reports, 1):
+            assert report["val_loss"] == pytest.approx(mean(losses[:number]))
+        assert reports[2]["val_loss_std"] == pytest.approx(stdev(losses)) != 0
+        plain = tiny(epochs=2, last_batch="drop")  # as many batches as a fold has
+        assert [plain.step()["lr"] for _ in range(2)][1] == reports[0]["lr"] == reports[2]["lr"]
+        with pytest.raises(UsageError, match="all 3 folds are trained"):
+            learner.step()
+
+
+class TestResplit(ClassifierContract):
+    def make(self, *, seed=0):
+        return tiny(seed=seed, resplit=True)
+
+
 def tiny(*, seed=0, **settings):
     return ImageClassifier(settings, {**TINY, "model": "cnn", "width": 4, "seed": seed})
 
@@ -93,6 +118,7 @@ def test_image_classifier_learns_digits():
         {"cutout": 6},
         {"epochs": 4},
         {"split_seed": 1},
+        {"resplit": True},
         {"seed": 1},
     ],
     ids=lambda change: "-".join(map(str, *change.items())),

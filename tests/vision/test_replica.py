@@ -80,9 +80,14 @@ def compiled(rank):
         return {**trained(learner), "shapes": shapes}
 
 
+def in_folds(rank, world_size=2):
+    folds = {**EXACT, "folds": 2, "fold_epochs": 1}
+    return trained(ImageClassifier({}, folds, rank=rank, world_size=world_size))
+
+
 @pytest.fixture(scope="module")
 def results(group):
-    cases = (out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
+    cases = (in_folds, out_of_memory_on_rank_1, nothing_fits_on_rank_1, overlapping, compiled)
     return group.run({case.__name__: case for case in cases})
 
 
@@ -105,6 +110,12 @@ def test_all_ranks_end_if_one_is_out_of_memory(results):
     first, second = (result["nothing_fits_on_rank_1"] for result in results)
     assert "on another rank" in first
     assert second == "CUDA out of memory."
+
+
+def test_folds_on_two_ranks_equal_one_process(results):
+    alone = in_folds(0, world_size=1)
+    for result in results:
+        assert_equal(result["in_folds"], alone)
 
 
 def test_overlapping_exchange_equals_one_process(results, alone):

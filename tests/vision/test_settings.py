@@ -107,11 +107,16 @@ BEYOND = {
     "unfreeze_epoch": [1],
     "freeze": [3, ["head", None]],
     "start_from": ["/nowhere/at/all.pt"],
+    "folds": [1, 21, 2.5],
+    "fold_epochs": [0, 3],
 }
+NOT_IN_FOLDS = {"fold_epochs": None, "resplit": True, "batch_size": 1150, "warmup_epochs": 4}
+NOT_IN_FOLDS |= {"train_on": "train+validation"}
 NOT_TOGETHER = [
     ("crop_scale", {"crop_scale": 0.5, "crop_padding": 2}),
     ("unfreeze_epoch", {"unfreeze_epoch": 0, "freeze": "x"}),
     ("model", {"model": "resnet18", "dataset": "digits"}),
+    *((key, {"folds": 5, "fold_epochs": 4, key: value}) for key, value in NOT_IN_FOLDS.items()),
     *(("precision", {"precision": n, "dtype": "float64"}) for n in ("tf32", "bf16", "fp16")),
     *(("precision", {"precision": name, "dtype": "float16"}) for name in ("bf16", "float32")),
     *(

@@ -249,7 +249,7 @@ class History:
         self.pace.epochs += 1
         if self._objective is None or self._objective.metric not in metrics:
             return
-        if not self._objective.allows(metrics):
+        if not self._objective.counts(epoch, metrics):
             return
         value = metrics[self._objective.metric]
         if self._is_better(value, trial.best):

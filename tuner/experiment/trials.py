@@ -111,18 +111,19 @@ class TrialRecord:
         return [(r.epoch, r.metrics[metric]) for r in self.results if metric in r.metrics]
 
     def values_within(self, objective: Objective) -> list[tuple[int, float]]:
-        """(epoch, value) of every report of the objective that keeps its limits, oldest first."""
+        """(epoch, value) of every report that can be the trial's best one, oldest first."""
         return [
             (report.epoch, report.metrics[objective.metric])
             for report in self.results
-            if objective.metric in report.metrics and objective.allows(report.metrics)
+            if objective.metric in report.metrics and objective.counts(report.epoch, report.metrics)
         ]
 
     def is_beyond(self, objective: Objective) -> bool:
         """Whether it has reported the objective, and no report keeps the limits."""
         if not objective.limits:
             return False
-        return bool(self.values(objective.metric)) and not self.values_within(objective)
+        reports = [r.metrics for r in self.results if objective.metric in r.metrics]
+        return bool(reports) and not any(map(objective.allows, reports))
 
     def report_at(self, epoch: int) -> Report | None:
         """The report of `epoch`, if there is one."""

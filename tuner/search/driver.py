@@ -111,6 +111,7 @@ class Driver:
             requested=[i for i, trial in trials_by_id.items() if trial.origin == REQUESTED],
             unfinished=trials,
             steered=self.history.steered,
+            seed=self.spec.seed if self.spec.declaration.seeds_trials(self.spec) else None,
         )
         self.go_on_by(self.spec)
 

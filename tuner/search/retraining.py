@@ -106,8 +106,8 @@ def refitting_spec(
     _check_ended(results)
     trains = trainable_of(results.spec.trainable, trainable, results.folder)
     with translate_error(UsageError, f"cannot import {trains}"):
-        constants = declaration_of(trains).refit
-    if constants is None:
+        declared = declaration_of(trains)
+    if declared.refit is None:
         raise UsageError(
             f"{trains} declares no refit, so it cannot train on training and validation data "
             "together: a Learner's Declaration sets `refit`"
@@ -118,6 +118,7 @@ def refitting_spec(
     report = best_report(trial, source.objective)
     if report is None:
         raise UsageError(f"trial {trial.trial_id} of {source.name} never reported {source.metric}")
+    constants, epochs = declared.refitting(search.training, report.epoch)
     if "epochs" not in search.search.space:  # the schedule's length; max_t is the training's
         constants = {"epochs": search.constants["epochs"], **constants}
     return _retraining_spec(
@@ -129,7 +130,7 @@ def refitting_spec(
         trainable=trains,
         training={**search.training, **constants},
         objective={"metric": EPOCHS_TRAINED, "mode": "max"},
-        scheduler={"name": "none", "max_t": report.epoch},
+        scheduler={"name": "none", "max_t": epochs},
         confirms=None,
         refits={
             "name": source.files.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from random import Random
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -32,7 +33,7 @@ class TrialQueue:
 
     First `unfinished` trials, then users' configs, numbered above all others, then the strategy's,
     up to `total` (None: no end). limit: of live trials. taken: earlier ids; requested: of users'
-    configs.
+    configs. seed: from which trials draw their own, where the strategy has none; or None.
     """
 
     def __init__(
@@ -45,12 +46,13 @@ class TrialQueue:
         unfinished: Iterable[Assignment] = (),
         requested: Iterable[str] = (),
         steered: Steered | None = None,
+        seed: int | None = None,
     ) -> None:
         self.total = total
         self.live: set[str] = set()
         self.held: set[str] = set()  # trials that leave their slots, to go on later
         self.at_end = False  # whether `next` found no further trial at its last call
-        self._strategy = strategy
+        self._strategy, self._seed = strategy, seed
         self._limit = limit
         self._unfinished = list(unfinished)
         self._taken = {int(trial_id) for trial_id in taken}  # numbers of trials
@@ -109,6 +111,7 @@ class TrialQueue:
             return None
         self._take(number)
         origin, seed = (_call(self._strategy, name, trial_id) for name in ("origin", "seed_of"))
+        seed = self._seed_of(trial_id) if seed is None else seed
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
     def _next_requested(self, config: dict[str, Any]) -> Assignment:
@@ -118,7 +121,11 @@ class TrialQueue:
         trial_id = trial_id_of(number)
         self._pass_over(trial_id)
         _call(self._strategy, "take_trial", trial_id, config)
-        return Assignment(trial_id, deepcopy(config), origin=REQUESTED)
+        seed = self._seed_of(trial_id)
+        return Assignment(trial_id, deepcopy(config), origin=REQUESTED, seed=seed)
+
+    def _seed_of(self, trial_id: str) -> int | None:
+        return None if self._seed is None else Random(f"{self._seed}/{trial_id}").getrandbits(32)
 
     def _take(self, number: int) -> None:
         self._taken.add(number)

@@ -245,7 +245,8 @@ class _Match:
         """The trial in the new space; None if it does not match."""
         objective = self._spec.objective
         known = all(r.metrics.keys() >= set(objective.limited) for r in trial.results)
-        reports = trial.values_within(objective) if known else trial.values(objective.metric)
+        every_epoch = objective.model_copy(update={"from_epoch": None})
+        reports = trial.values_within(every_epoch) if known else trial.values(objective.metric)
         values = tuple(r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1]))
         failed = trial.status == FAILED or (known and trial.is_beyond(objective))
         if not values and not failed:

@@ -98,6 +98,14 @@ class Declaration:
         """What would make the search better, shown before it starts."""
         yield from ()
 
+    def refitting(self, training: Values, epoch: int) -> tuple[Values, int]:
+        """(`refit`, its epochs) after a trial of this `training` whose best epoch was `epoch`."""
+        return self.refit or {}, epoch
+
+    def seeds_trials(self, spec: ExperimentSpec) -> bool:
+        """Whether each trial gets a seed of its own, and not that of the experiment."""
+        return False
+
     def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
         """What a plan shows of the data: {title, images, shape, classes}, or None."""
         return None

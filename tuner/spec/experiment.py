@@ -225,6 +225,10 @@ class ExperimentSpec(Settings):
             rule = "(--from) needs a search that learns from trials, or leaves out what was tried"
             faults.append(Fault("warm_start", rule, self.search.strategy))
         faults += self._faults_of_goals()
+        first = self.objective.from_epoch
+        if first and self.epochs and first > self.epochs:
+            rule = f"must be at most the epochs of a trial, {self.epochs}"
+            faults.append(Fault("objective.from_epoch", rule, first))
         if self.confirms:
             configs = self.search.configs if isinstance(self.search, GridSettings) else ()
             counts = {len(each) for each in (configs, self.confirms.trials, self.confirms.values)}

@@ -104,6 +104,14 @@ class Objective(Goal):
         "must have these metrics",
     )
 
+    from_epoch: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="the first epoch that can be a trial's best; with training.folds the last "
+        "fold. Earlier reports only guide the strategy and the scheduler",
+    )
+
     others: tuple[Goal, ...] = Field(
         (),
         description="further objectives, as {metric, mode}, one or two: strategies look for trials "
@@ -137,6 +145,10 @@ class Objective(Goal):
     def losses(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """A report's value of each goal, as a loss."""
         return tuple(goal.key(metrics[goal.metric]) for goal in self.goals)
+
+    def counts(self, epoch: int, metrics: Mapping[str, Any]) -> bool:
+        """Whether the report of an epoch can be a trial's best one."""
+        return epoch >= (self.from_epoch or 0) and self.allows(metrics)
 
     def allows(self, metrics: Mapping[str, Any]) -> bool:
         """Whether a report keeps every limit; one that lacks a metric does not."""
@@ -280,7 +292,7 @@ class Refits(Settings):
         description="the name of its experiment, in the same storage",
     )
     trial_id: str = Field(description="its id there")
-    epoch: int = Field(ge=1, description="its best epoch there, which is the length of the refit")
+    epoch: int = Field(ge=1, description="its best epoch there, or its last fold")
     chosen_by: str = Field(description="the objective there, by which it was chosen")
     value: float = Field(description="what it reached at that epoch, on the validation split")
 

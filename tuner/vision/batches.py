@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,17 @@ from torch import Tensor
 
 from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, mix
 from tuner.vision.catalog import DataChoice, DataSettings, dataset_info, pinned
-from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder
+from tuner.vision.datasets._dataset import (
+    DatasetInfo,
+    ImageArrays,
+    data_folder,
+    stratified_folds,
+    stratified_sample,
+)
 from tuner.vision.epochs import Epoch, plan_epoch
+
+if TYPE_CHECKING:
+    from tuner.vision.settings import ClassifierSettings
 
 AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
@@ -42,12 +52,19 @@ class ImageSet:
         largest = int(torch.bincount(self.labels_N[rows_N]).max())
         return {"images": len(rows_N), "baseline": largest / len(rows_N)}
 
-    def with_more_to_train(self) -> ImageSet:
-        """The same images, with those of the validation split in the training split."""
-        train_N = torch.cat([self.splits["train"], self.splits["validation"]]).sort().values
-        info = replace(self.info, train=len(train_N), validation=0, baseline=None)
-        splits = {**self.splits, "train": train_N, "validation": train_N[:0]}
-        return replace(self, info=info, splits=splits)
+    @property
+    def searched_N(self) -> Tensor:
+        """The rows of the training and the validation split, ascending."""
+        return torch.cat([self.splits["train"], self.splits["validation"]]).sort().values
+
+    def validated_on(self, rows_N: Tensor) -> ImageSet:
+        """The same images with the rows `rows_N` to validate on and the others to train on."""
+        train_N = self.searched_N
+        train_N = train_N[~torch.isin(train_N, rows_N)]
+        images = replace(self, splits={**self.splits, "train": train_N, "validation": rows_N})
+        baseline = images.baseline("validation")["baseline"] if len(rows_N) else None
+        sizes: Any = {"train": len(train_N), "validation": len(rows_N), "baseline": baseline}
+        return replace(images, info=replace(self.info, **sizes))
 
 
 def image_set(settings: DataSettings, device: torch.device) -> ImageSet:
@@ -64,6 +81,27 @@ def image_set(settings: DataSettings, device: torch.device) -> ImageSet:
 def _image_set(name: str, folder: Path, split_seed: int, device: torch.device) -> ImageSet:
     info = dataset_info(DataChoice(name, str(folder), None, split_seed))
     return image_set_of(info, info.load(folder, split_seed=split_seed), device)
+
+
+def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) -> ImageSet:
+    """`images` in the training and validation splits of one trial; the test split is the same.
+
+    fold: from 0, or the last one. Folds follow from `split_seed`, so all trials share them; with
+    `resplit` (Nagler et al. 2024, "Reshuffling Resampling Splits Can Improve Generalization of
+    Hyperparameter Optimization") the split follows from the trial's seed.
+    """
+    if settings.train_on == "train+validation":
+        return images.validated_on(images.searched_N[:0])
+    if not (settings.folds or settings.resplit):
+        return images
+    rows_N = images.searched_N
+    labels_N = images.labels_N.cpu()[rows_N].numpy()
+    if settings.folds:
+        fold_N = stratified_folds(labels_N, settings.folds, seed=settings.split_seed)
+        return images.validated_on(rows_N[fold_N == fold % settings.folds])
+    rng = np.random.default_rng([settings.split_seed, settings.seed])
+    chosen_N = stratified_sample(labels_N, len(images.splits["validation"]), rng=rng)
+    return images.validated_on(rows_N[chosen_N])
 
 
 def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -> ImageSet:

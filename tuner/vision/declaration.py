@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tuner.errors import Fault, SpecError
 from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
 from tuner.spec.experiment import ExperimentSpec
+from tuner.spec.schedulers import DEFAULT, SCHEDULERS
 from tuner.spec.sections import EPOCHS_TRAINED, Resources
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import extreme_configs, merged
@@ -81,8 +82,10 @@ class ClassifierDeclaration(Declaration):
     def settle(self, spec: ExperimentSpec) -> ExperimentSpec:
         """The spec with the objective's metrics among those that the classifier reports.
 
-        `start_from` becomes absolute: a resume and an export may be in another directory.
+        `start_from` becomes absolute: a resume and an export may be in another directory. Epochs
+        become folds: see `_in_folds`.
         """
+        spec, _ = _in_folds(spec)
         training = dict(spec.training)
         named = training.get("metrics", [])
         named = [named] if isinstance(named, str) else named
@@ -102,6 +105,7 @@ class ClassifierDeclaration(Declaration):
             added = fault.key == "training.metrics" and "metrics" not in spec.training
             yield replace(fault, key="objective.metric") if added else fault
         yield from _objective_faults(spec)
+        yield from _in_folds(spec)[1]
 
     def notes(self, spec: ExperimentSpec) -> Iterator[str]:
         if spec.resources.workers > 1 and not spec.resources.gpus:
@@ -112,9 +116,21 @@ class ClassifierDeclaration(Declaration):
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
+        if length := spec.training.get("fold_epochs"):
+            yield f"each epoch of a trial is a fold, which trains for {length} epochs"
         images = _own_images(spec)
         if images and (hint := from_scratch_hint(images, _first_settings(spec))):
             yield hint
+
+    def refitting(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
+        """A refit of folds trains as long as one of them, once."""
+        if not training.get("folds"):
+            return self.refit, epoch
+        whole = {"folds": None, "fold_epochs": None, "epochs": training["fold_epochs"]}
+        return {**self.refit, **whole}, training["fold_epochs"]
+
+    def seeds_trials(self, spec: ExperimentSpec) -> bool:
+        return bool(spec.training.get("resplit"))
 
     def data(self, spec: ExperimentSpec) -> dict[str, Any] | None:
         images = _own_images(spec)
@@ -140,7 +156,8 @@ class ClassifierDeclaration(Declaration):
             return None
         baseline = {}
         if info.baseline is not None and "dataset" not in spec.search.space:
-            baseline = {"images": info.validation, "baseline": info.baseline}
+            images = info.validation + (info.train if spec.training.get("folds") else 0)
+            baseline = {"images": images, "baseline": info.baseline}
             if info.copies:
                 baseline |= {"copies": info.copies, "measured": info.validation + info.test}
         findings = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
@@ -203,7 +220,8 @@ class ClassifierDeclaration(Declaration):
         settings = _first_settings(spec)
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
-        return seconds * (images.train + images.validation / 3) / settings.batch_size
+        length = settings.fold_epochs or 1
+        return length * seconds * (images.train + images.validation / 3) / settings.batch_size
 
     def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """A user's own networks, each once, and the function that returns the images."""
@@ -326,15 +344,50 @@ def _own_data_faults(spec: ExperimentSpec) -> Iterator[Fault]:
 
 
 def _objective_faults(spec: ExperimentSpec) -> Iterator[Fault]:
-    """An objective that is not reported, by the splits that train."""
-    if "train_on" in spec.search.space:
-        yield Fault("search.space.train_on", "cannot be searched: set training.train_on")
+    """Splits that differ among trials, and an objective that is not reported."""
+    for name in ("train_on", "folds", "fold_epochs", "resplit"):
+        if name in spec.search.space:
+            yield Fault(f"search.space.{name}", f"cannot be searched: set training.{name}")
     trains_on = spec.training.get("train_on", "train")
     searching = (*catalog.METRICS, *OPTIONAL)
     reported = catalog.REFIT_METRICS if trains_on == "train+validation" else searching
     if spec.objective.metric in {*searching, *catalog.REFIT_METRICS} - {*reported}:
         rule = f"is not reported with training.train_on {trains_on!r}"
         yield Fault("objective.metric", rule, spec.objective.metric, tuple(sorted(reported)))
+
+
+def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
+    """(the spec with its epochs counted in folds, if it has any; what does not fit).
+
+    Unless `fold_epochs` is set, it is the trials' length. Only a mean over all folds is a trial's
+    value: in those over some of them is more luck.
+    """
+    folds, training = spec.training.get("folds"), dict(spec.training)
+    if type(folds) is not int or spec.epochs is None:
+        return spec, []
+    given = spec.scheduler or SCHEDULERS.settings(DEFAULT).model_validate({"max_t": spec.epochs})
+    scheduler, faults = given, list[Fault]()
+    if training.get("fold_epochs") is None:
+        training["fold_epochs"] = spec.epochs
+        training.pop("epochs", None)
+        values = {**given.model_dump(exclude_unset=True), "max_t": folds}
+        if spec.scheduler is None or values.get("grace_period") == given.max_t:
+            values["grace_period"] = folds  # no trial is stopped
+        parsed, faults = parse(type(given), values, "scheduler")
+        scheduler = parsed or given
+    elif given.max_t != folds:
+        rule = f"counts folds: must be training.folds, {folds}"
+        faults.append(Fault("scheduler.max_t", rule, given.max_t))
+    unused = {
+        "training.epochs": training.get("epochs"),
+        "search.space.epochs": spec.search.space.get("epochs"),
+        "stop.patience_epochs": spec.stop.patience_epochs,
+    }
+    rule = "cannot be combined with training.folds, each of which trains for fold_epochs"
+    faults += [Fault(key, rule, value) for key, value in unused.items() if value is not None]
+    objective = spec.objective.model_copy(update={"from_epoch": spec.objective.from_epoch or folds})
+    changes = {"training": training, "scheduler": scheduler, "objective": objective}
+    return spec.model_copy(update=changes), faults
 
 
 def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:

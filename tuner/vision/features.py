@@ -56,12 +56,12 @@ _LEAST_STD = 1e-6  # of a feature; one that does not vary cannot be scaled
 class Features:
     """views_NVF of all images of a data set, in float32; head: the layer's name in the network.
 
-    fitted: weight_KF and bias_K of the head that `fit_head` has fitted, by `split_seed`.
+    fitted: weight_KF and bias_K of the head that `fit_head` has fitted, by the validation rows.
     """
 
     views_NVF: Tensor
     head: str
-    fitted: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    fitted: dict[bytes, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 def features_of(

@@ -17,20 +17,22 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
-from math import ceil
+from math import ceil, fsum
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from tuner.errors import UsageError
 from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 from tuner.vision import transfer
 from tuner.vision.augment import Augmentation
 from tuner.vision.averages import Lookahead, WeightAverage
-from tuner.vision.batches import Batcher, image_set
+from tuner.vision.batches import Batcher, image_set, of_trial
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, await_copy, image_names
 from tuner.vision.collectives import Ranks
@@ -89,13 +91,25 @@ class ImageClassifier:
         assert split in (1, world_size)
         self._device = device = torch.device(device)
         self._ranks = Ranks(rank, world_size, self._device)
-        self._settings = settings
-        images = image_set(settings, self._device)
-        self._data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
         self._validates = settings.train_on == "train"
-        self._searched_on = self._data  # whose validation split chooses the initial head
-        if not self._validates:
-            self._data = self._data.with_more_to_train()
+        optional = (f"val_{name}" for name in settings.metrics)
+        self.metrics = (*METRICS, *optional) if self._validates else REFIT_METRICS
+        if settings.latency:
+            self.metrics += (LATENCY,)
+        self._trial_settings, self._split = settings, split
+        self._folds: list[dict[str, float]] = []  # the validation of each finished fold
+        self._build()
+
+    def _build(self, *, fold: int = 0) -> None:
+        """Make all that trains, of an epoch or of the fold number `fold`."""
+        self._settings = settings = self._trial_settings.in_fold(fold)
+        split, device = self._split, self._device
+        images = image_set(settings, self._device)
+        data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
+        self._data = of_trial(data, settings, fold=fold)
+        # Its validation split chooses the initial head
+        searching = settings.model_copy(update={"train_on": "train"})
+        self._searched_on = of_trial(data, searching, fold=fold)
         # A data set that ships and keeps its own mean and std needs no description in a checkpoint
         self._is_described = bool(images.info.content) or self._data.info is not images.info
         self._precision = precision_for(settings, self._device, split=split)
@@ -117,10 +131,6 @@ class ImageClassifier:
         self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
         transfer.freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
-        optional = (f"val_{name}" for name in settings.metrics)
-        self.metrics = (*METRICS, *optional) if self._validates else REFIT_METRICS
-        if settings.latency:
-            self.metrics += (LATENCY,)
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
         self._part: Replica | Stage
         if split > 1:
@@ -168,9 +178,10 @@ class ImageClassifier:
             print(begun)
         if settings.fit_head:
             features = self._features()
-            if settings.split_seed not in features.fitted:  # once for all trials of this process
-                features.fitted[settings.split_seed] = fit_head(features, self._searched_on)
-            weight_KF, bias_K = features.fitted[settings.split_seed]
+            split = self._searched_on.splits["validation"].numpy().tobytes()
+            if split not in features.fitted:  # once for all trials of this process
+                features.fitted[split] = fit_head(features, self._searched_on)
+            weight_KF, bias_K = features.fitted[split]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
                 head.get_parameter("weight").copy_(weight_KF)
@@ -184,7 +195,7 @@ class ImageClassifier:
         return self._model
 
     def step(self) -> dict[str, float]:
-        """Train one epoch and validate.
+        """Train one epoch and validate; with the setting `folds` train one complete fold.
 
         train_loss is the mean over the epoch of the minimised loss (with label smoothing), lr that
         of the last batch, micro_batch_size the images that a rank computes at once, images_per_s
@@ -192,7 +203,31 @@ class ImageClassifier:
         parameters how many all layers have. Epochs beyond `epochs` keep the last lr. The settings
         `metrics` and `latency` add others. Where the
         validation images train, epochs_trained replaces the metrics of the validation.
+
+        Of folds, val_NAME is the mean over the folds so far, each at its last epoch, val_NAME_std
+        their standard deviation, from the second fold on, and epoch_s of the complete fold.
         """
+        return self._train_fold() if self._settings.folds else self._step()
+
+    def _train_fold(self) -> dict[str, float]:
+        number = len(self._folds)
+        if number == self._settings.folds:
+            raise UsageError(f"all {number} folds are trained")
+        if self._epoch:
+            self._build(fold=number)
+        reports = [self._step() for _ in range(self._settings.epochs)]
+        report = reports[-1]
+        self._folds.append({n: value for n, value in report.items() if n.startswith("val_")})
+        report["epoch_s"] = fsum(each["epoch_s"] for each in reports)
+        for name in self._folds[0]:
+            values = [fold[name] for fold in self._folds]
+            report[name] = fsum(values) / len(values)
+            if number:
+                report[f"{name}_std"] = stdev(values)
+        return report
+
+    def _step(self) -> dict[str, float]:
+        """Train one epoch and validate."""
         started = time.perf_counter()
         if self._epoch == 0 and self._settings.begins_with_weights:
             self._begin()
@@ -293,6 +328,7 @@ class ImageClassifier:
             **self._trained_in.described(),
             **({DATA: described(self._data.info)} if self._is_described else {}),
             **(self._backbone if self._settings.train_layers == "head" else {}),
+            **({"folds": deepcopy(self._folds)} if self._folds else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -300,8 +336,11 @@ class ImageClassifier:
 
         The setting `epochs` may have changed: the schedule follows it. Until the next step it
         evaluates in the precision that the state was trained in. Raises DataError if the images
-        have changed.
+        have changed. Of folds, the model is that of the latest one.
         """
+        if self._settings.folds:
+            self._folds = deepcopy(state.get("folds", []))
+            self._build(fold=max(len(self._folds) - 1, 0))
         data = state.get(DATA)
         if data is not None:
             check_same(data, self._data.info)

@@ -100,6 +100,20 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "nothing is validated and the objective is epochs_trained",
     )
 
+    folds: int | None = Field(
+        None,
+        ge=2,
+        le=20,
+        description="cross-validation: an epoch of a trial is a complete training without one of "
+        "so many parts of the training and validation images; val_ metrics are means over parts",
+    )
+    fold_epochs: int | None = Field(
+        None, ge=1, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
+    )
+    resplit: bool = Field(
+        False, description="whether the seed of a trial draws its training and validation split"
+    )
+
     batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
 
     optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
@@ -181,6 +195,11 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         "each trial",
     )
 
+    def in_fold(self, number: int) -> ClassifierSettings:
+        """The settings of the training of one fold; without folds these."""
+        changes = {"epochs": self.fold_epochs, "seed": self.seed ^ (number << 32)}
+        return self.model_copy(update=changes) if self.folds else self
+
     @property
     def begins_with_weights(self) -> bool:
         """Whether the network begins with weights of an earlier training."""
@@ -233,6 +252,9 @@ def check_settings(
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
         return faults
+    if "folds" not in faulty:
+        faults += _fold_faults(settings)
+        settings = settings.in_fold(0) if settings.fold_epochs else settings
     own = ("auto", "float32") if settings.dtype == "float64" else ("auto",)
     if settings.dtype != "float32" and settings.precision not in own:
         rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
@@ -272,6 +294,16 @@ def check_settings(
         if "model" not in faulty:
             faults += _shape_faults(settings, data)
     return faults
+
+
+def _fold_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    """What cannot be combined with folds."""
+    if (settings.folds is None) != (settings.fold_epochs is None):
+        yield Fault("fold_epochs", "must be set with `folds` alone", settings.fold_epochs)
+    for key, usual in {"resplit": False, "train_on": "train"}.items():
+        value = getattr(settings, key)
+        if settings.folds and value != usual:
+            yield Fault(key, "cannot be combined with folds", value)
 
 
 def _feature_faults(settings: ClassifierSettings) -> Iterator[Fault]:
@@ -321,6 +353,7 @@ def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
         "dtype": settings.dtype in recipe.HALF,
         "train_layers": settings.train_layers == "head",
         "fit_head": settings.fit_head,
+        "folds": settings.folds is not None,
     }
     for key, is_set in impossible.items():
         if is_set:
@@ -343,15 +376,19 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
     for key in ("image_bits", "skip_unreadable"):
         if getattr(settings, key) and catalog.ships(name):
             yield Fault(key, f"is not used by dataset {name!r}", getattr(settings, key))
+    train, smallest = info.train, min(info.class_counts, default=info.train)
+    if settings.folds:
+        train = (train + info.validation) * (settings.folds - 1) // settings.folds
     half = info.image_size // 2, "half the image size"
     limits = {
-        "batch_size": (info.train, "the number of training images"),
+        "batch_size": (train, "the number of training images"),
+        "folds": (smallest, "the images of the smallest class"),
         "crop_padding": half,
         "cutout": (info.image_size, "the image size"),
         "test_time_shift": half,
     }
     for key, (most, what) in limits.items():
-        value = getattr(settings, key)
+        value = getattr(settings, key) or 0
         if value > most:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
     yield from recipe.image_faults(settings, info, name=name)

@@ -44,6 +44,7 @@ def test_curves_that_still_improve_need_longer_trials():
 
 def test_curves_of_an_annealed_rate_say_nothing_of_longer_ones():
     assert "max_t_short" not in findings_of(slow, annealed=True)
+    assert findings_of(slow, training={"folds": LENGTH, "fold_epochs": 2}) == {}
 
 
 def test_curves_that_are_flat_need_shorter_trials():

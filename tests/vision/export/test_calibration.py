@@ -8,7 +8,7 @@ import torch
 from handed import trained
 
 from tuner.vision.export.calibration import calibration_error, fitted
-from tuner.vision.export.evaluate import evaluate_export
+from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import read_export
 from tuner.vision.export.write import export_model
 
@@ -39,6 +39,17 @@ def test_an_export_has_the_temperature_of_its_validation_images(tmp_path):
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["calibration"]["images"] == 360
     assert config["calibration"]["error_after"] <= config["calibration"]["error_before"] + 0.02
+
+
+def test_an_export_of_a_fold_has_the_temperature_of_its_held_out_images(tmp_path):
+    results = trained(tmp_path / "digits", folds=2, fold_epochs=1)
+    config = json.loads((export_model(results, tmp_path / "m") / "config.json").read_text())
+    assert config["calibration"]["images"] == 719  # the second fold of 1,437 images holds out 718
+    assert (config["data"]["train"], config["data"]["validation"]) == (718, 719)
+    card = " ".join((tmp_path / "m" / "README.md").read_text().split())
+    assert "The model is that of fold 1 alone, which trained without the images" in card
+    again = evaluate_export(read_export(tmp_path / "m"))
+    assert evaluate(results)["test_accuracy"] == again["test_accuracy"]
 
 
 def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_after(tmp_path):

@@ -82,6 +82,12 @@ def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
     assert (shown["chosen"], shown["export"], shown["left_out"]) == (done.chosen.kind, None, {})
 
 
+def test_soup_of_trials_with_splits_of_their_own_is_refused(tmp_path):
+    results = trained(tmp_path / "x", resplit=True)
+    with pytest.raises(UsageError, match=r"x has validated each trial on other images \(training"):
+        soup(results)
+
+
 def forced(monkeypatch, kind):
     def chosen(done):
         return next(each for each in done.candidates if each.kind == kind)

@@ -241,7 +241,7 @@ def curve_of(history: History, objective: Objective) -> Curve:
     for trial in history.trials.values():
         before = 0
         for report in trial.results:
-            counts = trial.status != FAILED and objective.allows(report.metrics)
+            counts = trial.status != FAILED and objective.counts(report.epoch, report.metrics)
             value = report.metrics.get(objective.metric) if counts else None
             reports.append((report.time, report.epoch - before, value))
             before = report.epoch

@@ -25,7 +25,9 @@ def points_of(
     return [
         (objective.losses(report.metrics), trial)
         for report, trial in reports
-        if report and names <= report.metrics.keys() and objective.allows(report.metrics)
+        if report
+        and names <= report.metrics.keys()
+        and objective.counts(report.epoch, report.metrics)
     ]
 
 

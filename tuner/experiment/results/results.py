@@ -323,9 +323,8 @@ class Results(Described):
             selection.check("metric", metric, self.metrics)
         goals = {goal.metric: goal.mode for goal in self.objective.others}
         mode = mode or goals.get(metric) or selection.mode_of(metric)
-        return Objective.model_validate(
-            {"metric": metric, "mode": mode, "limits": self.objective.limits}
-        )
+        changes = {"metric": metric, "mode": mode, "others": ()}
+        return self.objective.model_copy(update=changes)
 
     def why_unusable(self, metric: str) -> str:
         """Why no trial has a value of `metric` that counts: how many failed, and how."""
@@ -337,7 +336,9 @@ class Results(Described):
             reasons.append(f"{beyond} beyond the limits {' and '.join(self.objective.limits)}")
         if silent := len(self.trials) - failed.total() - beyond:
             names = ", ".join(self.metrics) or "none"
-            reasons.append(f"{silent} without a value of {metric!r}; metrics reported: {names}")
+            since = f" from epoch {first} on" if (first := self.objective.from_epoch) else ""
+            which = f"{silent} without a value of {metric!r}{since}"
+            reasons.append(f"{which}; metrics reported: {names}")
         return ", ".join(reasons)
 
     def _checkpoint_at(self, trial: TrialRecord, epoch: int) -> str | None:

@@ -65,7 +65,12 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 
 
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on the curves of the leading third of the whole trials, 3 to 10; on noise."""
+    """The findings on the curves of the leading third of the whole trials, 3 to 10; on noise.
+
+    None on means over folds, which are no curves of a training.
+    """
+    if record.spec.training.get("folds"):
+        return
     trials = [record.trials[n] for n in record.order_N]
     ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]
     length = record.spec.epochs or max((t.last_epoch for t in ended), default=0)

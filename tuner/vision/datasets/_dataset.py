@@ -118,6 +118,16 @@ def stratified_sample(
     return np.sort(np.concatenate(chosen)).astype(np.int64) if chosen else np.empty(0, np.int64)
 
 
+def stratified_folds(labels_N: NDArray[Any], count: int, *, seed: int) -> NDArray[np.int64]:
+    """The fold, from 0, of each position: equal in size to within one image, also by class."""
+    import numpy as np
+
+    shuffled_N = np.random.default_rng(seed).permutation(len(labels_N))
+    fold_N = np.empty(len(labels_N), np.int64)
+    fold_N[np.lexsort((shuffled_N, labels_N))] = np.arange(len(labels_N)) % count
+    return fold_N
+
+
 DATA = "data"  # the key in a Learner's state
 
 # private to this machine, or never of a user's images

@@ -36,15 +36,17 @@ def calibrated(
     pixels: ImageInput,
     content: str,
     settings: ClassifierSettings,
+    *,
+    fold: int,
 ) -> Calibration | None:
     """The calibration of a trained network, or None if its validation images are not here.
 
     content: of the data of the training. settings: of the training; those in an export do not say
-    where the images are. Neither downloads nor decodes images.
+    where the images are. fold: in which it was trained. Neither downloads nor decodes images.
     """
     from tuner.vision.evaluation import Predictor, usable_device
 
-    images = _images_here(settings)
+    images = _images_here(settings, fold)
     if images is None or images.info.content != content:
         return None
     device = usable_device()
@@ -52,18 +54,19 @@ def calibrated(
     return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
 
 
-def _images_here(settings: ClassifierSettings) -> ImageSet | None:
+def _images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
     """The images of the training, on the CPU, if they are at hand and decoded."""
     import torch
 
-    from tuner.vision.batches import image_set
+    from tuner.vision.batches import image_set, of_trial
 
     archive = archive_of(settings.dataset)
     if archive and archive.is_missing(data_folder(settings.data_dir)):
         return None
     try:
         choice = settings if is_at_hand(settings.dataset) else decoded_before(settings)
-        return image_set(choice, torch.device("cpu")) if choice else None
+        images = image_set(choice, torch.device("cpu")) if choice else None
+        return images and of_trial(images, settings, fold=fold)
     except (DataError, FaultsError):
         return None
 

@@ -25,7 +25,7 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record
 from tuner.spec.sections import Objective
 from tuner.trial.gpus import take
-from tuner.vision.batches import image_set
+from tuner.vision.batches import image_set, of_trial
 from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
 from tuner.vision.evaluation import Predictor, usable_device
@@ -121,6 +121,9 @@ def soup(
             f"{results.name} trains {spec.trainable}; only models of the image classifier that "
             "ships can be combined"
         )
+    if spec.training.get("resplit"):
+        rule = "has validated each trial on other images (training.resplit)"
+        raise UsageError(f"{results.name} {rule}: no image is left to compare combinations by")
     if not results.metric.startswith("val_"):
         rule = "must be measured on the validation split"
         raise UsageError(f"the objective of {results.name} {rule}, got {results.metric!r}")
@@ -191,7 +194,8 @@ class _Combinations:
         self._models, self._metric = models, metric
         self._settings = _settings_of(models[0])
         self._device = usable_device()
-        self._images = image_set(self._settings, self._device)
+        images = image_set(self._settings, self._device)
+        self._images = of_trial(images, self._settings, fold=models[0].checkpoint.epoch - 1)
         check_same({"content": models[0].entries["data"].content}, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]

@@ -122,7 +122,8 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
         network = model.entries["model"].build(model.state["model"])
     assert model.settings is not None
     plan, pixels, data = (model.entries[name] for name in ("model", "input", "data"))
-    return calibrated(network, plan, pixels, data.content, model.settings)
+    trained = network, plan, pixels, data.content, model.settings
+    return calibrated(*trained, fold=model.checkpoint.epoch - 1)
 
 
 def write_export(
