@@ -10,18 +10,15 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import suppress
 
 import pytest
 import uvicorn
 from sockets import listening, outside
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.routing import Route
 from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
-from tuner.service import server as server_module
 from tuner.service.app import Live
 from tuner.service.server import _listening, _Server, check_host, check_pair
 
@@ -104,33 +101,6 @@ def test_server_end_logs_no_interrupted_answer(capfd):
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         server.run(sockets=[listening])
     assert capfd.readouterr() == ("", "")
-
-
-WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET / HTTP/1.1\r\n", WHOLE + b"GET", WHOLE[:-2] + b"Content-Length: 9\r\n\r\nx"]
-)
-def test_connection_without_a_complete_head_is_closed_in_time(monkeypatch, sent):
-    monkeypatch.setattr(server_module, "_HEAD_S", 0.1)
-    app = Starlette(routes=[Route("/", lambda request: Response("x"))])
-    config = uvicorn.Config(app, http=server_module._Connection, log_level="error")
-    server = _Server(config, Live(None))
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    async def story():
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        async with asyncio.timeout(30):
-            reader, writer = await asyncio.open_connection(*listening.getsockname())
-            writer.write(sent)
-            with suppress(ConnectionResetError):
-                while await reader.read(1 << 10):
-                    writer.write(b"x")
-        server.should_exit = True
-        await serving
-
-    asyncio.run(story())
 
 
 @pytest.mark.slow

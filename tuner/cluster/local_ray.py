@@ -38,8 +38,6 @@ def local_ray(spec: ExperimentSpec | None) -> Iterator[str]:
     """
     import ray
 
-    if problem := access.loopback_problem():
-        raise ExperimentError(f"{_NOT_STARTED}: {problem}")
     with translate_error(ExperimentError, f"Ray needs a folder in {access.TEMPORARY}", of=OSError):
         folder = tempfile.mkdtemp(prefix=access.PREFIX, dir=access.TEMPORARY)
     mark, notes = guard.new_mark(), Path(folder) / "notes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import socket
@@ -12,7 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
 from tuner.errors import UsageError
@@ -20,7 +18,6 @@ from tuner.service.access import Access, is_loopback, names_of, token_of
 from tuner.service.app import Live, application
 
 _GRACE_S = 2  # for answers that are being sent when the server ends
-_HEAD_S = 10  # for a request's head, from the connection or from the answer before
 _MOST_CONNECTIONS = 512  # at a time; others get 503
 
 
@@ -72,7 +69,6 @@ def serve(
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
         app := application(storage, access, agents=agents),
-        http=_Connection,
         limit_concurrency=_MOST_CONNECTIONS,
         ssl_certfile=cert,
         ssl_keyfile=key,
@@ -90,29 +86,6 @@ def serve(
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
         notify(url, port)
         _Server(config, app.state.live).run(sockets=[listening])
-
-
-class _Connection(H11Protocol):
-    """A connection that is closed unless a request's head comes in time."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._await_head()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._await_head()
-
-    def _await_head(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = self.loop.call_later(_HEAD_S, self._close_without_head)
-
-    def _close_without_head(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.abort()
 
 
 class _Server(uvicorn.Server):
