@@ -230,11 +230,10 @@ def test_change_lines_have_time_and_epochs():
     made = datetime(2026, 11, 22, 20, 10).timestamp()
     longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
     odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
-    assert change_lines(
-        [{"time": made, "after_epochs": 60, **longer}, {"time": None, "after_epochs": None, **odd}]
-    ) == [
+    when = {"time": made, "after_epochs": 60}
+    assert change_lines([when | longer, when | odd]) == [
         "Changed by a resume",
         "  2026-11-22 20:10, after 60 epochs: scheduler.max_t 10 -> 20",
-        "   [2J   -> none",
+        "  2026-11-22 20:10, after 60 epochs:  [2J   -> none",
     ]
     assert change_lines([]) == []

@@ -317,11 +317,8 @@ def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     """The changes by resumes under a head, or no line."""
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
-        when = ""
-        if change["time"] is not None:
-            reported = amount_of(change["after_epochs"], "epoch")
-            when = f"{moment(change['time'])}, after {reported}: "
-        text = f"  {when}{change_text(change)}"
+        reported = amount_of(change["after_epochs"], "epoch")
+        text = f"  {moment(change['time'])}, after {reported}: {change_text(change)}"
         lines += wrap(text, _WIDTH, subsequent_indent=" " * 4)
     return lines
 

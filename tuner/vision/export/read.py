@@ -64,15 +64,15 @@ class Resize(Settings):
 class ImageInput(Settings):
     """The model's input: (pixels_NCHW - mean) / std of each channel, for pixels from 0 to 1.
 
-    channels, size, resize: how images become pixels; None in exports of earlier versions, which did
-    the same. bits: the bits of a channel that deep images use, of which the upper 8 count; None if
-    the model was trained on images of 8 bits. mirrored, shifted: whether its measured logits are
-    means over an image and its mirror image, and over shifts by so many px.
+    channels, size, resize: how images become pixels. bits: the bits of a channel that deep images
+    use, of which the upper 8 count; None if the model was trained on images of 8 bits. mirrored,
+    shifted: whether its measured logits are means over an image and its mirror image, and over
+    shifts by so many px.
     """
 
-    channels: int | None = None
-    size: int | None = None
-    resize: Resize | None = None
+    channels: int
+    size: int
+    resize: Resize
     bits: int | None = None
     layout: Literal["NCHW"] = "NCHW"
     pixels: Literal["0 to 1"] = "0 to 1"
