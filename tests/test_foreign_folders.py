@@ -80,7 +80,7 @@ def made(tmp_path_factory):
     ):
         saved = CheckpointStore(folder, trial_id).save(epoch, learner.state_dict())
         with Journal.open(folder) as journal:
-            journal.append("checkpoint", trial_id=trial_id, **saved.as_dict())
+            journal.append("checkpoint", trial_id=trial_id, **saved._asdict())
     (results.folder / "warm_start.json").write_text(json.dumps(ARGUMENTS))
     test = {"trial_id": "00003", "checkpoint_sha256": saved.sha256, "test_accuracy": 0.5}
     (results.folder / "trials" / "00003" / "test.json").write_text(json.dumps(test))

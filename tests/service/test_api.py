@@ -10,7 +10,6 @@ from synthetic import Writer, make_folder
 
 from tuner.experiment import control
 from tuner.experiment.folder import ExperimentFolder
-from tuner.service.detail import Reports
 
 
 @pytest.fixture
@@ -105,9 +104,8 @@ def test_post_invalid_control_is_refused(tmp_path, running, body, reason):
 
 def test_log_is_plain_text_and_report_is_sandboxed(storage):
     served = Served(storage)
-    served.app.state.reports = Reports(lambda results: f"<p>{results.name}")
     log = served.get("digits", "trials", "0", "log")
     assert log.headers["content-type"].startswith("text/plain")
     report = served.get("digits", "report")
     assert report.headers["content-security-policy"].startswith("sandbox allow-scripts;")
-    assert report.text == "<p>digits"
+    assert "digits" in report.text

@@ -4,7 +4,7 @@ import pytest
 from stories import search
 from synthetic import Writer, make_folder
 
-from tuner.service.detail import Reports, curves_json, log_of
+from tuner.service.detail import curves_json, log_of, report_of
 from tuner.service.watch import Followed
 
 
@@ -72,11 +72,10 @@ def test_log_of_follows_no_link(results, tmp_path):
     assert log_of(results, results.trials["00000"]) == ""
 
 
-def test_page_is_made_once_until_the_journal_changes(tmp_path):
-    made = []
+def test_report_is_made_once_until_the_journal_changes(tmp_path):
     folder = search(tmp_path / "x", 3).folder
-    pages = Reports(lambda results: made.append(results) or f"{len(made)}")
-    assert [pages.page(folder), pages.page(folder)] == ["1", "1"]
+    page = report_of(folder)
+    assert report_of(folder) is page
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "unknown", "time": 1700000000.0}\n')
-    assert pages.page(folder) == "2"
+    assert report_of(folder) is not page

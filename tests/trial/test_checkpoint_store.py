@@ -30,7 +30,7 @@ def store(tmp_path):
 
 def test_save_and_load_return_the_state(store, tmp_path):
     saved = store.save(2, STATE)
-    assert saved.as_dict() == {
+    assert saved._asdict() == {
         "epoch": 2,
         "path": "trials/00003/checkpoints/2/state.pt",
         "sha256": sha256_of(tmp_path / saved.path),

@@ -25,7 +25,7 @@ from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import control_text
 from tuner.service.access import REPORT_POLICY, Json, refusal
-from tuner.service.detail import Reports, curves_json, log_of
+from tuner.service.detail import curves_json, log_of, report_of
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 
 _BY = "browser"  # the user who requests controls
@@ -146,10 +146,9 @@ def spec(results: Opened) -> Response:
 
 
 @router.get("/{name}/report", response_class=HTMLResponse)
-def report(request: Request, all_experiments: All, name: str) -> Response:
+def report(all_experiments: All, name: str) -> Response:
     """The report, as `tuner report` writes it; its scripts run in an origin of their own."""
-    reports: Reports = request.app.state.reports
-    page = reports.page(all_experiments.folder(name))
+    page = report_of(all_experiments.folder(name))
     return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 

@@ -22,7 +22,6 @@ from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell
 from tuner.service.access import Access, Guard
-from tuner.service.detail import Reports
 from tuner.service.watch import Experiments
 
 _WEEK_S = 7 * 24 * 3600
@@ -70,7 +69,6 @@ def application(
     app.get("/api/events", response_class=StreamingResponse)(live.stream)
     app.mount("/", StaticFiles(packages=[("tuner.service", "page")], html=True))
     app.state.live, app.state.experiments = live, live.experiments
-    app.state.reports = Reports()
     app.state.searches = ask_tell.Searches(storage or default_storage())
     return app
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ _MAX_DOTS = 1500
 _CURVES_EACH = 16  # of the best trials, of those that run, and of the latest
 _MAX_LOG_BYTES = 1 << 18
 _MAX_REPORTS = 4  # pages of five megabytes
+_MAKING = threading.Lock()  # a report takes seconds, and memory
 _COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 
 
@@ -88,32 +90,15 @@ def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) 
     return printable_lines("\n".join(lines))
 
 
-def _report_of(results: Results) -> str:
+def report_of(folder: Path) -> str:
+    """The report of the experiment in `folder`, as `tuner report` writes it; the last are kept."""
+    with _MAKING:
+        return _report(folder, ExperimentFolder(folder).mark())
+
+
+@lru_cache(_MAX_REPORTS)
+def _report(folder: Path, mark: Hashable) -> str:
     from tuner.reporting.html import report_page
     from tuner.reporting.report import Report
 
-    return report_page(Report(results), images=False)
-
-
-class Reports:
-    """The last reports. One is made at a time, since that takes seconds, and memory.
-
-    make: makes the page of an experiment.
-    """
-
-    def __init__(self, make: Callable[[Results], str] = _report_of) -> None:
-        self._make = make
-        self._made: dict[Path, tuple[object, str]] = {}
-        self._making = threading.Lock()
-
-    def page(self, folder: Path) -> str:
-        """The report of the experiment in `folder`, as `tuner report` writes it."""
-        with self._making:
-            mark = ExperimentFolder(folder).mark()
-            last_mark, page = self._made.pop(folder, (None, ""))
-            if last_mark != mark:
-                page = self._make(Results(folder))
-            self._made[folder] = mark, page
-            for oldest in list(self._made)[:-_MAX_REPORTS]:
-                del self._made[oldest]
-        return page
+    return report_page(Report(Results(folder)), images=False)

@@ -23,7 +23,7 @@ from tuner.experiment.results.described import Described
 from tuner.experiment.results.front import front_of, points_of
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import Cause, TrialRecord, expected_gain, failures_by_cause
+from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -133,7 +133,7 @@ class Results(Described):
         return [trial for _, trial in front_of(points_of(usable, self.objective))]
 
     @property
-    def failures(self) -> dict[Cause, list[TrialRecord]]:
+    def failures(self) -> dict[TrialError, list[TrialRecord]]:
         """The failed trials by the cause, the most frequent one first."""
         return failures_by_cause(self.trials.values())
 
