@@ -26,7 +26,7 @@ from tuner import load_model
 from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
@@ -80,7 +80,7 @@ def made(tmp_path_factory):
     ):
         saved = CheckpointStore(folder, trial_id).save(epoch, learner.state_dict())
         with Journal.open(folder) as journal:
-            journal.append("checkpoint", trial_id=trial_id, **saved._asdict())
+            journal.append("checkpoint", trial_id=trial_id, **saved.as_dict())
     (results.folder / "warm_start.json").write_text(json.dumps(ARGUMENTS))
     test = {"trial_id": "00003", "checkpoint_sha256": saved.sha256, "test_accuracy": 0.5}
     (results.folder / "trials" / "00003" / "test.json").write_text(json.dumps(test))

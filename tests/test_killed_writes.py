@@ -119,7 +119,7 @@ def write_on(folder, kind, chance):
             if epoch > history.trials[trial_id].last_epoch:
                 report = {"loss": 1 / epoch, **{f"metric_{n}": n / 7 for n in range(20)}}
                 append(RESULT, trial_id=trial_id, epoch=epoch, metrics=report)
-            append(CHECKPOINT, trial_id=trial_id, **saved._asdict())
+            append(CHECKPOINT, trial_id=trial_id, **saved.as_dict())
 
 
 def state_of(epoch):

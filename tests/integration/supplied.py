@@ -12,8 +12,8 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from tuner.cluster import autoscaling, datasets
 from tuner.cluster import connect as cluster
+from tuner.cluster import datasets, nodes
 from tuner.cluster.nodes import list_nodes, run_on_each
 from tuner.spec.sections import Resources
 from tuner.vision.datasets._dataset import data_folder
@@ -34,7 +34,7 @@ def main(head, fields, joining):
         there = list_nodes()
         notify = partial(print, flush=True)
         datasets.distribute(there, need, driver=cluster.driver(), notify=notify)
-        room = autoscaling.Room(
+        room = nodes.Room(
             Resources(),
             nodes=list_nodes,
             on_join=lambda new, others: datasets.send_to_new(new, others, need),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from driven import call
 
-from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.experiment.files import sha256_of
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.resuming import Extension

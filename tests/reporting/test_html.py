@@ -1,6 +1,9 @@
+import base64
 import json
 import re
+from io import BytesIO
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from confirmed import retrained, searched
@@ -15,13 +18,17 @@ from tuner.reporting.html import (
     best_table,
     comparison_page,
     figure_json,
+    pictures_in,
     render,
     report_page,
     tiles,
+    with_thumbnails,
 )
 from tuner.reporting.report import Report
 
 SECTIONS = ["best", "advice", "hyperparameters", "stopping", "failures", "confirmed", "provenance"]
+
+ENTRY = {"file": "/x/a.jpg", "label": "rose", "predicted": "tulip", "probability": 0.9}
 
 
 @pytest.fixture
@@ -144,3 +151,45 @@ def test_report_page_escapes_controls(tmp_path):
     assert cells[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
     assert cells[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
     assert "num_samples: 9" in page[page.index('<section id="provenance">') :]
+
+
+def write(path, side=300):
+    noise = np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
+    Image.fromarray(noise).save(path)
+    return {**ENTRY, "file": str(path)}
+
+
+def test_pictures_in_reads_the_entries_of_a_record():
+    [picture] = pictures_in({"mistakes": [ENTRY]}, "mistakes", "predicted")
+    assert (picture.file, picture.label, picture.other) == ("/x/a.jpg", "rose", "tulip")
+    assert (picture.probability, picture.url) == (0.9, None)
+
+
+@pytest.mark.parametrize("record", [None, {}, {"mistakes": 3}, {"mistakes": [3, {"file": 1}]}])
+def test_pictures_in_leaves_out_what_has_another_shape(record):
+    assert pictures_in(record, "mistakes", "predicted") == []
+
+
+def test_with_thumbnails_shrinks_the_files_that_are_here(tmp_path):
+    entries = [write(tmp_path / "a.jpg"), {**ENTRY, "file": str(tmp_path / "gone.jpg")}]
+    pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
+    shown, gone = with_thumbnails(pictures)
+    head, _, data = shown.url.partition(",")
+    assert head == "data:image/jpeg;base64"
+    assert max(Image.open(BytesIO(base64.b64decode(data))).size) == 96
+    assert gone.url is None
+
+
+def test_with_thumbnails_stops_at_the_limit_of_bytes(tmp_path):
+    entries = [write(tmp_path / f"{number}.png") for number in range(4)]
+    pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
+    size = len(next(with_thumbnails(pictures)).url) * 3 // 4
+    shown = [picture.url is not None for picture in with_thumbnails(pictures, 2 * size)]
+    assert shown == [True, True, False, False]
+
+
+def test_with_thumbnails_of_no_image_shows_none(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_text("no image")
+    pictures = pictures_in({"mistakes": [{**ENTRY, "file": str(path)}]}, "mistakes", "predicted")
+    assert [picture.url for picture in with_thumbnails(pictures)] == [None]

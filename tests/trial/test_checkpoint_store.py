@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}
@@ -30,7 +30,7 @@ def store(tmp_path):
 
 def test_save_and_load_return_the_state(store, tmp_path):
     saved = store.save(2, STATE)
-    assert saved._asdict() == {
+    assert saved.as_dict() == {
         "epoch": 2,
         "path": "trials/00003/checkpoints/2/state.pt",
         "sha256": sha256_of(tmp_path / saved.path),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tuner.errors import StorageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoint_store import CheckpointStore, load_state
 from tuner.trial.checkpoint_writer import CheckpointWriter, Save, SavePolicy, SaveRules
 

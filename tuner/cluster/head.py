@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from tuner import process, ray_compat
-from tuner.cluster import access, daemons
+from tuner.cluster import access, local_ray
 from tuner.errors import UsageError, reason_of, translate_error
 from tuner.wording import program
 
@@ -160,7 +160,7 @@ def _silent_stderr() -> Iterator[None]:
 
 def watched(head: str) -> AbstractContextManager[None]:
     """Within it, the loss of the head at HOST:PORT is reported on stderr and ends this process."""
-    on_loss = partial(daemons.exit_process, f"the cluster's head at {head} is gone")
+    on_loss = partial(local_ray.exit_process, f"the cluster's head at {head} is gone")
     return process.running(partial(watch, head, on_loss))
 
 

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from tuner.errors import CheckpointError, NameTakenError, UsageError, translate_error
 from tuner.experiment import files
-from tuner.experiment.checkpoints import Checkpoint, inside, sha256_of
 from tuner.experiment.events import Event
+from tuner.experiment.files import Checkpoint, inside, sha256_of
 from tuner.experiment.journal import is_locked, locked
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.reading import read

@@ -34,6 +34,10 @@ class CheckpointRecord(NamedTuple):
     path: str
     sha256: str
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields of its event."""
+        return self._asdict()
+
 
 @dataclass(slots=True)
 class Run:

@@ -10,9 +10,8 @@ from math import ceil
 from typing import Any
 
 from tuner.errors import NoUsableTrialError
-from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import STOPPED
-from tuner.experiment.files import JOURNAL
+from tuner.experiment.files import JOURNAL, sha256_of
 from tuner.experiment.results.baseline import Accuracy, measured_accuracy, with_interval
 from tuner.experiment.results.best import best_json, measured_test
 from tuner.experiment.results.confirmation import confirmation_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths, changed, lengths_of
-from tuner.experiment.checkpoints import inside
+from tuner.experiment.files import inside
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event

@@ -19,7 +19,7 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
-from tuner.cluster import daemons
+from tuner.cluster.local_ray import exit_advice
 from tuner.cluster.nodes import shortage
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
@@ -115,7 +115,7 @@ class TuneRun:
         with ExitStack() as at_the_end:
             for close in (progress.close, *(tracker.close for tracker in trackers), notifier.close):
                 at_the_end.callback(close)
-            at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
+            at_the_end.enter_context(exit_advice(advice_at_exit))
             driver.observers = [
                 TensorBoardWriter(spec, history),
                 Retention(spec.folder, history, spec.objective, sync=self._sync),

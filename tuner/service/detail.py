@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError
-from tuner.experiment.checkpoints import inside
 from tuner.experiment.events import FAILED, RUNNING
-from tuner.experiment.files import open_plain
+from tuner.experiment.files import inside, open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_so_far, check

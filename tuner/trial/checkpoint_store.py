@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, StorageError, translate_error
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.trials import CheckpointRecord
 from tuner.places import shown

@@ -315,4 +315,4 @@ class LearnerTrial(Trial):
 
 
 def _plain(records: Iterable[CheckpointRecord]) -> list[dict[str, Any]]:
-    return [record._asdict() for record in records]
+    return [record.as_dict() for record in records]

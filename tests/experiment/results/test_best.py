@@ -5,7 +5,7 @@ import json
 import pytest
 from confirmed import FOUND, lengthened, retrained, searched
 
-from tuner.experiment.checkpoints import Checkpoint
+from tuner.experiment.files import Checkpoint
 from tuner.experiment.results.best import (
     best_json,
     best_model,

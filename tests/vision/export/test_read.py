@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import tuner
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.catalog import DataChoice

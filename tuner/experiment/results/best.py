@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.experiment.checkpoints import Checkpoint
+from tuner.experiment.files import Checkpoint
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import Confirmation, Leader, confirmation_of
 from tuner.experiment.results.results import Results

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import changes_json
-from tuner.experiment.checkpoints import Checkpoint, inside
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
+from tuner.experiment.files import Checkpoint, inside
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results import selection
 from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.front import front_of, points_of
+from tuner.experiment.results.selection import front_of, points_of
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause

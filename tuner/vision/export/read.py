@@ -20,8 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field
 
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
-from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.files import EXPERIMENT, read_object
+from tuner.experiment.files import EXPERIMENT, read_object, sha256_of
 from tuner.spec.sections import Refits
 from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merged

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
-from tuner.experiment.checkpoints import Checkpoint, sha256_of
+from tuner.experiment.files import Checkpoint, sha256_of
 from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.classes import CONFUSION
 from tuner.experiment.results.results import Results
