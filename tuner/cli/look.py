@@ -61,7 +61,7 @@ def ls(
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.accuracy import with_interval
     from tuner.experiment.results.best import measured_test, show_json
     from tuner.reporting import follow as following
     from tuner.reporting.experiment_text import summary

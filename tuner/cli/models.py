@@ -103,7 +103,7 @@ def evaluate(
     A search that begins with pretrained weights and fits a head also lists the labels of the whole
     folder that may be wrong.
     """
-    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.accuracy import with_interval
 
     export = _exported(name, storage)
     if export is None:
@@ -124,7 +124,7 @@ def evaluate(
 def _write_labels(measured: dict[str, Any], path: str) -> None:
     import pandas as pd
 
-    from tuner.experiment.results.classes import DOUBTFUL_LABELS
+    from tuner.experiment.results.accuracy import DOUBTFUL_LABELS
     from tuner.experiment.results.tables import write_table
 
     if DOUBTFUL_LABELS not in measured:
@@ -137,8 +137,13 @@ def _write_labels(measured: dict[str, Any], path: str) -> None:
 
 
 def _text(measured: dict[str, Any]) -> str:
-    from tuner.experiment.results.baseline import measured_accuracy
-    from tuner.experiment.results.classes import CONFUSION, DETAILS, DOUBTFUL_LABELS, class_lines
+    from tuner.experiment.results.accuracy import (
+        CONFUSION,
+        DETAILS,
+        DOUBTFUL_LABELS,
+        class_lines,
+        measured_accuracy,
+    )
     from tuner.reporting.experiment_text import warning_lines
 
     accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner import process, ray_compat
-from tuner.cluster import access, datasets, head, preflight
+from tuner.cluster import access, head, preflight
 from tuner.cluster.local_ray import local_ray
 from tuner.cluster.nodes import (
     PATIENCE_S,
@@ -94,7 +94,7 @@ class Cluster:
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
             for data in declaration_of(spec.trainable).node_data(spec):
-                datasets.distribute(
+                preflight.distribute(
                     nodes,
                     data,
                     driver=self.driver(),
@@ -140,7 +140,7 @@ class Cluster:
 
         def on_join(new: list[Node], others: list[Node]) -> None:
             for data in needed:
-                datasets.send_to_new(new, others, data, start=self.start)
+                preflight.send_to_new(new, others, data, start=self.start)
 
         return Room(
             spec.resources, nodes=self.nodes, grows=self.autoscales(self.nodes()), on_join=on_join

@@ -12,14 +12,13 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment import events
-from tuner.experiment.results.baseline import Accuracy, measured_accuracy, warnings_of
+from tuner.experiment.results.accuracy import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import storage_folder
 from tuner.places import shown
-from tuner.spec.by_value import is_by_value, python_argument
-from tuner.spec.code import ELSEWHERE
+from tuner.spec.code import ELSEWHERE, is_by_value, python_argument
 from tuner.wording import (
     aligned,
     amount_of,

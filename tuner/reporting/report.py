@@ -12,7 +12,7 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.events import STOPPED
 from tuner.experiment.files import JOURNAL, sha256_of
-from tuner.experiment.results.baseline import Accuracy, measured_accuracy, with_interval
+from tuner.experiment.results.accuracy import Accuracy, measured_accuracy, with_interval
 from tuner.experiment.results.best import best_json, measured_test
 from tuner.experiment.results.confirmation import confirmation_of
 from tuner.experiment.results.results import Results

@@ -24,8 +24,7 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.by_value import bare_name, is_by_value, python_argument
-from tuner.spec.code import refuse_elsewhere
+from tuner.spec.code import bare_name, is_by_value, python_argument, refuse_elsewhere
 from tuner.spec.experiment import build_spec, trainable_text
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import ModelSettings

@@ -19,7 +19,7 @@ from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.results.baseline import VALIDATION
+from tuner.experiment.results.accuracy import VALIDATION
 from tuner.experiment.results.results import Results
 from tuner.reporting.notifier import deliveries
 from tuner.search.resuming import Extension, finished, trainable_of

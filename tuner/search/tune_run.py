@@ -39,11 +39,10 @@ from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
 from tuner.spec.validation import ValidatedSpec
 from tuner.trial.checkpoint_writer import SaveRules
-from tuner.trial.command_trial import CommandTrial
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
+from tuner.trial.process_trials import ClassTrial, CommandTrial, FunctionTrial
 from tuner.trial.trainable import LearnerTrial, Trial
-from tuner.trial.tune_trials import ClassTrial, FunctionTrial
 
 _log = logging.getLogger(__name__)
 

@@ -18,6 +18,8 @@ class TestMyLearner(LearnerContract):
         return MyLearner({"lr": 0.1}, constants, device="cpu", rank=0, world_size=1)
 """
 
+# N images, C channels, H W pixels, K classes
+
 from __future__ import annotations
 
 import json

@@ -18,7 +18,7 @@ from tuner.experiment.files import Checkpoint, inside
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results import selection
-from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
+from tuner.experiment.results.accuracy import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.selection import front_of, points_of
 from tuner.experiment.steered import present

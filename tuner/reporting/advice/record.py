@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
-from tuner.experiment.results.baseline import VALIDATION, Accuracy
+from tuner.experiment.results.accuracy import VALIDATION, Accuracy
 from tuner.experiment.results.confirmation import Confirmation, confirmation_of
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord

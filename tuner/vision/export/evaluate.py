@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
+from tuner.experiment.results.accuracy import DETAILS
 from tuner.experiment.results.best import record_test, recorded_test
-from tuner.experiment.results.classes import DETAILS
 from tuner.experiment.results.results import Results
-from tuner.spec.by_value import ByValue, is_by_value
+from tuner.spec.code import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
 from tuner.trial.checkpoint_store import load_state

@@ -39,13 +39,13 @@ _RGB = 3  # channels for which these networks are made
 
 
 def _resnet(blocks: Sequence[int], num_classes: int, *, bottleneck: bool = False) -> nn.Module:
-    from tuner.vision.models._imagenet_resnet import ResNet
+    from tuner.vision.models._torchvisions import ResNet
 
     return ResNet(blocks, num_classes, bottleneck=bottleneck)
 
 
 def _mobilenet_v3(size: Literal["small", "large"], num_classes: int) -> nn.Module:
-    from tuner.vision.models._mobilenet_v3 import mobilenet_v3
+    from tuner.vision.models._torchvisions import mobilenet_v3
 
     return mobilenet_v3(size, num_classes)
 
