@@ -30,7 +30,7 @@ from tuner.experiment.files import sha256_of
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
-from tuner.reporting.follow import status_text
+from tuner.reporting.terminal import status_text
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.service.api import router

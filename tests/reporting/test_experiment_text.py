@@ -21,10 +21,10 @@ from tuner.reporting.experiment_text import (
     folder_name,
     summary,
 )
-from tuner.reporting.follow import status_text
 from tuner.reporting.html import tiles
 from tuner.reporting.report import Report
 from tuner.reporting.tables import experiments_table
+from tuner.reporting.terminal import status_text
 
 
 @pytest.fixture

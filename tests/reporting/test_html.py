@@ -31,13 +31,12 @@ SECTIONS = ["best", "advice", "hyperparameters", "stopping", "failures", "confir
 ENTRY = {"file": "/x/a.jpg", "label": "rose", "predicted": "tulip", "probability": 0.9}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _no_plotly_js(monkeypatch):
-    """Five megabytes that most tests here do not read."""
+    """Without five megabytes that most tests here do not read."""
     monkeypatch.setattr(html, "get_plotlyjs", lambda: "")
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 @pytest.mark.parametrize("images", [True, False])
 def test_report_page_shows_mistakes_and_doubtful_labels(tmp_path, images):
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
@@ -53,7 +52,6 @@ def test_report_page_shows_mistakes_and_doubtful_labels(tmp_path, images):
     assert "<td>daisy</td><td>0.90</td>" in page
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_report_page_has_every_figure(tmp_path):
     page = report_page(Report(search(tmp_path / "x", 40)))
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
@@ -66,7 +64,6 @@ def test_report_page_has_every_figure(tmp_path):
     assert "loguniform(0.001, 1)" in page
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     path = search(tmp_path / "x", 12).folder / "experiment.json"
     document = json.loads(path.read_text())
@@ -94,7 +91,6 @@ def test_best_table_of_confirmed_search_has_means(tmp_path):
     assert "The search&#39;s best, trial 00000, showed val_accuracy 0.9" in section
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 @pytest.mark.parametrize("kind", ODD)
 def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
     page = report_page(Report(odd(tmp_path / "x", kind)))
@@ -109,7 +105,6 @@ def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
         assert "&lt;b&gt;bold&lt;/b&gt;" in page
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
     page = comparison_page(Comparison(results))
@@ -129,7 +124,8 @@ def test_figure_json_cannot_end_its_element():
     assert (bar["x"], bar["y"]) == (["</script><script>"], [None])
 
 
-def test_render_makes_one_file_without_requests():
+def test_render_makes_one_file_without_requests(monkeypatch):
+    monkeypatch.undo()  # plotly.js is part of the file
     page = render("page.html", None)
     assert page.count("plotly.js v") == 1
     ours = re.sub(r"<script>/\*\*.*?</script>", "", page, flags=re.DOTALL)
@@ -138,7 +134,6 @@ def test_render_makes_one_file_without_requests():
     assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_report_page_escapes_controls(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])

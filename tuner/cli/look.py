@@ -63,19 +63,19 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.accuracy import with_interval
     from tuner.experiment.results.best import measured_test, show_json
-    from tuner.reporting import follow as following
+    from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
 
     results = tuner.load_results(name, storage)
     if follow:
-        following.follow(results)
+        terminal.follow(results)
         results = tuner.load_results(name, storage)
     shown = show_json(results)
     test = measured_test(results)
     if as_json:
         click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
     elif results.status == RUNNING:
-        click.echo(following.status_text(results, now=time.time()))
+        click.echo(terminal.status_text(results, now=time.time()))
     else:
         click.echo(summary(results, test, confirmed=shown.get("confirmed")))
     return 0

@@ -209,20 +209,13 @@ class Results(Described):
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
         return epoch
 
-    def best_checkpoint(
-        self,
-        trial: TrialRecord | None = None,
-        *,
-        metric: str | None = None,
-        mode: str | None = None,
-    ) -> Checkpoint:
+    def best_checkpoint(self, trial: TrialRecord | None = None) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
 
         Raises NoUsableTrialError if it kept none, CheckpointError if it is missing or altered.
         """
-        objective = self._objective(metric, mode)
-        trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        record = selection.best_record(trial, objective)
+        trial = trial or self.get_best_trial()
+        record = selection.best_record(trial, self.objective)
         if record is None:
             raise NoUsableTrialError(
                 f"trial {trial.trial_id} of {self.name} kept no checkpoint: a function passes one "

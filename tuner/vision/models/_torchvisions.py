@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from tuner.vision.models._layers import GlobalMean, in_sequence
 
 STEM = 16  # channels
 DROPOUT = 0.2
+BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
 WIDTHS = (64, 128, 256, 512)  # channels of the residual stages
 EXPANSION = 4  # of a bottleneck's channels, in its last convolution
 
@@ -63,7 +64,14 @@ SMALL = (
 SIZES = {"large": (LARGE, 1280), "small": (SMALL, 1024)}  # and the channels before the head
 
 
-def mobilenet_v3(size: Literal["small", "large"], num_classes: int) -> nn.Module:
+def network(name: str, num_classes: int) -> nn.Module:
+    """The network that torchvision calls `name`, for images of three channels."""
+    if name in BLOCKS:
+        return ResNet(BLOCKS[name], num_classes, bottleneck=name == "resnet50")
+    return mobilenet_v3(name.removeprefix("mobilenet_v3_"), num_classes)
+
+
+def mobilenet_v3(size: str, num_classes: int) -> nn.Module:
     """The network of the paper at width 1, for images of three channels."""
     steps, hidden = SIZES[size]
     widths = (STEM, *(step.channels for step in steps))
