@@ -118,7 +118,6 @@ def test_connect_names_why_ray_did_not_start(play):
 @pytest.fixture
 def head(monkeypatch):
     """HOST:PORT of what answers as a head does, as far as it is asked here."""
-    monkeypatch.setattr(ray_compat, "cluster_metadata", lambda head, limit_s: b"")
     monkeypatch.setattr(ray_compat, "has_node_here", lambda head, limit_s: True)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
