@@ -37,7 +37,7 @@ def ls(
 ) -> int:
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results import listing
-    from tuner.experiment.results.rows import check_names
+    from tuner.experiment.results.listing import check_names
     from tuner.reporting.tables import experiments_table
 
     listed = listing.list_experiments(storage)
@@ -161,7 +161,7 @@ def trials(
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
-    from tuner.experiment.results.rows import arranged, trial_json, trial_rows
+    from tuner.experiment.results.listing import arranged, trial_json, trial_rows
     from tuner.reporting.tables import trial_text, trials_table
 
     results = tuner.load_results(name, storage)

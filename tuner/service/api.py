@@ -33,8 +33,8 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
 from tuner.experiment.results.accuracy import with_interval
 from tuner.experiment.results.best import best_json, measured_test, show_json
+from tuner.experiment.results.listing import arranged, trial_json
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import arranged, trial_json
 from tuner.experiment.results.selection import best_so_far, check
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
