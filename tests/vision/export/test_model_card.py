@@ -13,7 +13,7 @@ from tuner.vision.export.model_card import card_text
 from tuner.vision.export.read import ExportConfig
 from tuner.vision.sources._pixels import square
 
-IMAGES = {"channels": 3, "size": 32, "resize": {"mode": "RGB"}}
+PIXELS = {"channels": 3, "size": 32, "resize": {"mode": "RGB"}}
 CONFIG = {
     "trainable": "tuner.vision.image_classifier:ImageClassifier",
     "model": {
@@ -23,7 +23,7 @@ CONFIG = {
         "image_size": 32,
         "num_classes": 12,
     },
-    "input": IMAGES | {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
+    "input": PIXELS | {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
     "data": {
         "name": "photos",
         "title": "Photographs",
