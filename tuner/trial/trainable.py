@@ -28,8 +28,7 @@ from tuner.trial.checkpoint_writer import Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.trial_log import TrialLog
-from tuner.trial.trial_process import TrialProcess, WorkerReplacedError, why_not_again
+from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_again
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 
