@@ -63,6 +63,7 @@ def test_connect_that_cannot_join_names_reason(cluster, working, tmp_path, monke
     try:
         code, _, messages = ended(tuner(cluster, working, "validate", "far.json"))
         assert code == 2
+        assert "Ray cannot join the cluster at " in messages
         assert "Version mismatch: The cluster was started with: Ray: 2.9.0" in messages
     finally:
         with access.environment(right):
