@@ -198,33 +198,6 @@ def cifar10(folder):
     return build_spec({**fields, "training": training, "storage": str(folder)})
 
 
-@pytest.mark.parametrize(
-    ("offers", "joined", "brought"),
-    [
-        ([(4,), (0,)], True, 1),
-        ([(0,), (4,)], True, 0),  # all that trains is here
-        ([(4,), (4,)], False, 0),
-    ],
-)
-def test_admit_distributes_the_data_set(tmp_path, capsys, offers, joined, brought):
-    class WithData(Played):
-        """Nodes of which the driver's alone has the archive."""
-
-        def run(self, nodes, function, *arguments, limit_s=0):
-            if function.__name__ == "check_node":
-                return super().run(nodes, function, *arguments)
-            data, method, *_ = arguments
-            self.calls.append((method, data))
-            states = {"0": (False, True), "1": (True, False)}
-            return [Reply(node, states[node.node_id]) for node in nodes]
-
-    played = WithData(*offers, joined=joined)
-    played.admit(cifar10(tmp_path))
-    calls = [(name, data.archive) for name, data in played.calls if name != "check_node"]
-    assert calls == [("state", OFFICIAL), ("receive", OFFICIAL)] * brought
-    assert capsys.readouterr().err == "CIFAR-10 is copied from 1 to 1 node that lack it\n" * brought
-
-
 def test_room_sends_the_data_set_to_new_nodes(tmp_path):
     played = Played((4,))
     room = played.room(cifar10(tmp_path))
