@@ -35,7 +35,7 @@ from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.service.api import router
 from tuner.spec.code import IMAGE_CLASSIFIER
-from tuner.trial.checkpoint_store import CheckpointStore
+from tuner.trial.checkpoints import CheckpointStore
 from tuner.vision.image_classifier import ImageClassifier
 
 READING = (

@@ -28,7 +28,7 @@ from tuner.spec.code import bare_name, is_by_value, python_argument, refuse_else
 from tuner.spec.experiment import build_spec, trainable_text
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import ModelSettings
-from tuner.trial.checkpoint_store import PARTIAL_FILE
+from tuner.trial.checkpoints import PARTIAL_FILE
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
 from tuner.spec.validation import ValidatedSpec
-from tuner.trial.checkpoint_writer import SaveRules
+from tuner.trial.checkpoints import SaveRules
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
 from tuner.trial.process_trials import ClassTrial, CommandTrial, FunctionTrial

@@ -23,8 +23,7 @@ from tuner import ray_compat
 from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
 from tuner.trial import failures
-from tuner.trial.checkpoint_store import CheckpointStore
-from tuner.trial.checkpoint_writer import Save, SavePolicy
+from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError

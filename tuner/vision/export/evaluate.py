@@ -17,7 +17,7 @@ from tuner.experiment.results.results import Results
 from tuner.spec.code import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
-from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.learner import Learner

@@ -28,14 +28,14 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.settings import parse
 from tuner.spec.space.spaces import merged
-from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, without_place
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.export import interchange, read
-from tuner.vision.export.calibration import calibrated
 from tuner.vision.export.model_card import card_text
+from tuner.vision.export.predict import calibrated
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import with_backbone
