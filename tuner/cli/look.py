@@ -61,8 +61,8 @@ def ls(
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.accuracy import with_interval
     from tuner.experiment.results.best import measured_test, show_json
+    from tuner.experiment.results.statistics import with_interval
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment import events
-from tuner.experiment.results.accuracy import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import storage_folder
 from tuner.places import shown

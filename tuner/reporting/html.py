@@ -23,8 +23,8 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tuner.experiment.files import write_file
-from tuner.experiment.results.accuracy import DOUBTFUL_LABELS, MISTAKES, warnings_of
 from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.statistics import DOUBTFUL_LABELS, MISTAKES, warnings_of
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures import draw_section

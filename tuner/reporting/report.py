@@ -12,10 +12,10 @@ from typing import Any
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.events import STOPPED
 from tuner.experiment.files import JOURNAL, sha256_of
-from tuner.experiment.results.accuracy import Accuracy, measured_accuracy, with_interval
 from tuner.experiment.results.best import best_json, measured_test
 from tuner.experiment.results.confirmation import confirmation_of
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import Accuracy, measured_accuracy, with_interval
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.finding import Finding

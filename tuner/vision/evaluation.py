@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tuner.experiment.results.accuracy import CONFUSION, MISTAKES
+from tuner.experiment.results.statistics import CONFUSION, MISTAKES
 from tuner.vision.batches import ImageSet, Normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.epochs import seeded, shards

@@ -18,9 +18,14 @@ from tuner.experiment.files import Checkpoint, inside
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results import selection
-from tuner.experiment.results.accuracy import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.selection import front_of, points_of
+from tuner.experiment.results.statistics import (
+    VALIDATION,
+    Accuracy,
+    accuracy_of,
+    trials_chosen_from,
+)
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause

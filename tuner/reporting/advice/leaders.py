@@ -9,9 +9,8 @@ from math import ceil, sqrt
 import numpy as np
 
 from tuner.experiment.events import COMPLETED
-from tuner.experiment.results.accuracy import accuracy_of
 from tuner.experiment.results.confirmation import without_seed
-from tuner.experiment.results.statistics import differences_from_best, mean_of
+from tuner.experiment.results.statistics import accuracy_of, differences_from_best, mean_of
 from tuner.reporting.advice.effects import effects_of
 from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord

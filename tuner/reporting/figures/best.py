@@ -5,8 +5,8 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from tuner.experiment.events import FAILED
-from tuner.experiment.results.accuracy import class_accuracies, confusion_in
 from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
+from tuner.experiment.results.statistics import class_accuracies, confusion_in
 from tuner.reporting.figures.figure import BLACK, BLUE, GREY, STATUS_COLOURS, Drawing
 from tuner.reporting.ranked_trials import NO_TRIALS, escaped, evenly
 from tuner.reporting.report import Report

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
-from tuner.experiment.results.accuracy import DETAILS
 from tuner.experiment.results.best import record_test, recorded_test
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import DETAILS
 from tuner.spec.code import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
 from tuner.experiment.files import Checkpoint, sha256_of
-from tuner.experiment.results.accuracy import CONFUSION
 from tuner.experiment.results.best import best_model, recorded_test
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import CONFUSION
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.settings import parse
 from tuner.spec.space.spaces import merged
