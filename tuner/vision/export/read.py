@@ -251,7 +251,7 @@ class Export:
         """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
         from PIL import Image
 
-        from tuner.vision.sources._pixels import square
+        from tuner.vision.sources._images import square
 
         plan, given = self.takes_images()
         with Image.open(image) as opened:
