@@ -36,9 +36,15 @@ from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, await_copy, im
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
-from tuner.vision.evaluation import evaluate, latency_ms, logits_of
+from tuner.vision.evaluation import (
+    MOST_MEASURED,
+    doubtful_labels,
+    evaluate,
+    latency_ms,
+    logits_of,
+    mistakes,
+)
 from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
-from tuner.vision.label_check import MOST_MEASURED, doubtful_labels, mistakes
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
