@@ -1,7 +1,7 @@
 """The metrics of a model, a trial's while it trains or an exported one, and its predictions.
 
-The images that it gets most wrong, and labels that are probably wrong, are lists of plain values, as
-a test split's record has them:
+The images that it gets most wrong, and labels that are probably wrong, are lists of plain values,
+as a test split's record has them:
 
     mistakes         [{file, label, predicted, probability}]    the surest mistakes first
     doubtful_labels  [{file, label, suggested, probability}]    the most doubtful first

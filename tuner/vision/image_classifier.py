@@ -247,7 +247,7 @@ class ImageClassifier:
             self._part.eval()
         return {EPOCHS_TRAINED: self._epoch + 1}
 
-    # Of the last `test`: the confusion matrix of at most 100 classes, and `label_check`'s lists
+    # Of the last `test`: the confusion matrix of at most 100 classes, and `evaluation`'s lists
     confusion: dict[str, Any] | None = None
     mistakes: list[dict[str, Any]] | None = None
     doubtful_labels: list[dict[str, Any]] | None = None
