@@ -15,7 +15,7 @@ from synthetic import Writer
 from tuner.errors import CheckpointError, SpecError, UsageError
 from tuner.experiment.files import sha256_of
 from tuner.experiment.folder import ExperimentFolder
-from tuner.experiment.results.best import measured_test, record_test
+from tuner.experiment.results.confirmation import measured_test, record_test
 from tuner.experiment.results.results import Results
 from tuner.search.retraining import refitting_spec
 from tuner.search.run import describe

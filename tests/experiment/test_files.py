@@ -29,7 +29,7 @@ from tuner.experiment.files import (
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
-from tuner.experiment.results.best import record_test
+from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import CheckpointRecord
 

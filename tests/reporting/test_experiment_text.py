@@ -9,7 +9,7 @@ from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
 import tuner
-from tuner.experiment.results.best import best_json
+from tuner.experiment.results.confirmation import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
 from tuner.reporting.advice import advice_text, advise

@@ -61,7 +61,7 @@ def ls(
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.best import measured_test, show_json
+    from tuner.experiment.results.confirmation import measured_test, show_json
     from tuner.experiment.results.statistics import with_interval
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
@@ -118,7 +118,7 @@ def best(
     which none is better in every objective. After `tuner confirm` the confirmed trials come first,
     ordered by their mean.
     """
-    from tuner.experiment.results.best import best_json
+    from tuner.experiment.results.confirmation import best_json
     from tuner.reporting.experiment_text import best_text
     from tuner.reporting.tables import front_text
 

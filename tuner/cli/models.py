@@ -188,7 +188,7 @@ def _exported(name: str, storage: str | None) -> Export | None:
 def _evaluate_best(
     name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
 ) -> dict[str, Any]:
-    from tuner.experiment.results.best import best_model
+    from tuner.experiment.results.confirmation import best_model
     from tuner.vision.export import evaluate as evaluation
 
     pick = best_model(tuner.load_results(name, storage), trial_id)

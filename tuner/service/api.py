@@ -31,7 +31,7 @@ from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.files import inside, open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
-from tuner.experiment.results.best import best_json, measured_test, show_json
+from tuner.experiment.results.confirmation import best_json, measured_test, show_json
 from tuner.experiment.results.listing import arranged, trial_json
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_so_far, check

@@ -20,8 +20,7 @@ from tuner.reporting.figures.figure import (
     STATUS_COLOURS,
     Drawing,
 )
-from tuner.reporting.ranked_trials import NO_TRIALS, escaped, evenly, fence_of
-from tuner.reporting.report import Report
+from tuner.reporting.report import NO_TRIALS, Report, escaped, evenly, fence_of
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 

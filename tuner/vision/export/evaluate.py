@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
-from tuner.experiment.results.best import record_test, recorded_test
+from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS
 from tuner.spec.code import ByValue, is_by_value

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
 from tuner.experiment.files import Checkpoint, sha256_of
-from tuner.experiment.results.best import best_model, recorded_test
+from tuner.experiment.results.confirmation import best_model, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import CONFUSION
 from tuner.experiment.trials import TrialRecord
