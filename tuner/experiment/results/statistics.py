@@ -9,7 +9,7 @@ classes, and columns predicted ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, fsum, hypot, sqrt
 from statistics import NormalDist
@@ -44,10 +44,6 @@ class Mean:
     def is_settled(self) -> bool:
         """Whether 0 lies outside of the interval."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
 
 
 def mean_of(
