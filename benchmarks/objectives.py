@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.asynchronous import WORKERS
 from benchmarks.search_curves import BUDGET, EPOCHS, SPACE, SPLITS, Task, interval, measured
 from benchmarks.search_methods import Optuna, method
-from tuner.experiment.results.front import hypervolume
+from tuner.experiment.results.selection import hypervolume
 from tuner.search.schedulers.asha import AshaSettings, build
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import SEARCHERS

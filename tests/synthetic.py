@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import (
     CHECKPOINT,
     COMPLETED,
@@ -14,6 +13,7 @@ from tuner.experiment.events import (
     TRIAL_ENDED,
     TRIAL_STARTED,
 )
+from tuner.experiment.files import sha256_of
 from tuner.experiment.journal import Journal
 
 START = 1_700_000_000.0

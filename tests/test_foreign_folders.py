@@ -26,16 +26,16 @@ from tuner import load_model
 from tuner.cli import main as cli
 from tuner.cluster import connect as cluster
 from tuner.errors import CheckpointError, TunerError, UsageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.experiment.journal import Journal
 from tuner.experiment.results.results import Results
 from tuner.reporting import tensorboard_server
-from tuner.reporting.follow import status_text
+from tuner.reporting.terminal import status_text
 from tuner.search import run as driver
 from tuner.search import tune_run
 from tuner.service.api import router
 from tuner.spec.code import IMAGE_CLASSIFIER
-from tuner.trial.checkpoint_store import CheckpointStore
+from tuner.trial.checkpoints import CheckpointStore
 from tuner.vision.image_classifier import ImageClassifier
 
 READING = (

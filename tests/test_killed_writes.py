@@ -28,7 +28,7 @@ from tuner.experiment.reading import read
 from tuner.search.resuming import Retention, assignment_of
 from tuner.spec.sections import Objective
 from tuner.trial import torch_compat
-from tuner.trial.checkpoint_store import CheckpointStore, load_state
+from tuner.trial.checkpoints import CheckpointStore, load_state
 
 KILLS = [25, pytest.param(100, marks=pytest.mark.slow)]  # of each kind
 LIMIT_S = 300

@@ -10,31 +10,12 @@ import re
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from tuner.errors import UsageError
-
 LOCAL = "local"  # the address of a Ray that is started here for one search
 ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
 TRIAL_DIR = "TUNER_TRIAL_DIR"  # in the environment of a trial: its own folder
 START_DIR = "TUNER_START_DIR"  # in the environment of a trial: where its search was started
 
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://.", re.IGNORECASE)
-_LONGEST = 255  # characters of a file's name
-
-
-def check_here() -> None:
-    """Raise UsageError if the working directory or the user's home folder does not exist.
-
-    A container may run as a user without an account.
-    """
-    try:
-        Path.cwd()
-        Path.home()
-    except FileNotFoundError:
-        raise UsageError("the working directory has been removed: go to one that exists") from None
-    except RuntimeError:
-        raise UsageError(
-            f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
-        ) from None
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.IGNORECASE)
 
 
 def trial_dir() -> Path:
@@ -66,25 +47,15 @@ def default_storage() -> str:
 
 
 def is_url(storage: str | os.PathLike[str]) -> bool:
-    """Whether a storage is a URL; a Path never is. Raises UsageError for a scheme in capitals."""
-    url = isinstance(storage, str) and _URL.match(storage)
-    if url and not url["scheme"].islower():
-        small = url["scheme"].lower()
-        raise UsageError(f"a storage's URL begins in small letters: {small}://, got {storage!r}")
-    return bool(url)
+    """Whether a storage is a URL; a Path never is."""
+    return isinstance(storage, str) and _URL.match(storage) is not None
 
 
 def local(storage: str | os.PathLike[str]) -> Path:
-    """The local folder of a storage: the folder itself, or the copy of a URL.
-
-    Raises UsageError for a URL that is too long for a file's name.
-    """
+    """The local folder of a storage: the folder itself, or the copy of a URL."""
     if not is_url(storage):
         return Path(storage).expanduser()
-    name = quote(str(storage).rstrip("/"), safe="")
-    if len(name) > _LONGEST:
-        raise UsageError(f"a storage's URL may have at most {_LONGEST} characters, got {storage!r}")
-    return _root() / name
+    return _root() / quote(str(storage).rstrip("/"), safe="")
 
 
 def local_experiment(place: str) -> Path:

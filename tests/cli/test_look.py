@@ -6,7 +6,7 @@ from pathlib import Path
 from commands import call, tuner
 from synthetic import Writer, make_folder
 
-from tuner.experiment.results.best import record_test
+from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
 
 

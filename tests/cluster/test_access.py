@@ -33,14 +33,6 @@ def test_for_local_ray_makes_a_private_token(tmp_path, monkeypatch):
     assert [len(token) for token in tokens] == [64, 64]
 
 
-def test_loopback_problem_names_the_address(monkeypatch):
-    assert access.loopback_problem() is None
-    monkeypatch.setattr(access, "LOOPBACK", "192.0.2.1")  # no machine has it
-    problem = access.loopback_problem()
-    assert problem.startswith("192.0.2.1 cannot be reached: ")
-    assert problem.endswith("; bring the loopback interface up: ip link set lo up")
-
-
 def test_for_local_ray_keeps_user_settings(tmp_path, monkeypatch):
     monkeypatch.setenv(access.AUTH_MODE, "disabled")
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")

@@ -1,10 +1,8 @@
 """Connecting to Ray, with Ray itself played; real ones are started in integration/."""
 
 import os
-import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,8 +21,6 @@ from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Resources
 from tuner.trial import guard
 from tuner.vision.datasets.cifar10 import OFFICIAL
-
-GRPC = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the first frame of a head
 
 
 class FakeRay(SimpleNamespace):
@@ -115,54 +111,7 @@ def test_connect_names_why_ray_did_not_start(play):
     assert fake.names == ["init", "shutdown"]
 
 
-@pytest.fixture
-def head(monkeypatch):
-    """HOST:PORT of what answers as a head does, as far as it is asked here."""
-    monkeypatch.setattr(ray_compat, "cluster_metadata", lambda head, limit_s: b"")
-    monkeypatch.setattr(ray_compat, "has_node_here", lambda head, limit_s: True)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve():
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(100)
-                    connection.sendall(GRPC)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_connect_joins_and_leaves_a_cluster(play, head):
-    fake = play()
-    with cluster.connect(head):
-        [(_, options)] = fake.calls
-        assert options["address"] == head
-        assert "num_cpus" not in options
-        assert options["runtime_env"] == {}
-    assert fake.names == ["init", "shutdown"]
-
-
-def test_connect_names_why_a_cluster_cannot_be_joined(play, head):
-    play(error=ConnectionError("refused"))
-    with pytest.raises(UsageError, match=f"cannot join the cluster at {head}: refused"):  # noqa: SIM117
-        with cluster.connect(head):
-            pass
-
-
 FIELDS = {"name": "x", "search": {"space": {"x": "uniform(0, 1)"}}, "num_samples": 1}
-
-
-def test_connect_sends_user_code(play, head, tmp_path, monkeypatch):
-    fake = play()
-    monkeypatch.chdir(tmp_path)
-    with cluster.connect(head, spec=build_spec({**FIELDS, "trainable": "mine:Mine"})):
-        [(_, options)] = fake.calls
-        assert options["runtime_env"]["working_dir"] == str(tmp_path)
-        assert options["runtime_env"]["excludes"] == ["/results/"]
 
 
 class Played(cluster.Cluster):
@@ -247,33 +196,6 @@ def cifar10(folder):
     fields = {"name": "x", "search": {"space": {"lr": "uniform(0.1, 1)"}}, "num_samples": 1}
     training = {"dataset": "cifar10", "data_dir": str(folder)}
     return build_spec({**fields, "training": training, "storage": str(folder)})
-
-
-@pytest.mark.parametrize(
-    ("offers", "joined", "brought"),
-    [
-        ([(4,), (0,)], True, 1),
-        ([(0,), (4,)], True, 0),  # all that trains is here
-        ([(4,), (4,)], False, 0),
-    ],
-)
-def test_admit_distributes_the_data_set(tmp_path, capsys, offers, joined, brought):
-    class WithData(Played):
-        """Nodes of which the driver's alone has the archive."""
-
-        def run(self, nodes, function, *arguments, limit_s=0):
-            if function.__name__ == "check_node":
-                return super().run(nodes, function, *arguments)
-            data, method, *_ = arguments
-            self.calls.append((method, data))
-            states = {"0": (False, True), "1": (True, False)}
-            return [Reply(node, states[node.node_id]) for node in nodes]
-
-    played = WithData(*offers, joined=joined)
-    played.admit(cifar10(tmp_path))
-    calls = [(name, data.archive) for name, data in played.calls if name != "check_node"]
-    assert calls == [("state", OFFICIAL), ("receive", OFFICIAL)] * brought
-    assert capsys.readouterr().err == "CIFAR-10 is copied from 1 to 1 node that lack it\n" * brought
 
 
 def test_room_sends_the_data_set_to_new_nodes(tmp_path):

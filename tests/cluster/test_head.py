@@ -1,6 +1,5 @@
 """Who may be asked, what its answers mean, and when it is lost; integration/ has real heads."""
 
-import re
 import socket
 import threading
 from contextlib import contextmanager, nullcontext
@@ -11,8 +10,6 @@ import pytest
 from tuner import ray_compat
 from tuner.cluster import head
 from tuner.errors import UsageError
-
-OURS = {"ray_version": "2.60.0", "python_version": "3.11.7"}
 
 
 @contextmanager
@@ -66,9 +63,7 @@ def test_check_head_rejects_another_server():
 
 @pytest.mark.parametrize("is_node", [True, False])
 def test_check_head_rejects_a_machine_that_is_no_node(is_node):
-    ray = SimpleNamespace(
-        cluster_metadata=lambda head, limit_s: b"", has_node_here=lambda head, limit_s: is_node
-    )
+    ray = SimpleNamespace(has_node_here=lambda head, limit_s: is_node)
     refused = nullcontext() if is_node else pytest.raises(UsageError, match="ray start --address")
     with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address, refused:
         head.check_head(address, ray)
@@ -82,25 +77,6 @@ def test_check_head_names_an_unreachable_address(monkeypatch, error):
     monkeypatch.setattr(head.socket, "create_connection", fail)
     with pytest.raises(UsageError, match=r"10\.0\.0\.1:6379 cannot be reached"):
         head.check_head("10.0.0.1:6379")
-
-
-@pytest.mark.parametrize(
-    ("theirs", "message"),
-    [
-        ({"ray_version": "2.9.0", "python_version": "3.9.1"}, r"Ray 2\.9\.0, and here is 2\.60"),
-        ({"ray_version": "2.60.0", "python_version": "3.11.8"}, r"Python 3\.11\.8, and here is"),
-    ],
-)
-def test_version_problem_names_the_version_that_differs(theirs, message):
-    assert re.search(message, head.version_problem("head:1", theirs, OURS))
-
-
-def test_version_problem_of_equal_or_unknown_versions_is_none(monkeypatch):
-    assert head.version_problem("head:1", OURS, OURS) is None
-    assert head.version_problem("head:1", {}, OURS) is None
-    monkeypatch.setenv("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
-    patch = {**OURS, "python_version": "3.11.8"}
-    assert head.version_problem("head:1", patch, OURS) is None
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(), TimeoutError()])

@@ -1,16 +1,28 @@
-"""What a node is asked before a search, and what its answers come to."""
+"""What a node is asked before a search, what its answers come to, and which gives data to which.
+
+Nodes that really copy a data set: integration/test_data_on_nodes.py.
+"""
 
 import os
+from types import SimpleNamespace
 from uuid import uuid4
 
+import photos
 import pytest
 
 from tuner.cluster import preflight
 from tuner.cluster.nodes import Node, Reply
-from tuner.errors import UsageError
+from tuner.errors import DataError, UsageError
 from tuner.experiment.storage import MISSING, marker_in
+from tuner.spec.validation import validate
+from tuner.vision.datasets._archive import Archive
+from tuner.vision.declaration import NeededData
+from tuner.vision.image_classifier import ImageClassifier
 
 NODES = [Node(name, f"10.0.0.{name}", 4.0) for name in "12"]
+
+NEED = NeededData(Archive("Played", "played.tar", "http://x", "0", "raw", "decoded"), None)
+HAS, LACKS, READY = (True, False), (False, True), (False, False)  # READY: it is unpacked there
 
 
 def answering(*answers):
@@ -63,3 +75,136 @@ def test_check_node_writes_to_the_shared_storage(tmp_path):
         assert preflight.check_node(token, "no.such.module") == ("", False)
         assert preflight.check_node(token, None) == ("", True)
     assert preflight.check_node(token, "json") == (MISSING, True)
+
+
+class World:
+    """Nodes 1, 2, ... with what each has; some are offline, some take nothing from others."""
+
+    def __init__(self, *has, cpus=None, offline=(), apart=()):
+        self.nodes = [
+            Node(str(n), f"10.0.0.{n}", (cpus or {}).get(n, 4.0)) for n in range(1, len(has) + 1)
+        ]
+        self.has = {str(n): each for n, each in enumerate(has, 1)}
+        self.offline, self.apart = offline, apart
+        self.lines, self.fetched, self.copied = [], [], []
+
+    def run(self, nodes, function, need, method, sender=None, limit_s=None):
+        assert (function, need) == (preflight.call, NEED)
+        if method == "receive":
+            self.copied.append((sender, [node.node_id for node in nodes]))
+        return [self.reply(node, method) for node in nodes]
+
+    def start(self, node, function):
+        return SimpleNamespace(remote=lambda need, method: node.node_id)
+
+    def reply(self, node, method):
+        name = node.node_id
+        if method == "state":
+            return Reply(node, self.has[name])
+        if method == "download":
+            if int(name) in self.offline:
+                return Reply(node, None, "no route")
+            self.fetched.append(name)
+        elif int(name) in self.apart:
+            return Reply(node, None, "the disk is full")
+        self.has[name] = HAS
+        return Reply(node, None)
+
+
+def distributed(world, driver="1"):
+    play = {"driver": driver, "notify": world.lines.append, "run": world.run, "start": world.start}
+    preflight.distribute(world.nodes, NEED, **play)
+    return world
+
+
+def test_distribute_copies_to_nodes_that_lack_it():
+    world = distributed(World(LACKS, HAS, READY, LACKS))
+    assert world.fetched == []
+    assert world.copied == [("2", ["1", "4"])]
+    assert world.lines == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
+
+
+def test_distribute_uses_the_driver_only_as_sender():
+    world = distributed(World(HAS, LACKS, cpus={1: 0.0}))
+    assert world.copied == [("1", ["2"])]
+    world = distributed(World(LACKS, HAS, cpus={1: 0.0}))
+    assert world.copied == []
+
+
+def test_distribute_downloads_once_and_broadcasts_to_all_others():
+    world = distributed(World(*[LACKS] * 9))
+    assert world.fetched == ["1"]
+    assert world.copied == [("1", [str(n) for n in range(2, 10)])]
+    assert set(world.has.values()) == {HAS}
+    assert world.lines == [
+        "Played is on no node: 10.0.0.1 downloads it",
+        "Played is copied from 10.0.0.1 to 8 nodes that lack it",
+    ]
+
+
+class SharedFolder(World):
+    """What one node has, all have."""
+
+    def reply(self, node, method):
+        reply = super().reply(node, method)
+        if method == "download":
+            self.has = dict.fromkeys(self.has, HAS)
+        return reply
+
+
+def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
+    world = distributed(SharedFolder(LACKS, LACKS, LACKS))
+    assert (world.fetched, world.copied) == (["1"], [])
+
+
+def test_distribute_tries_other_nodes_then_the_driver():
+    world = distributed(World(LACKS, LACKS, offline=[1]))
+    assert world.fetched == ["2"]
+    assert world.lines[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
+    world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
+    assert distributed(world, driver="5").fetched == ["5"]
+    assert world.copied[0] == ("5", ["1", "2", "3", "4"])
+
+
+def test_distribute_raises_if_nobody_can_download():
+    with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
+        distributed(World(LACKS, LACKS, offline=[1, 2]))
+
+
+def test_distribute_reports_a_failed_copy():
+    world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
+    assert world.has["3"] == HAS
+    assert world.lines[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]
+
+
+def test_send_to_new_copies_from_a_node_that_trains():
+    calls = []
+
+    def start(node, function):
+        return SimpleNamespace(remote=lambda *v: calls.append((node.node_id, *v)) or "sent")
+
+    others = World(HAS, HAS, cpus={1: 0.0}).nodes
+    new = [Node("7", "10.0.0.7", 4.0), Node("8", "10.0.0.8", 0.0)]
+    preflight.send_to_new(new, others, NEED, start=start)
+    assert calls == [("2", NEED, "load"), ("7", NEED, "receive", "sent")]
+    preflight.send_to_new(new, [], NEED, start=start)
+    assert len(calls) == 2
+
+
+def test_decoded_user_images_can_be_sent(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "here"))
+    dataset = f"folder:{photos.write(tmp_path / 'photos')}"
+    search = {"space": {"batch_size": "choice([4, 8])"}}
+    pinned = validate({"training": {"dataset": dataset}, "search": search, "num_samples": 1})
+    assert pinned.declaration.node_data(pinned) == []
+    pinned.pin_data()
+    [need] = pinned.declaration.node_data(pinned)
+    assert f"decoded:{need.archive.name}" == pinned.trial_constants["dataset"]
+    assert need.state() == HAS
+    contents = need.load()
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "there"))
+    assert need.state() == LACKS
+    need.receive(contents)
+    assert need.state() == HAS
+    learner = ImageClassifier({"batch_size": 8}, {**pinned.trial_constants, "model": "cnn"})
+    assert 0 <= learner.test()["test_accuracy"] <= 1

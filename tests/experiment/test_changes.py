@@ -22,7 +22,7 @@ from tuner.experiment.results.results import Results
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
 
-EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None}  # without a time
+EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None, "time": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_changes_json_counts_epochs_reported_before_the_change(tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {CHANGES: changes}))
     results = Results(tmp_path / "digits")
     assert results.changes == [
-        {"time": None, "after_epochs": None, "was": EARLIER["was"], "is": EARLIER["is"]},
+        {"time": 0.0, "after_epochs": 0, "was": EARLIER["was"], "is": EARLIER["is"]},
         {"time": between, "after_epochs": 3, **change},
     ]
     assert results.show()["changes"] == results.changes

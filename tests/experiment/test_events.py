@@ -1,10 +1,13 @@
 import math
+import os
+import socket
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.experiment.events import fault_of
+from tuner.experiment.events import fault_of, owner_in_words, this_owner
 
 WHEN = {"time": 1.0}
 OF_TRIAL = WHEN | {"trial_id": "00001"}
@@ -102,3 +105,18 @@ def test_fault_of_never_raises(good, changes):
     fault = fault_of(good | changes)
     needed = ["error"] if changes.get("status") == "failed" else []
     assert fault is None or any(f"`{field}`" in fault for field in [*changes, *needed])
+
+
+def test_owner_in_words_names_a_live_process():
+    words = owner_in_words(this_owner())
+    assert words.startswith(
+        f"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20"
+    )
+
+
+def test_owner_in_words_of_a_dead_process():
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for pid in (dead.pid, 10**30):
+        words = owner_in_words(this_owner() | {"pid": pid})
+        assert words == owner_in_words(None) == "another driver that has just started"

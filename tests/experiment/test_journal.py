@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 from synthetic import OWNER
 
 from tuner.errors import JournalError, JournalLostError, UsageError
-from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
+from tuner.experiment.events import (
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    RESULT,
+    TRIAL_STARTED,
+    this_owner,
+)
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.journal import Journal, is_locked, steady_clock
-from tuner.experiment.owner import this_owner
 from tuner.experiment.reading import read
 
 

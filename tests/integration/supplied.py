@@ -12,8 +12,8 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from tuner.cluster import autoscaling, datasets
 from tuner.cluster import connect as cluster
+from tuner.cluster import nodes, preflight
 from tuner.cluster.nodes import list_nodes, run_on_each
 from tuner.spec.sections import Resources
 from tuner.vision.datasets._dataset import data_folder
@@ -33,11 +33,11 @@ def main(head, fields, joining):
     with cluster.connect(head):
         there = list_nodes()
         notify = partial(print, flush=True)
-        datasets.distribute(there, need, driver=cluster.driver(), notify=notify)
-        room = autoscaling.Room(
+        preflight.distribute(there, need, driver=cluster.driver(), notify=notify)
+        room = nodes.Room(
             Resources(),
             nodes=list_nodes,
-            on_join=lambda new, others: datasets.send_to_new(new, others, need),
+            on_join=lambda new, others: preflight.send_to_new(new, others, need),
         )
         room()
         print("ready", flush=True)
@@ -46,7 +46,7 @@ def main(head, fields, joining):
             room()
         training = [node for node in list_nodes() if node.cpus]
         while int(joining) and not all(
-            reply.value[0] for reply in run_on_each(training, datasets.call, need, "state")
+            reply.value[0] for reply in run_on_each(training, preflight.call, need, "state")
         ):
             time.sleep(0.1)
             room()

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from driven import call
 
-from tuner.experiment.checkpoints import sha256_of
 from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED, TRIAL_STARTED
+from tuner.experiment.files import sha256_of
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
 from tuner.search.resuming import Extension
 from tuner.search.run import resume_experiment
 from tuner.spec.experiment import build_spec
-from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoints import load_state
 
 BUDGET_S = 10
 FEWER = {"training.width": 4, "scheduler.max_t": 4, "scheduler.reduction_factor": 2}

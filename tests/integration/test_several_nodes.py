@@ -42,7 +42,7 @@ def refusal(address, **environment):
         return str(refused.value)
 
 
-def test_connect_that_cannot_join_names_reason(cluster, tmp_path, monkeypatch):
+def test_connect_that_cannot_join_names_reason(cluster, working, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # without a token of the user's own
     right = {access.AUTH_MODE: "token", access.TOKEN: cluster.token}
     assert "asks for a token, and none was shown" in refusal(cluster.head)
@@ -56,12 +56,15 @@ def test_connect_that_cannot_join_names_reason(cluster, tmp_path, monkeypatch):
         from ray._raylet import GcsClient
 
         client = GcsClient(cluster.head)
-        key, namespace = ray_compat.METADATA
+        key, namespace = b"CLUSTER_METADATA", b"cluster"
         record = client.internal_kv_get(key, namespace)
         older = {**json.loads(record), "ray_version": "2.9.0"}
         client.internal_kv_put(key, json.dumps(older).encode(), True, namespace)
     try:
-        assert "runs Ray 2.9.0, and here is" in refusal(cluster.head, **right)
+        code, _, messages = ended(tuner(cluster, working, "validate", "far.json"))
+        assert code == 2
+        assert "Ray cannot join the cluster at " in messages
+        assert "Version mismatch: The cluster was started with: Ray: 2.9.0" in messages
     finally:
         with access.environment(right):
             client.internal_kv_put(key, record, True, namespace)

@@ -9,7 +9,7 @@ import ray
 import torch
 
 from tuner.experiment.results.results import Results
-from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoints import load_state
 
 Search = Callable[..., Results]
 WAITS = ("hangs", "stops", "is ended by nccl")  # in which the other rank waits too long

@@ -32,12 +32,10 @@ def test_process_titles():
 
 def test_cluster_names():
     from ray._common.constants import HEAD_NODE_RESOURCE_NAME
-    from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
     from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
     assert HEAD_NODE_RESOURCE_NAME == ray_compat.HEAD
     assert f'"{ray_compat.MONITOR}"' in inspect.getsource(services.start_monitor)
-    assert (CLUSTER_METADATA_KEY, ray_constants.KV_NAMESPACE_CLUSTER) == ray_compat.METADATA
     assert RAY_JOB_CONFIG_JSON_ENV_VAR == ray_compat.IN_A_JOB
 
 

@@ -9,7 +9,7 @@ from confirmed import retrained, searched
 from synthetic import Clock, Writer, make_folder
 
 import tuner
-from tuner.experiment.results.best import best_json
+from tuner.experiment.results.confirmation import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
 from tuner.reporting.advice import advice_text, advise
@@ -21,10 +21,10 @@ from tuner.reporting.experiment_text import (
     folder_name,
     summary,
 )
-from tuner.reporting.follow import status_text
 from tuner.reporting.html import tiles
 from tuner.reporting.report import Report
 from tuner.reporting.tables import experiments_table
+from tuner.reporting.terminal import status_text
 
 
 @pytest.fixture
@@ -230,11 +230,10 @@ def test_change_lines_have_time_and_epochs():
     made = datetime(2026, 11, 22, 20, 10).timestamp()
     longer = {"was": {"scheduler.max_t": 10}, "is": {"scheduler.max_t": 20}}
     odd = {"was": {"\x1b[2J": "\x07"}, "is": {"\x1b[2J": None}}
-    assert change_lines(
-        [{"time": made, "after_epochs": 60, **longer}, {"time": None, "after_epochs": None, **odd}]
-    ) == [
+    when = {"time": made, "after_epochs": 60}
+    assert change_lines([when | longer, when | odd]) == [
         "Changed by a resume",
         "  2026-11-22 20:10, after 60 epochs: scheduler.max_t 10 -> 20",
-        "   [2J   -> none",
+        "  2026-11-22 20:10, after 60 epochs:  [2J   -> none",
     ]
     assert change_lines([]) == []

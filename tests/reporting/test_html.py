@@ -1,6 +1,9 @@
+import base64
 import json
 import re
+from io import BytesIO
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from confirmed import retrained, searched
@@ -15,22 +18,25 @@ from tuner.reporting.html import (
     best_table,
     comparison_page,
     figure_json,
+    pictures_in,
     render,
     report_page,
     tiles,
+    with_thumbnails,
 )
 from tuner.reporting.report import Report
 
 SECTIONS = ["best", "advice", "hyperparameters", "stopping", "failures", "confirmed", "provenance"]
 
+ENTRY = {"file": "/x/a.jpg", "label": "rose", "predicted": "tulip", "probability": 0.9}
 
-@pytest.fixture
+
+@pytest.fixture(autouse=True)
 def _no_plotly_js(monkeypatch):
-    """Five megabytes that most tests here do not read."""
+    """Without five megabytes that most tests here do not read."""
     monkeypatch.setattr(html, "get_plotlyjs", lambda: "")
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 @pytest.mark.parametrize("images", [True, False])
 def test_report_page_shows_mistakes_and_doubtful_labels(tmp_path, images):
     Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
@@ -46,7 +52,6 @@ def test_report_page_shows_mistakes_and_doubtful_labels(tmp_path, images):
     assert "<td>daisy</td><td>0.90</td>" in page
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_report_page_has_every_figure(tmp_path):
     page = report_page(Report(search(tmp_path / "x", 40)))
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
@@ -59,7 +64,6 @@ def test_report_page_has_every_figure(tmp_path):
     assert "loguniform(0.001, 1)" in page
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     path = search(tmp_path / "x", 12).folder / "experiment.json"
     document = json.loads(path.read_text())
@@ -87,7 +91,6 @@ def test_best_table_of_confirmed_search_has_means(tmp_path):
     assert "The search&#39;s best, trial 00000, showed val_accuracy 0.9" in section
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 @pytest.mark.parametrize("kind", ODD)
 def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
     page = report_page(Report(odd(tmp_path / "x", kind)))
@@ -102,7 +105,6 @@ def test_report_page_of_odd_experiments_is_complete(tmp_path, kind, caplog):
         assert "&lt;b&gt;bold&lt;/b&gt;" in page
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_comparison_page_has_figures_tables_and_verdict(tmp_path):
     results = [search(tmp_path / name, 12, seed=n) for n, name in enumerate(["a", "b"])]
     page = comparison_page(Comparison(results))
@@ -122,7 +124,8 @@ def test_figure_json_cannot_end_its_element():
     assert (bar["x"], bar["y"]) == (["</script><script>"], [None])
 
 
-def test_render_makes_one_file_without_requests():
+def test_render_makes_one_file_without_requests(monkeypatch):
+    monkeypatch.undo()  # plotly.js is part of the file
     page = render("page.html", None)
     assert page.count("plotly.js v") == 1
     ours = re.sub(r"<script>/\*\*.*?</script>", "", page, flags=re.DOTALL)
@@ -131,7 +134,6 @@ def test_render_makes_one_file_without_requests():
     assert not re.findall(r"""src=|href="(?!#)|https?:|@import|url\(""", ours)
 
 
-@pytest.mark.usefixtures("_no_plotly_js")
 def test_report_page_escapes_controls(tmp_path):
     writer = Writer(make_folder(tmp_path / "x"))
     writer.trial(0, [0.5])
@@ -144,3 +146,45 @@ def test_report_page_escapes_controls(tmp_path):
     assert cells[1:4] == ["num-samples 9", "&lt;b&gt;ada", "done"]
     assert cells[5:] == ["try &lt;i&gt;=1", "", "not done: no &lt;u&gt;"]
     assert "num_samples: 9" in page[page.index('<section id="provenance">') :]
+
+
+def write(path, side=300):
+    noise = np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
+    Image.fromarray(noise).save(path)
+    return {**ENTRY, "file": str(path)}
+
+
+def test_pictures_in_reads_the_entries_of_a_record():
+    [picture] = pictures_in({"mistakes": [ENTRY]}, "mistakes", "predicted")
+    assert (picture.file, picture.label, picture.other) == ("/x/a.jpg", "rose", "tulip")
+    assert (picture.probability, picture.url) == (0.9, None)
+
+
+@pytest.mark.parametrize("record", [None, {}, {"mistakes": 3}, {"mistakes": [3, {"file": 1}]}])
+def test_pictures_in_leaves_out_what_has_another_shape(record):
+    assert pictures_in(record, "mistakes", "predicted") == []
+
+
+def test_with_thumbnails_shrinks_the_files_that_are_here(tmp_path):
+    entries = [write(tmp_path / "a.jpg"), {**ENTRY, "file": str(tmp_path / "gone.jpg")}]
+    pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
+    shown, gone = with_thumbnails(pictures)
+    head, _, data = shown.url.partition(",")
+    assert head == "data:image/jpeg;base64"
+    assert max(Image.open(BytesIO(base64.b64decode(data))).size) == 96
+    assert gone.url is None
+
+
+def test_with_thumbnails_stops_at_the_limit_of_bytes(tmp_path):
+    entries = [write(tmp_path / f"{number}.png") for number in range(4)]
+    pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
+    size = len(next(with_thumbnails(pictures)).url) * 3 // 4
+    shown = [picture.url is not None for picture in with_thumbnails(pictures, 2 * size)]
+    assert shown == [True, True, False, False]
+
+
+def test_with_thumbnails_of_no_image_shows_none(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_text("no image")
+    pictures = pictures_in({"mistakes": [{**ENTRY, "file": str(path)}]}, "mistakes", "predicted")
+    assert [picture.url for picture in with_thumbnails(pictures)] == [None]

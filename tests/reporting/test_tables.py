@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from synthetic import Writer, make_folder
 
-from tuner.experiment.results.listing import Listed
+from tuner.experiment.results.listing import Listed, trial_rows
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import trial_rows
 from tuner.reporting.doctor import Finding
 from tuner.reporting.tables import experiments_table, findings_text, trial_text, trials_table
 

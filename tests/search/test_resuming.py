@@ -11,8 +11,6 @@ from tuner.experiment.changes import Lengths
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.experiment.reading import read
-from tuner.experiment.resolve import resolve
-from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import nothing_left
 from tuner.search.resuming import (
     Extension,
@@ -20,13 +18,10 @@ from tuner.search.resuming import (
     finished,
     in_turn,
     restored,
-    trainable_of,
     unfinished,
 )
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
-from tuner.spec.code import CLASSIFIERS_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.sections import Objective
-from tuner.vision.image_classifier import ImageClassifier
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
 LONGER = Extension(changes={"scheduler.max_t": 4})
@@ -223,7 +218,6 @@ def test_finished_of_a_completed_search_depends_on_its_extension(writer, more, i
         ("completed", {"status": "interrupted"}),
         ("completed", {"status": "failed"}),
         ("completed", {"status": "completed", "reason": "time_budget", "never_started": 2}),
-        ("interrupted", {"status": "completed"}),  # as journaled by earlier versions
     ],
 )
 def test_finished_of_a_search_that_was_cut_short_is_none(writer, status, end):
@@ -273,14 +267,3 @@ def test_finished_of_a_search_that_expects_little_is_none_only_under_changes(wri
     )
     for more in (Extension(changes={"stop.utility": 0.3}), Extension(retry_failed=True)):
         assert finished(writer.folder, more) is None
-
-
-@pytest.mark.parametrize("path", CLASSIFIERS_BEFORE)
-def test_former_paths_of_the_classifier_resolve_and_resume(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = make_folder(tmp_path / "digits", trainable=path)
-    spec, _ = resolve(str(folder / "experiment.json"))
-    Writer(folder)
-    assert spec.trainable == Results(folder).spec.trainable == IMAGE_CLASSIFIER
-    for trainable in (None, ImageClassifier):
-        assert trainable_of(spec.trainable, trainable, folder) == IMAGE_CLASSIFIER

@@ -10,9 +10,8 @@ from synthetic import Writer, make_folder
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Labels
-from tuner.experiment.results.listing import list_experiments, listed
+from tuner.experiment.results.listing import list_experiments, listed, trial_rows
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import trial_rows
 from tuner.service import watch
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 

@@ -10,8 +10,7 @@ import pytest
 from test_worker import Counter, context
 
 from tuner.spec.sections import MEASURED
-from tuner.trial.checkpoint_store import load_state
-from tuner.trial.checkpoint_writer import SaveRules
+from tuner.trial.checkpoints import SaveRules, load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.trainable import REPORT, LearnerTrial
 from tuner.trial.trial_process import Leftovers, WorkerReplacedError, is_recycled

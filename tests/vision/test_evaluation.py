@@ -1,12 +1,18 @@
-"""Metrics of a trained model, as its Learner measures them."""
+"""Metrics of a trained model, as its Learner measures them; its mistakes, and doubtful labels."""
 
+from dataclasses import replace
+
+import photos
 import pytest
+import tiny_images
 import torch
+from torch import nn
 
-from tuner.vision.batches import image_set
+from tuner.vision.batches import ImageSet, image_set
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DataChoice
-from tuner.vision.evaluation import measure
+from tuner.vision.evaluation import doubtful_labels, measure
+from tuner.vision.features import Features
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
 
@@ -34,3 +40,58 @@ def both(values):
     metrics, details = measure(model, plan, settings, images, device)
     assert sum(map(sum, details["confusion"]["matrix"])) == metrics["images"]
     return learner, metrics
+
+
+def separable(count=300, classes=3):
+    """(features, images) of `classes` groups of points that a linear head tells apart."""
+    generator = torch.Generator().manual_seed(0)
+    labels_N = torch.arange(count) % classes
+    means_NF = 4 * nn.functional.one_hot(labels_N, classes + 2)
+    views_NVF = torch.randn(count, 2, classes + 2, generator=generator) + means_NF.unsqueeze(1)
+    info = replace(tiny_images.INFO, classes=tuple("abc"[:classes]))
+    return Features(views_NVF, "head"), ImageSet(info, views_NVF.flatten(1), labels_N, {})
+
+
+def test_doubtful_labels_lists_the_labels_that_were_changed():
+    features, images = separable()
+    changed = [7, 100, 205]
+    images.labels_N[changed] = (images.labels_N[changed] + 1) % 3
+    names = [f"{row}.jpg" for row in range(300)]
+    listed = doubtful_labels(features, images, names)
+    assert {entry["file"] for entry in listed} == {f"{row}.jpg" for row in changed}
+    for entry in listed:
+        row = int(entry["file"].removesuffix(".jpg"))
+        assert (entry["label"], entry["suggested"]) == ("abc"[(row + 1) % 3], "abc"[row % 3])
+        assert 0.5 < entry["probability"] <= 1
+
+
+def test_doubtful_labels_of_right_labels_are_none():
+    assert doubtful_labels(*separable(), [""] * 300) == []
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_doubtful_labels_of_few_images_does_not_fail(count):
+    assert doubtful_labels(*separable(count), [""] * count) == []
+
+
+def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
+    folder = photos.write(tmp_path / "photos", each=40)
+    constants = {"dataset": f"folder:{folder}", "model": "cnn", "width": 4, "image_size": 12}
+    learner = ImageClassifier({"lr": 1e-9}, {**constants, "epochs": 1})
+    learner.step()
+    metrics = learner.test()
+    wrong = round((1 - metrics["test_accuracy"]) * metrics["images"])
+    assert len(learner.mistakes) == wrong > 0
+    probabilities = [entry["probability"] for entry in learner.mistakes]
+    assert probabilities == sorted(probabilities, reverse=True)
+    for entry in learner.mistakes:
+        assert entry["file"].startswith(f"{folder}/{entry['label']}/")
+        assert entry["predicted"] != entry["label"]
+    assert learner.doubtful_labels is None  # there are no features to judge by
+
+
+def test_test_of_images_without_names_lists_no_mistakes():
+    learner = ImageClassifier({}, tiny_images.TINY)
+    learner.test()
+    assert learner.mistakes is None

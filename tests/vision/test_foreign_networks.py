@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.errors import SpecError
-from tuner.testing.learner_contract import same
+from tuner.testing.contracts import same
 from tuner.vision import replica
 from tuner.vision.image_classifier import ImageClassifier
 

@@ -8,7 +8,7 @@ import torch
 from live_bytes import LiveBytes
 
 from tuner.errors import SpecError, UsageError
-from tuner.testing.learner_contract import LearnerContract, same
+from tuner.testing.contracts import LearnerContract, same
 from tuner.vision.batches import image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.image_classifier import ImageClassifier

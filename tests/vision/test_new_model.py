@@ -1,4 +1,4 @@
-"""A foreign network is tried before it trains: its faults are reported, nothing changes."""
+"""A foreign network is tried before it trains, and its faults are reported; summaries of models."""
 
 import random
 from contextlib import nullcontext
@@ -9,8 +9,16 @@ import torch
 from own_networks import own
 
 from tuner.errors import SpecError
-from tuner.vision.blueprint import Blueprint
-from tuner.vision.new_model import check_one_image, fault_of_logits, fit_in, without_gradient
+from tuner.vision.blueprint import Blueprint, blueprint_of
+from tuner.vision.new_model import (
+    check_one_image,
+    fault_of_logits,
+    fit_in,
+    step_s,
+    summary_of,
+    without_gradient,
+)
+from tuner.vision.settings import ClassifierSettings
 
 
 def plan(name, *, image_size=8, in_channels=1, **model_args):
@@ -126,3 +134,59 @@ def test_check_one_image_rejects_networks_that_need_more():
 def test_fault_of_logits_names_shape_and_type(output, rule):
     fault = fault_of_logits(output, 2, 3)
     assert fault is rule is None or fault == f"must return 2 x 3 logits for 2 images, {rule}"
+
+
+def stage(name, kind, output, parameters):
+    return {"name": name, "kind": kind, "output": output, "parameters": parameters}
+
+
+def shipped_plan(name, **settings):
+    shape = {"in_channels": 1, "image_size": 8, "num_classes": 10}
+    return Blueprint(name=name, settings=settings, **shape)
+
+
+def test_summary_has_shapes_and_parameters_of_stages():
+    summary = summary_of(blueprint_of(ClassifierSettings(model="cnn", width=4)))
+    stages = {each["name"]: each for each in summary["stages"]}
+    assert stages["features.0"] == stage("features.0", "Conv2d", (4, 8, 8), 36)
+    assert stages["features.6"]["output"] == (8, 4, 4)
+    assert stages["head"] == stage("head", "Linear", (10,), 170)
+    total = sum(p.numel() for p in blueprint_of(ClassifierSettings(width=4)).initial().parameters())
+    assert sum(each["parameters"] for each in summary["stages"]) == summary["parameters"] == total
+    assert summary["trainable"] == total
+    assert summary["mib"] == pytest.approx(4 * total / 2**20)
+
+
+def test_summary_leaves_out_frozen_parameters():
+    settings = blueprint_of(ClassifierSettings(model="cnn", width=4))
+    summary = summary_of(settings, frozen=("features",))
+    assert summary["trainable"] == 170 < summary["parameters"]
+
+
+def test_summary_opens_containers_but_no_blocks():
+    names = [each["name"] for each in summary_of(shipped_plan("resnet20", norm="batch"))["stages"]]
+    assert names[0] == "stem"
+    assert names[3:12] == [f"blocks.{number}" for number in range(9)]
+
+
+def test_summary_includes_uncalled_parts_and_direct_parameters():
+    summary = summary_of(shipped_plan(own("Unused"), model_args={}), frozen=("aside.bias",))
+    assert summary["unused"] == ["aside.weight"]
+    stages = summary["stages"]
+    assert stages[-2:] == [
+        stage("aside", "Linear", (), 12),
+        stage("", "its own parameters", (), 10),
+    ]
+
+
+def test_summary_counts_shared_parameters_once():
+    summary = summary_of(shipped_plan(own("Sharing"), model_args={}))
+    assert len(summary["stages"]) > 3
+    assert sum(each["parameters"] for each in summary["stages"]) == summary["parameters"]
+
+
+def test_step_s_measures_on_the_threads_of_a_trial_and_leaves_the_process_as_it_was():
+    torch.set_num_threads(2)
+    settings = ClassifierSettings(model="cnn", width=4, batch_size=8)
+    assert step_s(blueprint_of(settings), settings, threads=1, gpu=False) > 0
+    assert torch.get_num_threads() == 2

@@ -7,7 +7,7 @@ from test_image_classifier import TINY
 from test_replica import short_of_memory
 from torch import nn
 
-from tuner.testing.learner_contract import same
+from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,

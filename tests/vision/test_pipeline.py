@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_image_classifier import quick
 from torch import nn
 
-from tuner.testing.learner_contract import same
+from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.pipeline import _Layers, cuts, micro_batches
 

@@ -4,7 +4,7 @@ from test_image_classifier import ClassifierContract, quick
 from tiny_images import TINY
 from torch import nn
 
-from tuner.testing.learner_contract import same
+from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.precision import Hardware, cast_weights, choose
 

@@ -10,7 +10,7 @@ import torch
 from real_ranks import assert_equal, trained
 from test_image_classifier import AUGMENTED, ClassifierContract, quick
 
-from tuner.testing.learner_contract import same
+from tuner.testing.contracts import same
 from tuner.vision.catalog import METRICS
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.recipe import OPTIONAL_METRICS

@@ -14,6 +14,7 @@ from own_networks import import_torchvision
 
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.vision.models._foreign import NETWORKS
+from tuner.vision.models._torchvisions import network
 from tuner.vision.weights import (
     WEIGHTS,
     NeededWeights,
@@ -80,11 +81,11 @@ def test_hub_folder_is_torchs(environment, monkeypatch):
 
 def test_known_weights_include_those_of_networks_that_ship():
     shipped = [weights for weights in WEIGHTS if weights.network in NETWORKS]
-    assert {weights.network for weights in shipped} == NETWORKS.keys()
+    assert {weights.network for weights in shipped} == {*NETWORKS}
     for weights in shipped:
         with torch.device("meta"):
-            network = NETWORKS[weights.network](1000)
-        assert sum(p.numel() for p in network.parameters()) == weights.parameters
+            built = network(weights.network, 1000)
+        assert sum(p.numel() for p in built.parameters()) == weights.parameters
         assert 4 * weights.parameters < weights.size_mib * 2**20 < 4.1 * weights.parameters
 
 

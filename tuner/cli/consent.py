@@ -34,9 +34,7 @@ def admit(code: Sequence[NamedCode], folder: Path, *, trust: bool) -> None:
     if foreign and not trust:
         names = "\n".join(f"  {printable(each.description)}" for each in foreign)
         names = f"{printable(str(folder))} names code that has not run here before:\n{names}\n"
-        if not sys.stdin.isatty():
-            raise UsageError(f"{names}give --trust to run it")
-        click.confirm(f"{names}run it?", abort=True, err=True)
+        ask(f"{names}run it?", yes=False, unattended=f"{names}give --trust to run it")
     for each in foreign:
         each.remember()
 

@@ -12,7 +12,6 @@ import click
 from tuner.cli import options
 from tuner.cli.printing import json_text
 from tuner.errors import UsageError
-from tuner.experiment.owner import this_user
 from tuner.experiment.verbs import VERBS
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def control(
     import socket
 
     from tuner.experiment.control import request
+    from tuner.experiment.events import this_user
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment
     from tuner.reporting.experiment_text import control_text

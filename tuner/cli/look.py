@@ -37,7 +37,7 @@ def ls(
 ) -> int:
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results import listing
-    from tuner.experiment.results.rows import check_names
+    from tuner.experiment.results.listing import check_names
     from tuner.reporting.tables import experiments_table
 
     listed = listing.list_experiments(storage)
@@ -61,21 +61,21 @@ def ls(
 def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
-    from tuner.experiment.results.baseline import with_interval
-    from tuner.experiment.results.best import measured_test, show_json
-    from tuner.reporting import follow as following
+    from tuner.experiment.results.confirmation import measured_test, show_json
+    from tuner.experiment.results.statistics import with_interval
+    from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
 
     results = tuner.load_results(name, storage)
     if follow:
-        following.follow(results)
+        terminal.follow(results)
         results = tuner.load_results(name, storage)
     shown = show_json(results)
     test = measured_test(results)
     if as_json:
         click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
     elif results.status == RUNNING:
-        click.echo(following.status_text(results, now=time.time()))
+        click.echo(terminal.status_text(results, now=time.time()))
     else:
         click.echo(summary(results, test, confirmed=shown.get("confirmed")))
     return 0
@@ -118,7 +118,7 @@ def best(
     which none is better in every objective. After `tuner confirm` the confirmed trials come first,
     ordered by their mean.
     """
-    from tuner.experiment.results.best import best_json
+    from tuner.experiment.results.confirmation import best_json
     from tuner.reporting.experiment_text import best_text
     from tuner.reporting.tables import front_text
 
@@ -161,7 +161,7 @@ def trials(
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
-    from tuner.experiment.results.rows import arranged, trial_json, trial_rows
+    from tuner.experiment.results.listing import arranged, trial_json, trial_rows
     from tuner.reporting.tables import trial_text, trials_table
 
     results = tuner.load_results(name, storage)

@@ -1,19 +1,26 @@
-"""Commands for the best model of a search: export, evaluate, refit and soup."""
+"""Commands for models: export, evaluate, predict, refit and soup; weights, of pretrained ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment, admit_export, admit_network
-from tuner.cli.printing import json_text, print_outcome
-from tuner.errors import UsageError
-from tuner.wording import aligned, amount_of, number, printable
+from tuner.cli.printing import SOME_FAILED, json_text, print_outcome
+from tuner.errors import DataError, UsageError
+from tuner.wording import aligned, amount_of, no_formula, number, printable
 
 if TYPE_CHECKING:
+    from tuner.vision.export.predict import Prediction
     from tuner.vision.export.read import Export
     from tuner.vision.export.soup import Soup
 
@@ -103,7 +110,7 @@ def evaluate(
     A search that begins with pretrained weights and fits a head also lists the labels of the whole
     folder that may be wrong.
     """
-    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.statistics import with_interval
 
     export = _exported(name, storage)
     if export is None:
@@ -124,7 +131,7 @@ def evaluate(
 def _write_labels(measured: dict[str, Any], path: str) -> None:
     import pandas as pd
 
-    from tuner.experiment.results.classes import DOUBTFUL_LABELS
+    from tuner.experiment.results.statistics import DOUBTFUL_LABELS
     from tuner.experiment.results.tables import write_table
 
     if DOUBTFUL_LABELS not in measured:
@@ -137,8 +144,13 @@ def _write_labels(measured: dict[str, Any], path: str) -> None:
 
 
 def _text(measured: dict[str, Any]) -> str:
-    from tuner.experiment.results.baseline import measured_accuracy
-    from tuner.experiment.results.classes import CONFUSION, DETAILS, DOUBTFUL_LABELS, class_lines
+    from tuner.experiment.results.statistics import (
+        CONFUSION,
+        DETAILS,
+        DOUBTFUL_LABELS,
+        class_lines,
+        measured_accuracy,
+    )
     from tuner.reporting.experiment_text import warning_lines
 
     accuracy, confirmed = measured_accuracy(measured), measured.pop("confirmed", {})
@@ -176,7 +188,7 @@ def _exported(name: str, storage: str | None) -> Export | None:
 def _evaluate_best(
     name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
 ) -> dict[str, Any]:
-    from tuner.experiment.results.best import best_model
+    from tuner.experiment.results.confirmation import best_model
     from tuner.vision.export import evaluate as evaluation
 
     pick = best_model(tuner.load_results(name, storage), trial_id)
@@ -264,3 +276,150 @@ def _table(done: Soup) -> str:
     lines.append(f"chosen: {done.chosen.kind}")
     lines += [f"exported to {done.folder}"] if done.folder else []
     return "\n".join(map(printable, lines))
+
+
+@options.group("Search", 6, "tuner weights ls", "tuner weights fetch mobilenet_v3_small")
+def weights() -> None:
+    """Show and download pretrained weights.
+
+    They lie in torch's cache ($TORCH_HOME, else ~/.cache/torch), where torchvision looks for them,
+    too. A search uses them with training.model=torchvision:NAME training.pretrained=true. Weights
+    that timm has fetched are listed as well.
+    """
+
+
+@weights.command()
+@options.as_json
+def ls(as_json: bool) -> int:
+    """List the weights that are here, and those that can be fetched."""
+    from tuner.vision.weights import LICENCE, SOURCE, WEIGHTS, hub_folder, timm_files
+
+    cached = timm_files()
+    if as_json:
+        of_timm = [
+            {"name": name, "model": f"timm:{name}", "path": str(path), "here": True}
+            for name, path in cached.items()
+        ]
+        click.echo(json_text([*(each.row() for each in WEIGHTS), *of_timm]))
+        return 0
+    rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "STATUS")]
+    for each in WEIGHTS:
+        size, status = f"{each.size_mib:.1f} MiB", "here" if each.is_here else "can be fetched"
+        model = f"torchvision:{each.network}"
+        rows.append((each.name, model, f"{each.parameters:,}", size, status))
+    for name, path in cached.items():
+        rows.append((name, f"timm:{name}", "", f"{path.stat().st_size / 2**20:.1f} MiB", "here"))
+    click.echo("\n".join(aligned(rows)))
+    click.echo(f"folder: {hub_folder()}\nsource: {SOURCE}\nlicence: {LICENCE}", err=True)
+    return 0
+
+
+@weights.command()
+@click.argument("name")
+@click.option(
+    "--source", metavar="URL", help="Download from this mirror: a folder with torchvision's files."
+)
+def fetch(name: str, source: str | None) -> int:
+    """Download the weights NAME, unless they are here, and verify their SHA-256.
+
+    It prints the path of the file.
+    """
+    from tuner.vision.weights import SOURCE, weights_named
+    from tuner.vision.weights import fetch as fetch_weights
+
+    chosen, source = weights_named(name), source or SOURCE
+    if not chosen.is_here:
+        size, licence = f"{chosen.size_mib:.1f} MiB", chosen.licence
+        click.echo(f"downloading {chosen.file}, {size}, from {source} ({licence})", err=True)
+    click.echo(str(fetch_weights(chosen, source=source)))
+    return 0
+
+
+@options.command(
+    "Hand over",
+    3,
+    "tuner predict best_model photo.jpg",
+    "tuner predict best_model new_photos --top 3 --csv labels.csv",
+)
+@click.argument("folder", metavar="EXPORT")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@options.count("--top", "K", default=1, help="Show the K likeliest classes.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write a CSV file; - for stdout.")
+@options.trust
+@options.as_json
+def predict(
+    folder: str, paths: tuple[str, ...], top: int, csv_file: str | None, trust: bool, as_json: bool
+) -> int:
+    """Say what the exported model in folder EXPORT sees on images.
+
+    PATH is an image, or a folder that is searched for images, its sub-folders too. The images are
+    shown in this order, each with its likeliest classes and their probabilities. Those that cannot
+    be read are listed at the end, with exit code 3, or 1 if there are no others.
+    """
+    from tuner.experiment.files import write_file
+    from tuner.vision.datasets._archive import progress_bar
+    from tuner.vision.export.predict import Prediction, image_files, predictions
+    from tuner.vision.export.read import read_export
+
+    if csv_file and as_json:
+        raise UsageError("give --csv or --json, not both")
+    export = read_export(folder)
+    admit_export(export, trust=trust)
+    files, done = image_files(paths), list[Prediction]()
+    top = min(top, len(export.config.classes))
+
+    def readable() -> list[Prediction]:
+        """The predictions of the files that can be read; `done` then has all."""
+        with redirect_stdout(sys.stderr), progress_bar() as bar:  # what a network prints is no data
+            every = predictions(export, files, top=top, trust_code=True)
+            done.extend(bar.track(every, total=len(files), description="Predicting"))
+        return [each for each in done if each.fault is None]
+
+    def write(partial: Path) -> None:
+        with partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+            _write_csv(readable(), top, file)
+
+    if as_json:
+        shown = [_plain(each) for each in readable()]
+        unreadable = [{"file": each.file, "reason": each.fault} for each in done if each.fault]
+        click.echo(json_text({"predictions": shown, "unreadable": unreadable}))
+    elif csv_file == "-":
+        _write_csv(readable(), top, sys.stdout)
+    elif csv_file:
+        write_file(Path(csv_file).expanduser(), write)
+        click.echo(csv_file)
+    else:
+        rows = (
+            [each.file, *chain(*((label, f"{p:.4f}") for label, p in each.top))]
+            for each in readable()
+        )
+        click.echo("\n".join(aligned([[*map(printable, row)] for row in (_columns(top), *rows)])))
+    return _exit_code(done)
+
+
+def _exit_code(done: Sequence[Prediction]) -> int:
+    """The exit code, after a list of the files that cannot be read."""
+    faults = [f"  {printable(f'{each.file}: {each.fault}')}" for each in done if each.fault]
+    if not faults:
+        return 0
+    head = f"{len(faults):,} of {amount_of(len(done), 'file')} cannot be read:"
+    click.echo("\n".join([head, *faults]), err=True)
+    return SOME_FAILED if len(faults) < len(done) else DataError.exit_code
+
+
+def _columns(top: int) -> list[str]:
+    numbers = ["", *range(2, top + 1)]
+    return ["file", *(f"{name}{number}" for number in numbers for name in ("label", "probability"))]
+
+
+def _plain(prediction: Prediction) -> dict[str, Any]:
+    top = [{"label": label, "probability": p} for label, p in prediction.top]
+    return {"file": prediction.file, **top[0], "top": top}
+
+
+def _write_csv(predictions: Iterable[Prediction], top: int, file: IO[str]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_columns(top))
+    for prediction in predictions:
+        pairs = ((no_formula(label), f"{p:.9g}") for label, p in prediction.top)
+        writer.writerow([no_formula(prediction.file), *chain(*pairs)])

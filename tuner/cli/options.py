@@ -89,7 +89,7 @@ def count(flag: str, metavar: str, *, default: int, help: str) -> Callable[[Any]
 
 
 def where(example: str) -> Callable[[Any], Any]:
-    """An option for an expression that chooses rows, as `results.rows` reads it."""
+    """An option for an expression that chooses rows, as `listing.arranged` reads it."""
     return click.option(
         "--where", metavar="EXPR", help=f"Show only those for which EXPR holds: {example}."
     )

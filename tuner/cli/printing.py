@@ -30,8 +30,8 @@ def warn(text: str) -> None:
 
 def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     """Print the outcome of a search; returns the exit code."""
-    from tuner.experiment.results.baseline import with_interval
     from tuner.experiment.results.confirmation import confirmation_of
+    from tuner.experiment.results.statistics import with_interval
     from tuner.reporting.experiment_text import summary
 
     if results.is_confirmation and (confirmation := confirmation_of(results)):
@@ -54,7 +54,7 @@ def print_confirmation(
     confirmation: Confirmation, *, evaluate: bool, as_json: bool, **more: Any
 ) -> int:
     """Print the result of a confirmation, as JSON with `more`; returns the exit code."""
-    from tuner.experiment.results.baseline import with_interval
+    from tuner.experiment.results.statistics import with_interval
     from tuner.reporting.comparison_text import confirmation_text
 
     results = confirmation.results

@@ -12,7 +12,6 @@ import click
 from tuner.cli import options
 from tuner.cli.printing import SOME_FAILED, json_text, warn
 from tuner.errors import UsageError
-from tuner.experiment.owner import this_user
 from tuner.places import LOCAL
 from tuner.wording import aligned, moment, printable
 
@@ -55,6 +54,7 @@ def add(
     directory. With an --address other than local, nothing is checked against this machine.
     """
     from tuner.cli.validate import resolve
+    from tuner.experiment.events import this_user
     from tuner.service.queue.entries import entry_of
 
     waiting = _queue(flags["storage"])

@@ -66,7 +66,7 @@ def serve(storage: str | None, **settings: Any) -> int:
     Open the address that it prints. The token in it is the key: nothing is shown without it. It is
     new at each start, unless $TUNER_SERVE_TOKEN sets it. Agents use the same token at /mcp.
     """
-    from tuner.service.server import serve as run
+    from tuner.service.app import serve as run
 
     limits = {key: settings.pop(key) for key in ("trials", "time_budget_s")}
     agents = {key: most for key, most in limits.items() if most is not None}

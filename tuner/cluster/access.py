@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tuner import ray_compat
-from tuner.errors import reason_of
 from tuner.trial.context import interface_variables
 
 AUTH_MODE = "RAY_AUTH_MODE"
@@ -24,24 +23,10 @@ TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 TEMPORARY = "/tmp"  # Ray's sockets lie below it, and a socket's path has at most 107 bytes
 PREFIX = "tuner-"  # of our folders there
 
-LOOPBACK = "127.0.0.1"  # on which a Ray of ours listens
-
-_REACHED_S = 5.0
 _TOKEN_FILE = "auth_token"
 _SET_IT = f"set {TOKEN_PATH} to its file, or {TOKEN}; `ray get-auth-token` on the head shows it"
 
 Changes = Mapping[str, str | None]  # to environment variables; None: not to be set
-
-
-def loopback_problem() -> str | None:
-    """Why processes of this machine cannot reach one another, and what to do; None if they can."""
-    try:
-        with socket.create_server((LOOPBACK, 0)) as server:
-            socket.create_connection(server.getsockname(), timeout=_REACHED_S).close()
-    except OSError as error:
-        reached = f"{LOOPBACK} cannot be reached: {reason_of(error)}"
-        return f"{reached}; bring the loopback interface up: ip link set {_loopback()} up"
-    return None
 
 
 def for_local_ray(folder: Path) -> Changes:

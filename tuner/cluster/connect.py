@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from tuner import process, ray_compat
-from tuner.cluster import access, autoscaling, datasets, head, preflight
+from tuner.cluster import access, head, preflight
 from tuner.cluster.local_ray import local_ray
 from tuner.cluster.nodes import (
+    PATIENCE_S,
+    POLL_S,
     Node,
+    Room,
     capacity,
+    has_autoscaler,
     list_nodes,
     plan_on,
     remote_on,
+    resources_requested,
     run_on_each,
     too_large,
 )
@@ -46,7 +51,7 @@ class Cluster:
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
     run = staticmethod(run_on_each)
     start = staticmethod(remote_on)
-    requested = staticmethod(autoscaling.requested)
+    requested = staticmethod(resources_requested)
 
     def is_joined(self) -> bool:
         """Whether this process is connected to a Ray that it has not started itself."""
@@ -89,7 +94,7 @@ class Cluster:
         self._refuse_unfit(spec, nodes)
         if self._is_spread(nodes):
             for data in declaration_of(spec.trainable).node_data(spec):
-                datasets.distribute(
+                preflight.distribute(
                     nodes,
                     data,
                     driver=self.driver(),
@@ -99,7 +104,7 @@ class Cluster:
                 )
 
     def await_room(
-        self, resources: Resources, patience_s: float | None, *, poll_s: float = autoscaling.POLL_S
+        self, resources: Resources, patience_s: float | None, *, poll_s: float = POLL_S
     ) -> None:
         """Wait until a trial of `resources` fits on the cluster; a local Ray returns at once.
 
@@ -110,7 +115,7 @@ class Cluster:
             return
         autoscales, lacks = self.autoscales(now), too_large(resources, now)
         if patience_s is None:
-            patience_s = autoscaling.PATIENCE_S if autoscales else 0
+            patience_s = PATIENCE_S if autoscales else 0
         do = "ask for less (--cpus, --gpus, --workers), add nodes, or give --wait-for-resources 10m"
         if not patience_s:
             raise UsageError(f"{lacks}; it does not autoscale: {do}")
@@ -126,18 +131,18 @@ class Cluster:
 
     def autoscales(self, nodes: list[Node]) -> bool:
         """Whether an autoscaler works for it, by a task on its head."""
-        replies = self.run([node for node in nodes if node.is_head], autoscaling.has_autoscaler)
+        replies = self.run([node for node in nodes if node.is_head], has_autoscaler)
         return any(reply.value for reply in replies)
 
-    def room(self, spec: ExperimentSpec) -> autoscaling.Room:
+    def room(self, spec: ExperimentSpec) -> Room:
         """How many trials of `spec` may be live as nodes come and go; new ones get the data set."""
         needed = declaration_of(spec.trainable).node_data(spec)
 
         def on_join(new: list[Node], others: list[Node]) -> None:
             for data in needed:
-                datasets.send_to_new(new, others, data, start=self.start)
+                preflight.send_to_new(new, others, data, start=self.start)
 
-        return autoscaling.Room(
+        return Room(
             spec.resources, nodes=self.nodes, grows=self.autoscales(self.nodes()), on_join=on_join
         )
 

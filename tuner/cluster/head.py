@@ -6,25 +6,23 @@ driver whose head has been gone for a minute, without saying how to resume.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
 from tuner import process, ray_compat
-from tuner.cluster import access, daemons
+from tuner.cluster import access, local_ray
 from tuner.errors import UsageError, reason_of, translate_error
 from tuner.wording import program
 
 PATIENCE_S = 10.0  # for each answer
 
-_PYTHON_LEVEL = "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL"  # how far Ray wants Pythons to be equal
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4  # the type of the frame with which every gRPC server begins its answer
 _PORTS = "Ray's head listens on 6379 by default; 8265 is its dashboard's port, 10001 Ray Client's"
@@ -61,7 +59,7 @@ def check_head(head: str, internals: Any = ray_compat) -> None:
 
     Call it in the environment of `access.for_joining`. internals: those of Ray, for tests. Raises
     UsageError with what to do if nothing answers in time, it is no Ray head, the token is missing
-    or wrong, the version of Ray or Python differs, or this machine is not a node of the cluster.
+    or wrong, or this machine is not a node of the cluster. Ray itself compares the versions.
     """
     _reach(head)
     if problem := access.token_problem() or _problem(head, internals):
@@ -102,45 +100,18 @@ def _problem(head: str, internals: Any) -> str | None:
 
     try:
         with _silent_stderr():
-            metadata = internals.cluster_metadata(head, PATIENCE_S)
             is_node = internals.has_node_here(head, PATIENCE_S)
     except AuthenticationError:
         return f"the cluster at {head} {access.refusal()}"
     except RpcError as error:
         return f"what listens at {head} does not answer as Ray's head does ({error}): {_PORTS}"
-    problem = version_problem(head, json.loads(metadata or "{}"), versions())
-    if problem or is_node:
-        return problem
+    if is_node:
+        return None
     return (
         f"this machine is no node of the cluster at {head}: start the search on a node, send it as "
         f"a job (`{program()} submit`), or add this machine as a node that runs no trials: "
         f"ray start --address {head} --num-cpus 0 --num-gpus 0"
     )
-
-
-def versions() -> dict[str, str]:
-    """The versions that must be the cluster's, under Ray's names for them."""
-    import ray
-
-    python = ".".join(map(str, sys.version_info[:3]))
-    return {"ray_version": ray.__version__, "python_version": python}
-
-
-def version_problem(head: str, cluster: Mapping[str, Any], local: Mapping[str, str]) -> str | None:
-    """The version that differs between the cluster and this machine, or None.
-
-    A version that the cluster does not tell is taken for equal. Of Python, the patch release counts
-    unless RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL is "minor", as for Ray.
-    """
-    parts = {"python_version": 2 if os.environ.get(_PYTHON_LEVEL) == "minor" else 3}
-    for name, title in (("ray_version", "Ray"), ("python_version", "Python")):
-        there, here, count = cluster.get(name), local[name], parts.get(name)
-        if there and there.split(".")[:count] != here.split(".")[:count]:
-            do = "they must be equal: install it here, or start the cluster with yours"
-            if title == "Python":
-                do += f"; {_PYTHON_LEVEL}=minor lets the last number differ"
-            return f"the cluster at {head} runs {title} {there}, and here is {here}; {do}"
-    return None
 
 
 @contextmanager
@@ -160,7 +131,7 @@ def _silent_stderr() -> Iterator[None]:
 
 def watched(head: str) -> AbstractContextManager[None]:
     """Within it, the loss of the head at HOST:PORT is reported on stderr and ends this process."""
-    on_loss = partial(daemons.exit_process, f"the cluster's head at {head} is gone")
+    on_loss = partial(local_ray.exit_process, f"the cluster's head at {head} is gone")
     return process.running(partial(watch, head, on_loss))
 
 

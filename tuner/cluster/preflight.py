@@ -1,15 +1,22 @@
-"""Asks every node of a cluster whether a search can run there, before there is a folder."""
+"""Asks every node of a cluster whether a search can run there, and gives each the data set.
+
+One node downloads that, the others receive it: it travels through Ray's object store, which
+broadcasts an object from node to node, and spills it to disk where memory is short.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from typing import Any
 
-from tuner.cluster.nodes import Node, RunOnEach, run_on_each
-from tuner.errors import UsageError
+from tuner.cluster.nodes import Node, RunOnEach, remote_on, run_on_each
+from tuner.errors import DataError, UsageError
 from tuner.experiment.storage import marker_in, why_not_shared
 from tuner.places import is_url
-from tuner.spec.by_value import is_by_value
+from tuner.spec.code import is_by_value
+from tuner.spec.declaration import NodeData
 from tuner.wording import amount_of, program, some_of
 
 _MOST_SHOWN = 5  # nodes, in a message
@@ -19,6 +26,11 @@ _FOR_FOLDER = (
     "or an object store (s3://bucket/folder)"
 )
 _FOR_URL = "Give each node what it needs to read and write there (a role, a key, tuner[s3])"
+_DOWNLOAD_S = 3600.0
+_COPY_S = 900.0
+_TRIES = 3  # nodes that try to download, before the driver's
+
+Notify = Callable[[str], object]
 
 
 def refuse_unfit(
@@ -76,3 +88,78 @@ def check_node(marker: str, module: str | None) -> tuple[str, bool]:
     except (ImportError, ValueError):
         has_module = False
     return why_not_shared(marker), has_module
+
+
+def distribute(
+    nodes: Sequence[Node],
+    data: NodeData,
+    *,
+    driver: str,
+    notify: Notify,
+    run: RunOnEach = run_on_each,
+    start: Callable[..., Any] = remote_on,
+) -> None:
+    """Have the data set in the data folder of each of `nodes` that offers CPUs.
+
+    A node that lacks it receives it from a node that has the archive, which may be that of the
+    driver, whose id is `driver`. If none has it, the first of the other nodes that can, or else the
+    driver's, downloads it. `notify` gets a line about each step, and about nodes that could not
+    receive it, which download it themselves. Raises DataError if no node can get it.
+    """
+    holding, lacking = _sorted(nodes, data, run)
+    if lacking and not holding:
+        driver_nodes = [node for node in nodes if node.node_id == driver and node not in lacking]
+        _download([*lacking[:_TRIES], *driver_nodes], data, notify, run)
+        holding, lacking = _sorted(nodes, data, run)
+    if lacking and holding:
+        to = amount_of(len(lacking), "node")
+        notify(f"{data.title} is copied from {holding[0].address} to {to} that lack it")
+        contents = start(holding[0], call).remote(data, "load")
+        for reply in run(lacking, call, data, "receive", contents, limit_s=_COPY_S):
+            if reply.problem:
+                what = f"{data.title} could not be copied to {reply.node.address}"
+                notify(f"{what}: {reply.problem}")
+
+
+def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list[Node], list[Node]]:
+    """The nodes that can send the archive, and those that lack the data set and need it."""
+    replies = run(nodes, call, data, "state")
+    holding = [reply.node for reply in replies if reply.value and reply.value[0]]
+    lacking = [reply.node for reply in replies if reply.value and reply.value[1]]
+    return holding, [node for node in lacking if node.cpus]
+
+
+def _download(candidates: Sequence[Node], data: NodeData, notify: Notify, run: RunOnEach) -> None:
+    """Have the first of the candidates that can download the archive."""
+    title, problem = data.title, ""
+    for node in candidates:
+        before = f" ({problem})" if problem else ""
+        notify(f"{title} is on no node: {node.address} downloads it{before}")
+        [reply] = run([node], call, data, "download", limit_s=_DOWNLOAD_S)
+        if not reply.problem:
+            return
+        problem = f"{node.address}: {reply.problem}"
+    raise DataError(f"no node has {title}, and none can download it; {problem}")
+
+
+def send_to_new(
+    new: Sequence[Node],
+    others: Sequence[Node],
+    data: NodeData,
+    *,
+    start: Callable[..., Any] = remote_on,
+) -> None:
+    """Begin to copy the data set to nodes that have joined, from one of the `others`.
+
+    Nobody waits for it: a trial there that is quicker downloads the data set.
+    """
+    senders = [node for node in others if node.cpus]
+    for node in new:
+        if node.cpus and senders:
+            contents = start(random.choice(senders), call).remote(data, "load")
+            start(node, call).remote(data, "receive", contents)
+
+
+def call(data: NodeData, method: str, *arguments: Any) -> Any:
+    """On a node: what the data set's `method` returns."""
+    return getattr(data, method)(*arguments)

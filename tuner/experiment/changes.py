@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NotRequired
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
@@ -28,10 +28,9 @@ from tuner.wording import program
 
 CHANGES = "changes"  # in experiment.json, oldest first
 # What one resume changed, each from what it `was` to what it `is`, by dotted path. epochs: of a
-# complete trial before, None without a bound. time: missing in folders of earlier versions
+# complete trial before, None without a bound
 Change = TypedDict(
-    "Change",
-    {"time": NotRequired[Time], "was": dict[str, Any], "is": dict[str, Any], "epochs": int | None},
+    "Change", {"time": Time, "was": dict[str, Any], "is": dict[str, Any], "epochs": int | None}
 )
 
 _LENGTHS = ("scheduler.max_t", "training.epochs")
@@ -62,19 +61,18 @@ def changes_json(
 ) -> list[dict[str, Any]]:
     """The changes as `show --json` has them: {time, after_epochs, was, is}.
 
-    after_epochs: how many epochs all trials together had reported by then. The first two are None
-    if the time is unknown. Raises UsageError if the changes are damaged.
+    after_epochs: how many epochs all trials together had reported by then. Raises UsageError if the
+    changes are damaged.
     """
-
-    def reported(until: float | None) -> int | None:
-        if until is None:
-            return None
-        return sum(report.time < until for trial in trials for report in trial.results)
-
+    times = [report.time for trial in trials for report in trial.results]
     return [
-        {"time": when, "after_epochs": reported(when), "was": change["was"], "is": change["is"]}
+        {
+            "time": change["time"],
+            "after_epochs": sum(time < change["time"] for time in times),
+            "was": change["was"],
+            "is": change["is"],
+        }
         for change in changes_of(document, name)
-        for when in [change.get("time")]
     ]
 
 

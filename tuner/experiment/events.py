@@ -1,9 +1,20 @@
-"""The events of an experiment, as journaled. Readers accept further fields and unknown kinds."""
+"""The events of an experiment, as journaled. Readers accept further fields and unknown kinds.
+
+The `owner` of a start is the process that drives the experiment: {host, pid, started}.
+"""
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
 from functools import cache
+from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -11,6 +22,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict  # pydantic needs it below Python 3.12
 
 from tuner.spec.plain_values import CONFIG_LEVELS
+from tuner.wording import printable
 
 EXPERIMENT_STARTED = "experiment_started"
 TRIAL_STARTED = "trial_started"
@@ -78,7 +90,7 @@ def _adapter(shape: type) -> TypeAdapter[Any]:
 
 
 def is_owner(value: object) -> bool:
-    """Whether `value` is an `owner` as `tuner.experiment.owner.this_owner` gives it."""
+    """Whether `value` is an `owner` as `this_owner` gives it."""
     return _adapter(_Owner).validator.isinstance_python(value)
 
 
@@ -204,3 +216,43 @@ _KINDS: dict[str, type] = {
     CONTROL: _Control,
     EXPERIMENT_ENDED: _ExperimentEnded,
 }
+
+
+def this_owner() -> dict[str, Any]:
+    """The `owner` of an experiment_started event: this process, as of now."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 6)}
+
+
+def this_user() -> str | None:
+    """The user's name; None if the system does not know it, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
+
+
+def processes_here() -> str:
+    """An id of the boot and process namespace, or "" if unknown."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
+    return ""
+
+
+def owner_in_words(owner: Mapping[str, Any] | None) -> str:
+    """The driver that holds a journal with this last `owner`, or None."""
+    if owner is None or (owner["host"] == socket.gethostname() and not is_alive(owner["pid"])):
+        return "another driver that has just started"  # and has not signed the journal yet
+    since = datetime.fromtimestamp(owner["started"]).astimezone().isoformat(" ", "seconds")
+    return f"another driver: pid {owner['pid']} on {printable(owner['host'])}, since {since}"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of that number exists on this machine."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,5 +1,7 @@
 """Files of an experiment's folder: only plain files are opened, and documents change atomically.
 
+Checkpoints are as the journal records them: inside the folder, with their SHA-256.
+
 In a folder of someone else's a link could lead a writer to any file, and a pipe could block a
 reader.
 """
@@ -7,15 +9,17 @@ reader.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import UsageError, translate_error
+from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.spec.plain_values import MOST, fault_of_values, parse_json
 
 EXPERIMENT = "experiment.json"
@@ -194,3 +198,53 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     check_target(path)
     with translate_error(UsageError, f"cannot write {path}", of=OSError):
         replace_file(path, write)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that exists and matches its digest: a file or a folder, and its epoch."""
+
+    path: Path
+    sha256: str
+    epoch: int
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path `name` in `folder`. Raises CheckpointError if it or a link leads outside."""
+    relative = PurePosixPath(name)
+    path = folder / relative
+    try:
+        root, target = folder.resolve(), path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, NUL, half a surrogate
+        raise CheckpointError(f"the journal names an impossible path: {name!r}") from error
+    stays = target != root and target.is_relative_to(root)
+    if relative.is_absolute() or ".." in relative.parts or not stays:
+        raise CheckpointError(f"the journal names a path outside of the experiment: {name!r}")
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex.
+
+    Raises CheckpointError for what is missing, unreadable, a link, or no plain file or folder.
+    """
+    with translate_error(CheckpointError, f"cannot read {path}", of=OSError):
+        if path.is_symlink():
+            raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")
+        if path.is_dir():
+            return _folder_digest(path)
+        if path.exists() and not path.is_file():
+            raise CheckpointError(f"{path} is neither a plain file nor a folder")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return digest
+
+
+def _folder_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    entries = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    for name, path in sorted(entries.items()):
+        if path.is_symlink() or not path.is_dir():
+            # NUL cannot be part of a name, so no two listings read the same.
+            digest.update(os.fsencode(name) + b"\0" + sha256_of(path).encode() + b"\0")
+    return digest.hexdigest()

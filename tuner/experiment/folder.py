@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from reprlib import repr as brief  # short, and safe on what is nested deep
@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from tuner.errors import CheckpointError, NameTakenError, UsageError, translate_error
 from tuner.experiment import files
-from tuner.experiment.checkpoints import Checkpoint, inside, sha256_of
 from tuner.experiment.events import Event
+from tuner.experiment.files import Checkpoint, inside, sha256_of
 from tuner.experiment.journal import is_locked, locked
 from tuner.experiment.local_sync import LocalSync
 from tuner.experiment.reading import read
@@ -130,7 +130,7 @@ class ExperimentFolder:
         if self.mirror:
             self.mirror.refresh()
 
-    def mark(self) -> object:
+    def mark(self) -> Hashable:
         """A value that changes with the journal and the documents, without reading them."""
         return self.mirror.mark() if self.mirror else mark_here(self.path)
 
@@ -298,7 +298,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def mark_here(folder: Path) -> object:
+def mark_here(folder: Path) -> Hashable:
     """What `ExperimentFolder.mark` is of a folder that is no copy: two looks at the file system."""
     return _changed(folder), _changed(folder / files.JOURNAL)
 

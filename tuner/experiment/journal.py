@@ -18,9 +18,15 @@ from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
 from tuner.errors import JournalError, JournalLostError, UsageError
-from tuner.experiment.events import EXPERIMENT_ENDED, EXPERIMENT_STARTED, RESULT, Event, fault_of
+from tuner.experiment.events import (
+    EXPERIMENT_ENDED,
+    EXPERIMENT_STARTED,
+    RESULT,
+    Event,
+    fault_of,
+    owner_in_words,
+)
 from tuner.experiment.files import JOURNAL, check_folder, open_plain, sync
-from tuner.experiment.owner import owner_in_words
 from tuner.experiment.reading import LONGEST, Lines, decode, open_journal, read
 from tuner.wording import program
 

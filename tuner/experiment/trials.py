@@ -53,7 +53,10 @@ class Run:
 
 
 class TrialError(NamedTuple):
-    """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and the message."""
+    """Why a trial failed: one of `tuner.errors.FAILURE_KINDS`, and the message.
+
+    A cause, which trials can have in common, has a message without its numbers.
+    """
 
     kind: str
     message: str
@@ -130,31 +133,24 @@ class TrialRecord:
         return next((report for report in self.results if report.epoch == epoch), None)
 
 
-class Cause(NamedTuple):
-    """What trials have in common that failed for one reason."""
-
-    kind: str
-    message: str
-
-
-def cause_of(error: TrialError) -> Cause:
+def cause_of(error: TrialError) -> TrialError:
     """The failure without its numbers; of `oom` the amount alone.
 
     >>> cause_of(TrialError("exception", "ValueError: <Net object at 0x7f12>, at net.py:12"))
-    Cause(kind='exception', message='ValueError: <Net object at #>, at net.py:#')
+    TrialError(kind='exception', message='ValueError: <Net object at #>, at net.py:#')
     """
     if error.kind == "oom" and (amount := _AMOUNT.search(error.message)):
-        return Cause(error.kind, amount[1])
-    return Cause(error.kind, _NUMBER.sub("#", error.message))
+        return TrialError(error.kind, amount[1])
+    return TrialError(error.kind, _NUMBER.sub("#", error.message))
 
 
-def failures_by_cause(trials: Iterable[TrialRecord]) -> dict[Cause, list[TrialRecord]]:
+def failures_by_cause(trials: Iterable[TrialRecord]) -> dict[TrialError, list[TrialRecord]]:
     """The failed trials by the cause, the most frequent one first; of `OF_CONFIGS` by the kind."""
-    causes: dict[Cause, list[TrialRecord]] = {}
+    causes: dict[TrialError, list[TrialRecord]] = {}
     for trial in trials:
         if trial.error is not None:
             kind = trial.error.kind
-            cause = Cause(kind, "") if kind in OF_CONFIGS else cause_of(trial.error)
+            cause = TrialError(kind, "") if kind in OF_CONFIGS else cause_of(trial.error)
             causes.setdefault(cause, []).append(trial)
     return dict(sorted(causes.items(), key=lambda pair: -len(pair[1])))
 

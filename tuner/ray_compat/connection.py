@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.ray_compat.names import CLUSTERS, METADATA, Names, replacing
+from tuner.ray_compat.names import CLUSTERS, Names, replacing
 
 _PRESTARTED = "--num_prestart_python_workers="
 _AGENT = "--dashboard_agent_command="
@@ -133,24 +133,12 @@ def this_machines_cluster() -> str | None:
     return str(canonicalize_bootstrap_address_or_die("auto"))
 
 
-# Without it: Ray finds out slowly whether a cluster's token and versions match
-def cluster_metadata(head: str, timeout_s: float) -> bytes:
-    """Return what a cluster's head has recorded of its versions, as JSON; may be empty.
-
-    `ray.init` waits for a minute and names one of many causes. Raises Ray's AuthenticationError and
-    RpcError. Until: `ray.init` says in seconds why it cannot join.
-    """
-    from ray._raylet import GcsClient  # type: ignore[attr-defined]
-
-    return GcsClient(head).internal_kv_get(*METADATA, timeout=timeout_s) or b""
-
-
 # Without it: a driver on a machine outside of the cluster waits a minute to be refused
 def has_node_here(head: str, timeout_s: float) -> bool:
     """Return whether a living node of the cluster at `head` is on this machine.
 
-    A driver needs one to talk to the cluster through. Until: `ray.init` says in seconds why it
-    cannot join.
+    A driver needs one to talk to the cluster through. Raises Ray's AuthenticationError and
+    RpcError. Until: `ray.init` says in seconds why it cannot join.
     """
     from ray._private.services import find_node_ids
     from ray._raylet import GcsClient  # type: ignore[attr-defined]

@@ -23,7 +23,6 @@ WORKER = "ray::"  # what the titles of all workers begin with, and of the agents
 # Without it: some cluster is not joined, or not asked to grow, or its fault not named
 HEAD = "node:__internal_head__"  # a resource that only the head of a cluster has
 MONITOR = "--autoscaling-config="  # an argument of the autoscaler that `ray up` starts
-METADATA = (b"CLUSTER_METADATA", b"cluster")  # key and namespace of a cluster's versions
 IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set where a Ray job runs: its files are there already
 # A program that ends with 0 where the head that it is given answers it
 PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1])"

@@ -85,9 +85,6 @@ def check_machine() -> Iterator[Finding]:
     except OSError as error:
         found = f"no folder can be made in {temporary}: {error.strerror}"
         yield Finding("machine", "temporary files", found, "broken", "make room there")
-    if problem := access.loopback_problem():
-        reached, _, advice = problem.partition("; ")
-        yield Finding("machine", "loopback", reached, "broken", advice)
 
 
 def _check_gpus() -> Iterator[Finding]:

@@ -12,14 +12,13 @@ from typing import Any
 
 from tuner.errors import NoUsableTrialError
 from tuner.experiment import events
-from tuner.experiment.results.baseline import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import Accuracy, measured_accuracy, warnings_of
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import storage_folder
 from tuner.places import shown
-from tuner.spec.by_value import is_by_value, python_argument
-from tuner.spec.code import ELSEWHERE
+from tuner.spec.code import ELSEWHERE, is_by_value, python_argument
 from tuner.wording import (
     aligned,
     amount_of,
@@ -317,11 +316,8 @@ def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     """The changes by resumes under a head, or no line."""
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
-        when = ""
-        if change["time"] is not None:
-            reported = amount_of(change["after_epochs"], "epoch")
-            when = f"{moment(change['time'])}, after {reported}: "
-        text = f"  {when}{change_text(change)}"
+        reported = amount_of(change["after_epochs"], "epoch")
+        text = f"  {moment(change['time'])}, after {reported}: {change_text(change)}"
         lines += wrap(text, _WIDTH, subsequent_indent=" " * 4)
     return lines
 

@@ -7,7 +7,11 @@ would forbid it.
 
 from __future__ import annotations
 
+import os
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +23,11 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tuner.experiment.files import write_file
-from tuner.experiment.results.baseline import warnings_of
-from tuner.experiment.results.classes import DOUBTFUL_LABELS, MISTAKES
 from tuner.experiment.results.comparison import Comparison
+from tuner.experiment.results.statistics import DOUBTFUL_LABELS, MISTAKES, warnings_of
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures import draw_section
-from tuner.reporting.pictures import pictures_in, with_thumbnails
 from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
@@ -34,6 +36,9 @@ _NOT_CONFIRMED = (
     "The leaders were not retrained. The best of many noisy trials looks better than it is; `tuner "
     "confirm` shows by how much."
 )
+
+_SIDE = 96  # px of a thumbnail
+_MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of three
 
 
 def report_page(report: Report, *, images: bool = True) -> str:
@@ -186,3 +191,59 @@ def _provenance(report: Report) -> dict[str, str]:
         "report made": provenance["report_made"],
         "versions of the report": versions(provenance["report_made_by"]),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image file in words, and its thumbnail as a data URL, if it can be shown."""
+
+    file: str
+    label: str
+    other: str
+    probability: float
+    url: str | None = None
+
+
+def pictures_in(measured: Mapping[str, Any] | None, name: str, other: str) -> list[Picture]:
+    """The images of the list `name` in a record, which may be someone else's, without thumbnails.
+
+    other: the key of the class that is not the label. Entries of another shape are left out.
+    """
+    entries = (measured or {}).get(name)
+    return [
+        Picture(printable(e["file"]), printable(e["label"]), printable(e[other]), e["probability"])
+        for e in (entries if isinstance(entries, list) else [])
+        if isinstance(e, dict)
+        and all(isinstance(e.get(key), str) for key in ("file", "label", other))
+        and isinstance(e.get("probability"), float)
+    ]
+
+
+def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> Iterator[Picture]:
+    """`pictures`, those with a thumbnail whose files are here, up to `most_bytes` in all."""
+    for picture in pictures:
+        jpeg = _thumbnail(Path(picture.file)) if os.path.isabs(picture.file) else None
+        if jpeg is None or len(jpeg) > most_bytes:
+            yield picture
+            continue
+        most_bytes -= len(jpeg)
+        url = f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
+        yield replace(picture, url=url)
+
+
+def _thumbnail(path: Path) -> bytes | None:
+    """A small JPEG of an image file, or None if it cannot be read."""
+    from PIL import Image, ImageOps
+
+    try:
+        if not path.is_file():  # a pipe might never end
+            return None
+        with Image.open(path) as image:
+            image.draft("RGB", (_SIDE, _SIDE))
+            small = ImageOps.exif_transpose(image).convert("RGB")
+            small.thumbnail((_SIDE, _SIDE))
+            buffer = BytesIO()
+            small.save(buffer, "JPEG", quality=75)
+            return buffer.getvalue()
+    except Exception:  # Pillow's decoders raise any type
+        return None

@@ -9,7 +9,7 @@ from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 from tuner.places import shown
-from tuner.spec.by_value import is_by_value, python_argument
+from tuner.spec.code import is_by_value, python_argument
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.sections import Resources

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tuner.experiment.results.listing import trial_row
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import trial_row
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.plain_values import flat, get_at
 from tuner.spec.sections import Objective

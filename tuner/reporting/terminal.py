@@ -25,8 +25,17 @@ from tuner.experiment.events import (
     Event,
 )
 from tuner.experiment.history import History
+from tuner.experiment.reading import Tail
+from tuner.experiment.results.results import Results
 from tuner.experiment.trials import Best, TrialRecord
-from tuner.reporting.experiment_text import answer_text
+from tuner.reporting.experiment_text import (
+    answer_text,
+    change_lines,
+    control_lines,
+    failure_lines,
+    gain_lines,
+)
+from tuner.reporting.plan_text import reserves
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import config_line, duration, number, printable, shorten
 
@@ -39,6 +48,7 @@ _RUNNING_LINES, _FAILED_LINES = 8, 2  # at most, so that the view fits a small t
 _MOST_MESSAGES = 3  # of failures, that are printed
 _WIDTH = 80
 _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
+_LOOK_EVERY_S = 0.5  # at the journal of another process's search
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,3 +307,53 @@ def _failed_lines(history: History, width: int) -> Iterator[str]:
     for trial_id, error in failed[-_FAILED_LINES:]:
         head = f"  {trial_id}  {printable(error.kind)}: "
         yield head + shorten(error.message, max(width - len(head), 10))
+
+
+def status_text(results: Results, *, now: float) -> str:
+    """The status of a running search: the live view, failures and controls; 80 columns."""
+    history, time_left = results.history, _time_left(results, results.history)
+    status = Status(history, time_left, results.metric, _each(results))
+    console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(f"{results.name}: {results.status_text}")
+        console.print(live_view(status, now=now, width=_WIDTH))
+    view = [line.rstrip() for line in captured.get().splitlines()]
+    changes, controls = change_lines(results.changes), control_lines(history.steered.answers)
+    sections = [view, gain_lines(results), failure_lines(results), changes, controls]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def follow(
+    results: Results, *, stream: IO[str] | None = None, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Show the progress of a search on `stream` (default stderr) until its driver ends."""
+    history = History(results.objective)
+    tail = Tail(results.folder)
+    for event in tail.read():
+        history.apply(event)
+    time_left, each = _time_left(results, history), _each(results)
+    progress = Progress(history, time_left, metric=results.metric, each=each, stream=stream)
+    try:
+        is_driven = True
+        while is_driven:
+            is_driven = results.files.is_driven  # read once more after the driver has ended
+            if is_driven:
+                sleep(_LOOK_EVERY_S)
+                results.files.refresh()
+            for event in tail.read():
+                history.apply(event)
+                if event["event"] == CONTROL:
+                    progress.expect(_time_left(results, history))
+                progress(event)
+    finally:
+        progress.close()
+
+
+def _each(results: Results) -> str:
+    """The resources of a trial, or "" if trials run elsewhere."""
+    return "" if results.spec.is_elsewhere else reserves(results.spec.resources)
+
+
+def _time_left(results: Results, history: History) -> TimeLeft:
+    """The estimate with the changes that controls made."""
+    return TimeLeft.of(results.spec.model_copy(update=history.steered.changes), history)

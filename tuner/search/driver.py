@@ -14,10 +14,10 @@ from tuner.errors import ExperimentError, JournalError, TunerError, reason_of
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths
 from tuner.experiment.control import Control, Request, admitted, requested
+from tuner.experiment.events import this_owner
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.journal import Journal
-from tuner.experiment.owner import this_owner
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS

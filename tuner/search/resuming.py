@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tuner.errors import CheckpointError, JournalError, UsageError
 from tuner.experiment import events
 from tuner.experiment.changes import Lengths, changed, lengths_of
-from tuner.experiment.checkpoints import inside
+from tuner.experiment.files import inside
 from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.history import History, fold
 from tuner.experiment.reading import last_event
@@ -24,12 +24,11 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record
 from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
-from tuner.spec.by_value import bare_name, is_by_value, python_argument
-from tuner.spec.code import refuse_elsewhere
+from tuner.spec.code import bare_name, is_by_value, python_argument, refuse_elsewhere
 from tuner.spec.experiment import build_spec, trainable_text
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import SampledSettings
-from tuner.trial.checkpoint_store import PARTIAL_FILE
+from tuner.trial.checkpoints import PARTIAL_FILE
 from tuner.trial.context import Assignment
 
 if TYPE_CHECKING:

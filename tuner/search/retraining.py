@@ -19,8 +19,14 @@ from typing import Any
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.events import COMPLETED, RUNNING
-from tuner.experiment.results.best import best_model
-from tuner.experiment.results.confirmation import Confirmation, leaders, link, linked, without_seed
+from tuner.experiment.results.confirmation import (
+    Confirmation,
+    best_model,
+    leaders,
+    link,
+    linked,
+    without_seed,
+)
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_report, score_of
 from tuner.experiment.storage import experiment_folders, free_name

@@ -19,9 +19,9 @@ from tuner.experiment.control import present_document
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import FORMAT, ExperimentFolder
 from tuner.experiment.journal import Journal
-from tuner.experiment.results.baseline import VALIDATION
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import VALIDATION
 from tuner.reporting.notifier import deliveries
 from tuner.search.resuming import Extension, finished, trainable_of
 from tuner.search.warm_start import warm_start_of

@@ -9,7 +9,14 @@ from typing import Any
 from tuner.errors import TunerError
 from tuner.experiment import events
 from tuner.experiment.history import History
-from tuner.experiment.trials import OF_CONFIGS, Best, Cause, TrialRecord, cause_of, expected_gain
+from tuner.experiment.trials import (
+    OF_CONFIGS,
+    Best,
+    TrialError,
+    TrialRecord,
+    cause_of,
+    expected_gain,
+)
 from tuner.search.resuming import unfinished
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import get_at
@@ -71,7 +78,7 @@ class EarlyEnd:
             for node, domain in walk(space)
             if isinstance(domain, Choice) and domain.size != 1 and not node.branches
         ]
-        self._failures: dict[str, Cause] = {}  # trial_id -> of its latest failure
+        self._failures: dict[str, TrialError] = {}  # trial_id -> of its latest failure
         self._retried: set[str] = set()  # trials that run again, until they fail otherwise
         self._fails_alike = False
         self._gain: float | None = None  # expected of another hour
@@ -125,7 +132,7 @@ class EarlyEnd:
         elif trial.trial_id in self._failures:
             self._retried.add(trial.trial_id)
 
-    def _would_all_fail(self, cause: Cause) -> bool:
+    def _would_all_fail(self, cause: TrialError) -> bool:
         """Whether these failures show that all trials would fail.
 
         Three do, or ten if configs may be the cause: NaN, memory, or one value of a choice.

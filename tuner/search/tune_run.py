@@ -19,7 +19,7 @@ from ray.tune import ProgressReporter, Stopper, TuneError
 
 from tuner import process, ray_compat
 from tuner.cluster import connect as cluster
-from tuner.cluster import daemons
+from tuner.cluster.local_ray import exit_advice
 from tuner.cluster.nodes import shortage
 from tuner.errors import ExperimentError, InterruptedSearchError, JournalLostError, TunerError
 from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED
@@ -38,12 +38,11 @@ from tuner.spec.command import Command
 from tuner.spec.loading import is_learner, is_rays_class, load_trainable
 from tuner.spec.sections import Resources
 from tuner.spec.validation import ValidatedSpec
-from tuner.trial.checkpoint_writer import SaveRules
-from tuner.trial.command_trial import CommandTrial
+from tuner.trial.checkpoints import SaveRules
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
+from tuner.trial.process_trials import ClassTrial, CommandTrial, FunctionTrial
 from tuner.trial.trainable import LearnerTrial, Trial
-from tuner.trial.tune_trials import ClassTrial, FunctionTrial
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ class TuneRun:
         with ExitStack() as at_the_end:
             for close in (progress.close, *(tracker.close for tracker in trackers), notifier.close):
                 at_the_end.callback(close)
-            at_the_end.enter_context(daemons.exit_advice(advice_at_exit))
+            at_the_end.enter_context(exit_advice(advice_at_exit))
             driver.observers = [
                 TensorBoardWriter(spec, history),
                 Retention(spec.folder, history, spec.objective, sync=self._sync),

@@ -22,9 +22,8 @@ from tuner.experiment.folder import ExperimentFolder, mark_here
 from tuner.experiment.history import History, collector_paused
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.listing import Listed, listed, oldest_first
+from tuner.experiment.results.listing import Listed, listed, oldest_first, trial_row
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import trial_row
 from tuner.experiment.steered import present
 from tuner.experiment.storage import experiment_folders, storage_folder
 from tuner.places import shown, url_of

@@ -1,7 +1,8 @@
 """The code that a spec names: trainable, network, searcher, scheduler, notifying commands.
 
 Nothing here imports it. Python's standard library is refused: `logging.config:dictConfig` runs what
-its config says.
+its config says. Ray pickles a trainable of a script, notebook or closure with its code, since
+workers cannot import it by name; a written spec has its name, marked "(by value)".
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -21,20 +23,16 @@ from typing import Any, Literal
 
 from tuner.errors import UsageError
 from tuner.places import state_folder
-from tuner.spec.by_value import is_by_value
 from tuner.spec.command import read_command
 from tuner.spec.notify import runs_or_reads
 
 IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
-# What folders of earlier versions call it
-CLASSIFIERS_BEFORE = (
-    "tuner.training.classifier:ImageClassifier",
-    "tuner.classifier.image_classifier:ImageClassifier",
-)
 DECLARATION = "DECLARATION"  # the name of a Declaration in a module `declaration`
 _SHIPPED = "tuner.shipped."
 NOT_STANDARD = "must not be of Python's standard library"
+_MARK = " (by value)"
+_SCRIPT = ("__main__", "__mp_main__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
     code = [
         NamedCode(key, path)
         for key, path in _paths_in(spec)
-        if path not in (IMAGE_CLASSIFIER, *CLASSIFIERS_BEFORE) and not path.startswith(_SHIPPED)
+        if path != IMAGE_CLASSIFIER and not path.startswith(_SHIPPED)
     ]
     code = [each for each in code if not is_standard(each.module)]
     if command := read_command(spec.get("trainable")):
@@ -160,3 +158,84 @@ def is_standard(module: str) -> bool:
         return False
     file = file_of(top)
     return file is None or file.is_relative_to(sysconfig.get_path("stdlib"))
+
+
+class ByValue(str):
+    """The text `module:name (by value)`, and the trainable that it stands for."""
+
+    _value: Any
+    _pickled: bytes | None
+
+    def __new__(cls, value: Any, pickled: bytes | None = None, text: str = "") -> ByValue:
+        from tuner import ray_compat
+
+        self = super().__new__(cls, text or _text_of(value))
+        self._value, self._pickled = value, pickled
+        ray_compat.note_parameters(value)
+        return self
+
+    @property
+    def value(self) -> Any:
+        """The trainable; a worker unpickles it on first use."""
+        if self._pickled is not None:
+            from ray import cloudpickle
+
+            self._value, self._pickled = cloudpickle.loads(self._pickled), None
+        return self._value
+
+    def __reduce__(self) -> Any:
+        return ByValue, (None, _pickled(self.value), str(self))
+
+    def __deepcopy__(self, memo: object) -> ByValue:
+        return self
+
+
+def is_by_value(text: str) -> bool:
+    return text.endswith(_MARK)
+
+
+def bare_name(text: str) -> str:
+    """The name of a trainable within its module."""
+    return text.removesuffix(_MARK).partition(":")[2]
+
+
+def is_importable(value: Any) -> bool:
+    """Whether another process can import `value` by its module and name."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not module or not name or module in _SCRIPT:
+        return False
+    imported: Any = sys.modules.get(module)
+    for part in name.split("."):
+        imported = getattr(imported, part, None)
+    return imported is value
+
+
+def pickling_fault(trainable: ByValue) -> str | None:
+    """Why the trainable cannot be pickled for the workers, or None."""
+    try:
+        _pickled(trainable.value)
+    except Exception as error:  # any that the objects in it raise
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def python_argument(trainable: str) -> str:
+    """The Python argument that passes the trainable again: `trainable=train`."""
+    return f"trainable={bare_name(trainable)}"
+
+
+def _pickled(value: Any) -> bytes:
+    from ray import cloudpickle
+
+    from tuner import ray_compat
+
+    ray_compat.renew_parameters(value)
+    pickled: bytes = cloudpickle.dumps(value)
+    return pickled
+
+
+def _text_of(value: Any) -> str:
+    while isinstance(value, partial):
+        value = value.func
+    module = getattr(value, "__module__", None) or "__main__"
+    return f"{module}:{getattr(value, '__name__', None) or type(value).__name__}{_MARK}"

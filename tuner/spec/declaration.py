@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tuner.errors import Fault, UsageError
-from tuner.spec.by_value import ByValue
-from tuner.spec.code import DECLARATION, ELSEWHERE, IMAGE_CLASSIFIER, declaration_module, file_of
+from tuner.spec.code import (
+    DECLARATION,
+    ELSEWHERE,
+    IMAGE_CLASSIFIER,
+    ByValue,
+    declaration_module,
+    file_of,
+)
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable

@@ -23,8 +23,14 @@ from pydantic import (
 from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.spec import sections
-from tuner.spec.by_value import ByValue, is_by_value, is_importable
-from tuner.spec.code import CLASSIFIERS_BEFORE, ELSEWHERE, IMAGE_CLASSIFIER, code_of
+from tuner.spec.code import (
+    ELSEWHERE,
+    IMAGE_CLASSIFIER,
+    ByValue,
+    code_of,
+    is_by_value,
+    is_importable,
+)
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
@@ -76,8 +82,6 @@ def trainable_text(raw: Any) -> str:
         return Command.read(raw)
     if raw == ELSEWHERE:
         return ELSEWHERE
-    if raw in CLASSIFIERS_BEFORE:
-        return IMAGE_CLASSIFIER
     if isinstance(raw, str) and is_by_value(raw):
         return _path(raw)
     if isinstance(raw, str):

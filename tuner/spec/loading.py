@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from tuner.errors import Fault, unknown
-from tuner.spec.by_value import ByValue, is_by_value, python_argument
-from tuner.spec.code import NOT_STANDARD, is_standard
+from tuner.spec.code import NOT_STANDARD, ByValue, is_by_value, is_standard, python_argument
 from tuner.spec.command import Command
 from tuner.spec.settings import FaultsError, Settings, parse
 

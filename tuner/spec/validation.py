@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from tuner.errors import Fault, SpecError, unknown
 from tuner.spec import quotas
-from tuner.spec.by_value import ByValue, pickling_fault
+from tuner.spec.code import ByValue, pickling_fault
 from tuner.spec.command import Command
 from tuner.spec.declaration import Declaration, PinnedData, declaration_of
 from tuner.spec.experiment import ExperimentSpec, build_spec

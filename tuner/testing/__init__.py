@@ -13,13 +13,14 @@ They need pytest and Hypothesis: pip install 'tuner[testing]'.
 # ruff: noqa: E402 - an assert that fails shows its values only if its module is registered first
 import pytest
 
-_KINDS = ("dataset", "declaration", "learner", "model", "searcher")
-pytest.register_assert_rewrite(*(f"{__name__}.{name}_contract" for name in _KINDS))
+pytest.register_assert_rewrite(f"{__name__}.contracts", f"{__name__}.searcher_contract")
 
-from tuner.testing.dataset_contract import DatasetContract
-from tuner.testing.declaration_contract import DeclarationContract
-from tuner.testing.learner_contract import LearnerContract
-from tuner.testing.model_contract import ModelContract
+from tuner.testing.contracts import (
+    DatasetContract,
+    DeclarationContract,
+    LearnerContract,
+    ModelContract,
+)
 from tuner.testing.searcher_contract import LearningSearcherContract, SearcherContract
 
 __all__ = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.places import local_experiment
-from tuner.trial.checkpoint_writer import SaveRules
+from tuner.trial.checkpoints import SaveRules
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # which gloo and NCCL read
 

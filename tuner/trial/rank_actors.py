@@ -14,10 +14,10 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
 from tuner.experiment.trials import CheckpointRecord
-from tuner.trial.checkpoint_writer import Save
+from tuner.trial.checkpoints import Save
 from tuner.trial.context import Assignment, TrialContext, use_interface_of
 from tuner.trial.failures import is_of_connection, keep_origin, message_of, waited_too_long
-from tuner.trial.trial_log import TrialLog
+from tuner.trial.trial_process import TrialLog
 from tuner.trial.worker import Worker
 
 _SETTLE_S = 2.0  # how long the other ranks may take to report what they saw of a failure

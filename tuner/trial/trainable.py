@@ -24,13 +24,11 @@ from tuner.errors import StorageError
 from tuner.experiment.trials import CheckpointRecord
 from tuner.spec.sections import EPOCH_S
 from tuner.trial import failures
-from tuner.trial.checkpoint_store import CheckpointStore
-from tuner.trial.checkpoint_writer import Save, SavePolicy
+from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.trial_log import TrialLog
-from tuner.trial.trial_process import TrialProcess, WorkerReplacedError, why_not_again
+from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_again
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 

@@ -11,8 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tuner.experiment.trials import CheckpointRecord
-from tuner.trial.checkpoint_store import CheckpointStore, load_state
-from tuner.trial.checkpoint_writer import CheckpointWriter, Save
+from tuner.trial.checkpoints import CheckpointStore, CheckpointWriter, Save, load_state
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.gpus import claim
 from tuner.trial.learner import Learner

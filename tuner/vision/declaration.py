@@ -190,7 +190,7 @@ class ClassifierDeclaration(Declaration):
             settings = ClassifierSettings.model_validate(merged(spec.constants, config))
             first.setdefault(settings.model, settings)
         from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.summary import summary_of
+        from tuner.vision.new_model import summary_of
 
         return [
             {
@@ -215,7 +215,7 @@ class ClassifierDeclaration(Declaration):
         if images is None or resources.ranks > 1 or has_own_network:
             return None
         from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.summary import step_s
+        from tuner.vision.new_model import step_s
 
         settings = _first_settings(spec)
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0

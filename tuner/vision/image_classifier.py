@@ -38,9 +38,15 @@ from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, await_copy, im
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards, trained_images
-from tuner.vision.evaluation import evaluate, latency_ms, logits_of
+from tuner.vision.evaluation import (
+    MOST_MEASURED,
+    doubtful_labels,
+    evaluate,
+    latency_ms,
+    logits_of,
+    mistakes,
+)
 from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
-from tuner.vision.label_check import MOST_MEASURED, doubtful_labels, mistakes
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
@@ -276,7 +282,7 @@ class ImageClassifier:
             self._part.eval()
         return {EPOCHS_TRAINED: self._epoch + 1}
 
-    # Of the last `test`: the confusion matrix of at most 100 classes, and `label_check`'s lists
+    # Of the last `test`: the confusion matrix of at most 100 classes, and `evaluation`'s lists
     confusion: dict[str, Any] | None = None
     mistakes: list[dict[str, Any]] | None = None
     doubtful_labels: list[dict[str, Any]] | None = None

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tuner.experiment.results.classes import MOST
+from tuner.experiment.results.statistics import MOST
 from tuner.vision.batches import ImageSet
 from tuner.vision.settings import ClassifierSettings
 

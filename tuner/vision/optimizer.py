@@ -289,9 +289,7 @@ def load_lr_schedule(
     this step. torch alone would keep the old length, and train at rates next to 0.
     """
     saved = dict(state)
-    # States of earlier versions have only the lengths of torch's schedules, under its names
-    length = saved.pop("steps", saved.get("T_max", saved.get("total_steps", steps)))
-    if length == steps:
+    if saved.pop("steps") == steps:
         schedule.load_state_dict(saved)
         return
     with warnings.catch_warnings():

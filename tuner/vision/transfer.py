@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError
-from tuner.experiment.checkpoints import sha256_of
-from tuner.trial.checkpoint_store import load_state
+from tuner.experiment.files import sha256_of
+from tuner.trial.checkpoints import load_state
 from tuner.vision.catalog import model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seeded

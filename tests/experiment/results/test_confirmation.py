@@ -1,15 +1,25 @@
-"""What retrained leaders show: who is chosen, and what can be told apart."""
+"""What retrained leaders show: who is chosen, what can be told apart, and what is handed over."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
-from confirmed import FOUND, retrained, searched
+from confirmed import FOUND, lengthened, retrained, searched
 from synthetic import Writer
 
 from tuner.errors import NoUsableTrialError
-from tuner.experiment.results.best import best_json, best_model
-from tuner.experiment.results.confirmation import Confirmation, confirmation_of, leaders
+from tuner.experiment.files import Checkpoint
+from tuner.experiment.results.confirmation import (
+    Confirmation,
+    best_json,
+    best_model,
+    confirmation_of,
+    leaders,
+    record_test,
+    recorded_test,
+    show_json,
+)
 from tuner.experiment.results.results import Results
 
 
@@ -98,3 +108,72 @@ def test_leaders_are_different_configs(tmp_path):
     writer.trial(7, [0.95], config={"seed": 3, "lr": 0.1})
     writer.end()
     assert [t.trial_id for t in leaders(Results(search.folder), 3)] == ["00007", "00001"]
+
+
+def test_best_json_lists_confirmed_leaders_first(search):
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    shown = [(entry["trial_id"], entry["shown"]) for entry in best_json(search, top=4)]
+    assert shown[:2] == [("00002", "confirmed"), ("00001", "confirmed")]
+    assert shown[2:] == [("00000", "searched"), ("00003", "searched")]
+    assert len(best_json(search, top=1)) == 1
+    assert best_json(search, mode="min")[0]["shown"] == "searched"
+
+
+def test_best_model_is_the_confirmed_leader_by_default(search):
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    pick = best_model(search)
+    assert (pick.results.folder, pick.trial_id) == (results.folder, "00003")
+    assert (pick.origin["trial_id"], pick.origin["shown"]) == ("00002", "confirmed")
+    assert best_model(search, "00001").results is search
+    model = best_model(results)
+    assert (model.trial_id, model.origin["trial_id"]) == ("00003", "00003")
+
+
+def test_best_model_after_longer_trials_is_searched(search):
+    retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    assert best_model(search).origin["shown"] == "confirmed"
+    longer = lengthened(search)
+    assert best_model(longer).origin["shown"] == "searched"
+    assert best_json(longer)[0]["trial_id"] == "00001"
+    assert "confirmed" not in show_json(longer)
+
+
+def test_show_json_has_confirmed_and_searched_best(search):
+    assert show_json(search) == search.show()
+    results = retrained(search, [[0.88, 0.90], [0.91, 0.94]])
+    shown = show_json(search)
+    assert shown == {
+        **search.show(),
+        "confirmed": {
+            "trial_id": "00002",
+            "experiment": results.name,
+            "mean": pytest.approx(0.925),
+            "standard_error": pytest.approx(0.015),
+            "seeds": 2,
+            "searched": 0.93,
+        },
+    }
+    assert shown["best"]["trial_id"] == "00001"
+    assert show_json(results)["confirmed"]["trial_id"] == "00003"
+
+
+MEASURED = {"checkpoint_sha256": "of this", "test_accuracy": 0.5}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    (tmp_path / "trials" / "00001").mkdir(parents=True)
+    return Checkpoint(tmp_path / "state.pt", "of this", 3)
+
+
+def test_recorded_test_reads_a_record(tmp_path, checkpoint):
+    assert recorded_test(tmp_path, "00001", checkpoint) is None
+    record_test(tmp_path, "00001", MEASURED)
+    assert recorded_test(tmp_path, "00001", checkpoint) == MEASURED
+    assert json.loads((tmp_path / "trials" / "00001" / "test.json").read_text()) == MEASURED
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"checkpoint_sha256": "of another"}', "[" * 9999])
+def test_recorded_test_ignores_other_records(tmp_path, checkpoint, text):
+    (tmp_path / "trials" / "00001" / "test.json").write_text(text)
+    assert recorded_test(tmp_path, "00001", checkpoint) is None

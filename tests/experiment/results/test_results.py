@@ -3,8 +3,8 @@ from synthetic import START, Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.comparison import curve_of
+from tuner.experiment.results.listing import trial_rows
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.rows import trial_rows
 from tuner.reporting.experiment_text import summary
 from tuner.reporting.tables import trials_table
 

@@ -1,7 +1,12 @@
-from stories import search
+import pytest
+from stories import odd, search
 
+from tuner.experiment.results.comparison import Comparison
 from tuner.reporting.figures import best, draw_section
+from tuner.reporting.figures.figure import COLOURS
 from tuner.reporting.report import Report
+
+MEMORY = {"metric": "peak_memory_mib", "mode": "min"}
 
 
 def test_history_best_so_far_only_rises(tmp_path):
@@ -36,3 +41,57 @@ def test_classes_shows_shares_of_each_true_class_once_measured(tmp_path):
     assert "The least accurate is cat: 75% of 4 images" in caption
     assert "1 are taken for &lt;b&gt;" in caption
     assert "classes" in [figure.name for figure in draw_section("best", report)]
+
+
+def figures_of(folder, *others):
+    objective = {"metric": "val_accuracy", "mode": "max", "others": others}
+    results = search(folder, objective=objective)
+    return results, {figure.name: figure for figure in draw_section("best", Report(results))}
+
+
+def test_front_and_volume_are_drawn_of_several_objectives(tmp_path):
+    results, figures = figures_of(tmp_path / "x", MEMORY)
+    *by_status, line = figures["front"].plot.data
+    assert [trace.name for trace in by_status] == ["completed", "stopped", "failed"]
+    assert sum(len(trace.x) for trace in by_status) == len(results.trials)
+    assert list(line.text) == [trial.trial_id for trial in results.front]
+    assert line.mode == "lines+markers"
+    volumes = list(figures["volume"].plot.data[0].y)
+    assert volumes == sorted(volumes)
+    assert 0 < volumes[-1] < 1.001
+
+
+def test_front_names_the_third_objective_and_the_page_of_one_does_without(tmp_path):
+    speed = {"metric": "images_per_s", "mode": "max"}
+    _, figures = figures_of(tmp_path / "three", MEMORY, speed)
+    assert "The third objective, images_per_s, is not drawn" in figures["front"].caption
+    assert figures["front"].plot.data[-1].mode == "markers"
+    _, figures = figures_of(tmp_path / "one")
+    assert not {"front", "volume"} & figures.keys()
+
+
+def test_comparison_draws_a_line_and_a_band_for_each_strategy(tmp_path):
+    space = {"strategy": "hyperopt", "space": {"lr": "loguniform(0.001, 1)"}}
+    results = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(3)]
+    results.append(search(tmp_path / "h", 20, search=space))
+    comparison = Comparison(results)
+    index = [side.strategy for side in comparison.sides].index("random")
+    (figure,) = draw_section("comparison", comparison)
+    assert figure.name == "epochs"
+    low, high, mean = (t for t in figure.plot.data if t.line.color == COLOURS[index])
+    assert mean.name == "random (3 seeds)"
+    assert all(a <= b <= c for a, b, c in zip(low.y, mean.y, high.y, strict=True))
+    assert list(mean.y) == sorted(mean.y)
+    assert mean.y[-1] == pytest.approx(comparison.sides[index].best.mean)
+    (single,) = (t for t in figure.plot.data if t.line.color != COLOURS[index])
+    assert single.name == "hyperopt (1 seed)"
+    assert single.line.dash != mean.line.dash
+
+
+def test_comparison_bounds_outliers_and_leaves_out_failed_searches(tmp_path):
+    experiments = [odd(tmp_path / "x", "diverged"), odd(tmp_path / "y", "diverged")]
+    (figure,) = draw_section("comparison", Comparison(experiments))
+    assert figure.plot.layout.yaxis.range[1] < 1e29
+    failed = Comparison([search(tmp_path / "a", 6), odd(tmp_path / "b", "all_failed")])
+    (only,) = draw_section("comparison", failed)[0].plot.data
+    assert only.name == "random (a) (1 seed)"

@@ -6,8 +6,7 @@ from stories import odd, search
 
 from tuner.reporting.figures import draw_section, hyperparameters
 from tuner.reporting.figures.figure import GREY
-from tuner.reporting.ranked_trials import NO_NAMES, NO_TRIALS
-from tuner.reporting.report import Report
+from tuner.reporting.report import NO_NAMES, NO_TRIALS, Report
 from tuner.spec.sections import Objective
 
 

@@ -20,9 +20,9 @@ from tuner.experiment.events import (
     RESULT,
     TRIAL_ENDED,
     TRIAL_STARTED,
+    this_owner,
 )
 from tuner.experiment.journal import Journal
-from tuner.experiment.owner import this_owner
 
 
 def option(name):

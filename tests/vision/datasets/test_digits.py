@@ -5,7 +5,7 @@ import pytest
 from fresh import ran
 from sklearn.datasets import load_digits
 
-from tuner.testing.dataset_contract import DatasetContract
+from tuner.testing.contracts import DatasetContract
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets import digits
 

@@ -11,8 +11,9 @@ from sklearn.datasets import load_digits
 import tuner
 from tuner.vision.export.model_card import card_text
 from tuner.vision.export.read import ExportConfig
-from tuner.vision.sources._pixels import square
+from tuner.vision.sources._images import square
 
+PIXELS = {"channels": 3, "size": 32, "resize": {"mode": "RGB"}}
 CONFIG = {
     "trainable": "tuner.vision.image_classifier:ImageClassifier",
     "model": {
@@ -22,7 +23,7 @@ CONFIG = {
         "image_size": 32,
         "num_classes": 12,
     },
-    "input": {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
+    "input": PIXELS | {"mean": (0.5, 0.25, 0.125), "std": (0.25, 0.25, 0.5), "mirrored": True},
     "data": {
         "name": "photos",
         "title": "Photographs",
@@ -156,7 +157,7 @@ def test_card_program_without_tuner_gives_the_same_pixels(name, channels, dtype,
     image.save(path, **options)
     input_settings = (
         CONFIG["input"]
-        | {"dtype": dtype}
+        | {"dtype": dtype, "channels": channels}
         | {k: CONFIG["input"][k][:channels] for k in ("mean", "std")}
     )
     changes = {"input": input_settings, "model": CONFIG["model"] | {"in_channels": channels}}

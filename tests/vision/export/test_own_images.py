@@ -13,7 +13,7 @@ from PIL import Image
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import load_model, read_export
-from tuner.vision.sources._pixels import square
+from tuner.vision.sources._images import square
 
 
 @pytest.fixture

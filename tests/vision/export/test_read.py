@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import tuner
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError
-from tuner.experiment.checkpoints import sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.catalog import DataChoice
@@ -89,19 +89,6 @@ def test_load_image_rejects_other_images(exported, tmp_path):
         tuner.load_image(tmp_path / "a.png", exported)
     with pytest.raises(UsageError, match="is no exported model"):
         tuner.load_image(tmp_path / "a.png", tmp_path)
-
-
-def test_load_image_of_an_export_without_resize_is_equal(folder, tmp_path):
-    Image.new("L", (20, 30), 99).save(tmp_path / "a.png")
-    expected = tuner.load_image(tmp_path / "a.png", folder)
-    config = json.loads((folder / "config.json").read_text())
-    for name in ("channels", "size", "resize"):
-        del config["input"][name]
-    for name in ("baseline", "own_splits", "content"):
-        del config["data"][name]
-    change(folder, **config)
-    assert torch.equal(tuner.load_image(tmp_path / "a.png", folder), expected)
-    assert evaluate_export(read_export(folder))["images"] == 360
 
 
 def test_evaluate_export_equals_evaluate(digits, folder):

@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 from synthetic import TRAINABLE, Writer, make_folder
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
-from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.results.best import record_test
+from tuner.experiment.files import sha256_of
+from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
 from tuner.vision.export.read import ExportConfig
 from tuner.vision.export.write import export_model

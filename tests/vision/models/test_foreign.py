@@ -14,6 +14,7 @@ from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign
 from tuner.vision.models._foreign import NETWORKS
+from tuner.vision.models._torchvisions import network
 from tuner.vision.settings import check_settings
 
 CUSTOM_SHAPE = {"in_channels": 3, "num_classes": 5, "image_size": 8}
@@ -185,7 +186,7 @@ def test_torchvision_network_trains_from_pretrained_weights_on_disk(tmp_path, mo
         learner.step()
     file.parent.mkdir(parents=True)
     torch.manual_seed(7)
-    pretrained = NETWORKS["resnet18"](1000).state_dict()
+    pretrained = network("resnet18", 1000).state_dict()
     torch.save(pretrained, file)
     learner.step()
     assert capsys.readouterr().out == f"started from {file}; new: fc.weight, fc.bias\n"
@@ -216,7 +217,7 @@ def test_network_equals_torchvisions_bit_for_bit(name):
     torch.manual_seed(1)
     theirs = torchvision.models.get_model(name, weights=None)
     torch.manual_seed(1)
-    ours = NETWORKS[name](1000)
+    ours = network(name, 1000)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     for buffer in [*theirs.buffers()]:
         if buffer.is_floating_point():

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.errors import ExperimentError, UsageError
-from tuner.experiment.events import is_owner
-from tuner.experiment.owner import is_alive, owner_in_words, processes_here, this_owner
+from tuner.experiment.events import is_alive, is_owner, owner_in_words, processes_here, this_owner
 from tuner.experiment.remote.objects import Objects
 
 BEAT_S = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -121,7 +121,7 @@ class Mirror:
             path.touch()
         note.write_text(f"{remote.generation} {len(complete)}")
 
-    def mark(self) -> object:
+    def mark(self) -> Hashable:
         """As `ExperimentFolder.mark`."""
         objects = self.objects
         with objects.reaching():
@@ -129,7 +129,7 @@ class Mirror:
                 labels = objects.read(files.LABELS)
             except FileNotFoundError:
                 labels = b""
-            return objects.sizes("journal"), labels
+            return frozenset(objects.sizes("journal").items()), labels
 
     def create(self, name: str, data: bytes) -> None:
         """Upload a file that must be new; FileExistsError if there is one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -142,9 +142,9 @@ class Comparison:
         return {
             "strategy": side.strategy,
             "label": side.label,
-            "best": best and best.as_dict(),
-            "at": {"epochs": mean and mean.as_dict()},
-            "difference": less and {**less.as_dict(), "told_apart": less.is_settled},
+            "best": best and asdict(best),
+            "at": {"epochs": mean and asdict(mean)},
+            "difference": less and {**asdict(less), "told_apart": less.is_settled},
             "experiments": [entrant.as_dict() for entrant in side.entrants],
         }
 

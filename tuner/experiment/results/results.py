@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, NoUsableTrialError, UsageError
 from tuner.experiment.changes import changes_json
-from tuner.experiment.checkpoints import Checkpoint, inside
 from tuner.experiment.events import COUNTED, FAILED, RUNNING, status_text
+from tuner.experiment.files import Checkpoint, inside
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History, collector_paused, fold
 from tuner.experiment.results import selection
-from tuner.experiment.results.baseline import VALIDATION, Accuracy, accuracy_of, trials_chosen_from
 from tuner.experiment.results.described import Described
-from tuner.experiment.results.front import front_of, points_of
+from tuner.experiment.results.selection import front_of, points_of
+from tuner.experiment.results.statistics import (
+    VALIDATION,
+    Accuracy,
+    accuracy_of,
+    trials_chosen_from,
+)
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
-from tuner.experiment.trials import Cause, TrialRecord, expected_gain, failures_by_cause
+from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
@@ -133,7 +138,7 @@ class Results(Described):
         return [trial for _, trial in front_of(points_of(usable, self.objective))]
 
     @property
-    def failures(self) -> dict[Cause, list[TrialRecord]]:
+    def failures(self) -> dict[TrialError, list[TrialRecord]]:
         """The failed trials by the cause, the most frequent one first."""
         return failures_by_cause(self.trials.values())
 
@@ -209,20 +214,13 @@ class Results(Described):
             raise NoUsableTrialError(f"trial {trial.trial_id} never reported {objective.metric!r}")
         return epoch
 
-    def best_checkpoint(
-        self,
-        trial: TrialRecord | None = None,
-        *,
-        metric: str | None = None,
-        mode: str | None = None,
-    ) -> Checkpoint:
+    def best_checkpoint(self, trial: TrialRecord | None = None) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
 
         Raises NoUsableTrialError if it kept none, CheckpointError if it is missing or altered.
         """
-        objective = self._objective(metric, mode)
-        trial = trial or self.get_best_trial(objective.metric, objective.mode)
-        record = selection.best_record(trial, objective)
+        trial = trial or self.get_best_trial()
+        record = selection.best_record(trial, self.objective)
         if record is None:
             raise NoUsableTrialError(
                 f"trial {trial.trial_id} of {self.name} kept no checkpoint: a function passes one "

@@ -15,7 +15,9 @@ failure. Ray keeps them, and takes a single trial for the best even if it is at 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import fsum, isfinite
+from operator import le, lt
 from typing import get_args
 
 from tuner.errors import UsageError, unknown
@@ -27,6 +29,8 @@ SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
 MODES = get_args(Mode)
 
 _LAST_N = {"last": 1, "last-5-avg": 5, "last-10-avg": 10}
+
+Point = tuple[float, ...]
 
 
 def score(values: Iterable[float], objective: Objective, *, scope: str = "best") -> float | None:
@@ -117,3 +121,45 @@ def check(what: str, value: str, choices: Sequence[str]) -> None:
     """Raise UsageError, with the nearest and all choices, for a value that is not in `known`."""
     if value not in choices:
         raise UsageError(str(unknown(what, what, value, choices)))
+
+
+def points_of(
+    trials: Iterable[TrialRecord], objective: Objective
+) -> list[tuple[Point, TrialRecord]]:
+    """(point, trial) of each trial at its best epoch by the first goal, if it keeps the limits."""
+    names = {goal.metric for goal in objective.goals}
+    reports = ((best_report(trial, objective), trial) for trial in trials)
+    return [
+        (objective.losses(report.metrics), trial)
+        for report, trial in reports
+        if report
+        and names <= report.metrics.keys()
+        and objective.counts(report.epoch, report.metrics)
+    ]
+
+
+def front_of(points: Iterable[tuple[Point, TrialRecord]]) -> list[tuple[Point, TrialRecord]]:
+    """Those that no other is as good as in every goal, the best by the first goal first.
+
+    Of equal points it has the first alone.
+    """
+    front: list[tuple[Point, TrialRecord]] = []
+    for point, trial in sorted(points, key=lambda pair: (pair[0], int(pair[1].trial_id))):
+        if not any(all(map(le, other, point)) for other, _ in front):
+            front.append((point, trial))
+    return front
+
+
+def hypervolume(points: Iterable[Point], worst: Point) -> float:
+    """The volume between the points and the reference point `worst`, in slices of the last goal."""
+    inside = sorted((p for p in points if all(map(lt, p, worst))), key=lambda p: p[-1])
+    if not inside:
+        return 0.0
+    if len(worst) == 1:
+        return worst[0] - inside[0][0]
+    steps: Sequence[tuple[float, float]] = [*pairwise([*(p[-1] for p in inside), worst[-1]])]
+    return sum(
+        (upper - lower) * hypervolume([p[:-1] for p in inside[:count]], worst[:-1])
+        for count, (lower, upper) in enumerate(steps, 1)
+        if upper > lower
+    )

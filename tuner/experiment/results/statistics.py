@@ -1,15 +1,29 @@
-"""Means with their uncertainty, and comparisons with the best, which allow for its choice."""
+"""Means with their uncertainty, comparisons with the best, which allow for its choice; accuracies.
+
+Accuracies stand beside their baseline, the share of the largest class: experiment.json has `images`
+and `baseline` under "validation", a measured test split beside its metrics. The accuracy of each
+class follows from a record's `confusion`: {"classes": names, "matrix": rows}, whose rows are true
+classes, and columns predicted ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from math import comb, fsum, sqrt
+from math import comb, fsum, hypot, sqrt
 from statistics import NormalDist
 from typing import Any
 
+from tuner.wording import aligned, number, printable
+
 LEVEL = 0.95  # of every interval
+VALIDATION = "validation"  # in experiment.json
+CONFUSION, MISTAKES, DOUBTFUL_LABELS = "confusion", "mistakes", "doubtful_labels"
+# What a record may have beside metrics
+DETAILS: dict[str, type] = {CONFUSION: dict, MISTAKES: list, DOUBTFUL_LABELS: list}
+MOST = 100  # classes of a matrix that is recorded
+_SHOWN = 20  # classes in a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +44,6 @@ class Mean:
     def is_settled(self) -> bool:
         """Whether 0 lies outside of the interval."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
 
 
 def mean_of(
@@ -88,3 +98,189 @@ def wilson(share: float, n: int, *, among: int = 1) -> tuple[float, float]:
     centre, weight = share + z**2 / (2 * n), 1 + z**2 / n
     reach = z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, (centre - reach) / weight), min(1.0, (centre + reach) / weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """An accuracy on `images` images. baseline: or None. among: how many it is the best of.
+
+    default: that of trial 00000 on these images, if that has the default config and this one not.
+    """
+
+    metric: str
+    value: float
+    images: int
+    baseline: float | None
+    among: int = 1
+    default: Accuracy | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of 95 % confidence, for the accuracy on further images of the same kind."""
+        return wilson(self.value, self.images, among=self.among)
+
+    @property
+    def beats_baseline(self) -> bool | None:
+        """Whether it is above the baseline beyond chance; None if unknown, or of one class."""
+        return None if self.baseline in (None, 1) else self.interval[0] > self.baseline
+
+    @property
+    def note(self) -> str:
+        """The baseline in words, or an empty text."""
+        return "" if self.baseline is None else f"baseline {number(self.baseline)}"
+
+    @property
+    def warning(self) -> str:
+        """That it does not beat the baseline, as a sentence; else an empty text."""
+        if self.beats_baseline is not False:
+            return ""
+        low, high = map(number, self.interval)
+        best = f", counted as the best of {self.among} trials" if self.among > 1 else ""
+        return (
+            f"{self.metric} {number(self.value)} does not beat the baseline beyond chance: always "
+            f"naming the largest class gives {number(self.baseline)}, and the 95 % interval over "
+            f"{self.images:,} images is {low} to {high}{best}."
+        )
+
+    @property
+    def gain(self) -> tuple[float, float] | None:
+        """Newcombe's 95 % interval (Stat. Med. 1998) for the gain over the default config."""
+        if self.default is None:
+            return None
+        (low, high), (least, most) = self.interval, self.default.interval
+        gain = self.value - self.default.value  # on the same images: independent ones are assumed
+        below = hypot(self.value - low, most - self.default.value)
+        return gain - below, gain + hypot(high - self.value, self.default.value - least)
+
+    @property
+    def no_gain(self) -> str:
+        """That it is no better than the default config, as a sentence; else an empty text."""
+        if self.default is None or self.gain is None or self.gain[0] > 0:
+            return ""
+        low, high = map(number, self.gain)
+        default = f"the default config (trial 00000, {number(self.default.value)})"
+        return (
+            f"{self.metric} {number(self.value)} is no better than {default} beyond chance: the "
+            f"95 % interval of the difference over {self.images:,} images is {low} to {high}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        shown = {
+            "images": self.images,
+            "baseline": self.baseline,
+            f"{self.metric}_interval": list(self.interval),
+            "beats_baseline": self.beats_baseline,
+        }
+        if self.default and self.gain and self.no_gain:  # else it may have trained for longer
+            shown |= {"default": self.default.value, "gain_interval": list(self.gain)}
+        return shown
+
+
+def accuracy_of(
+    metric: str, metrics: Mapping[str, Any], images: object, *, among: int = 1
+) -> Accuracy | None:
+    """The accuracy `metric`, or None if it or the images are unknown. images: untrusted."""
+    counted: Mapping[str, Any] = images if isinstance(images, Mapping) else {}
+    value, count = _share(metrics.get(metric)), counted.get("images")
+    if value is None or type(count) is not int or count < 1:
+        return None
+    return Accuracy(metric, value, count, _share(counted.get("baseline")), max(among, 1))
+
+
+def trials_chosen_from(counts: Mapping[str, int]) -> int:
+    """How many trials the best one is the best of, by `Results.counts`."""
+    return sum(counts.values()) - counts.get("failed", 0)
+
+
+def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
+    """The accuracy in what `evaluate` has measured."""
+    return accuracy_of("test_accuracy", measured or {}, measured)
+
+
+def with_interval(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What `evaluate` has measured, with what follows from it for --json."""
+    accuracy = measured_accuracy(measured)
+    return {**measured, **accuracy.as_dict()} if measured and accuracy else measured
+
+
+def warnings_of(*accuracies: Accuracy | None) -> Iterator[str]:
+    """The sentences on those that do not beat their baseline, or the default config."""
+    known = [accuracy for accuracy in accuracies if accuracy]
+    yield from filter(None, (text for each in known for text in (each.warning, each.no_gain)))
+
+
+def _share(value: object) -> float | None:
+    """`value` if it is a number from 0 to 1; experiment.json may be someone else's."""
+    return value if isinstance(value, int | float) and 0 <= value <= 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAccuracy:
+    """How many of a class's `images` are `right`; `mistaken` of them are taken for `other`."""
+
+    name: str
+    images: int
+    right: int
+    other: str
+    mistaken: int
+
+    @property
+    def accuracy(self) -> float:
+        """The share that is right, from 0 to 1."""
+        return self.right / self.images
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of 95 % confidence (Wilson), for the accuracy on further images of the class."""
+        return wilson(self.accuracy, self.images)
+
+
+def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
+    """(names, matrix) of a record, which may be someone else's; None if it has no valid one."""
+    confusion = (measured or {}).get(CONFUSION)
+    names, matrix = (
+        (confusion.get("classes"), confusion.get("matrix"))
+        if isinstance(confusion, Mapping)
+        else (None, None)
+    )
+    if not isinstance(names, list) or not isinstance(matrix, list) or len(names) != len(matrix):
+        return None
+    for row in matrix:
+        if not isinstance(row, list) or len(row) != len(names):
+            return None
+        if not all(type(count) is int and count >= 0 for count in row):
+            return None
+    return [str(name) for name in names], matrix
+
+
+def class_accuracies(measured: Mapping[str, Any] | None) -> list[ClassAccuracy]:
+    """Of each class with images in the record, the least accurate first."""
+    if (confusion := confusion_in(measured)) is None:
+        return []
+    names, matrix = confusion
+    rows = []
+    for true, (name, row) in enumerate(zip(names, matrix, strict=True)):
+        others = [(count, -other) for other, count in enumerate(row) if other != true]
+        mistaken, other = max(others, default=(0, 0))
+        if sum(row):
+            rows.append(ClassAccuracy(name, sum(row), row[true], names[-other], mistaken))
+    return sorted(rows, key=lambda row: row.accuracy)
+
+
+def class_lines(measured: Mapping[str, Any] | None) -> Iterator[str]:
+    """The accuracy of each class as aligned text, the least accurate first."""
+    rows = class_accuracies(measured)
+    cells = [
+        (
+            printable(row.name),
+            f"{row.accuracy:.2f}",
+            "({:.2f} to {:.2f})".format(*row.interval),
+            f"of {row.images:,}",
+            f"{row.mistaken:,} taken for {printable(row.other)}" if row.mistaken else "",
+        )
+        for row in rows[:_SHOWN]
+    ]
+    yield from aligned(cells)
+    if len(rows) > _SHOWN:
+        yield f"and {len(rows) - _SHOWN} more accurate classes"

@@ -10,9 +10,13 @@ from math import ceil, sqrt
 import numpy as np
 
 from tuner.experiment.events import COMPLETED
-from tuner.experiment.results.baseline import accuracy_of
 from tuner.experiment.results.confirmation import without_seed
-from tuner.experiment.results.statistics import differences_from_best, mean_of, wilson
+from tuner.experiment.results.statistics import (
+    accuracy_of,
+    differences_from_best,
+    mean_of,
+    wilson,
+)
 from tuner.reporting.advice.effects import effects_of
 from tuner.reporting.advice.finding import Finding, share
 from tuner.reporting.advice.record import SearchRecord

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tuner.experiment.events import FAILED
 from tuner.experiment.history import History
-from tuner.experiment.results.baseline import VALIDATION, Accuracy
 from tuner.experiment.results.confirmation import Confirmation, confirmation_of
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import VALIDATION, Accuracy
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
 from tuner.reporting.experiment_text import folder_name
 from tuner.spec.experiment import ExperimentSpec

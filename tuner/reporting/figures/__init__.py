@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, Literal
 
-from tuner.reporting.figures.best import classes, history
-from tuner.reporting.figures.comparison import epochs
+from tuner.reporting.figures.best import classes, epochs, front, history, volume
 from tuner.reporting.figures.figure import Figure, drawn
-from tuner.reporting.figures.front import front, volume
 from tuner.reporting.figures.hyperparameters import contours, importance, parallel, slices
 from tuner.reporting.figures.stopping import curves, forecasts, rungs
 

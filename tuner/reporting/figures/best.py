@@ -1,16 +1,39 @@
-"""The figures of the best value over the search, and of the best trial's classes."""
+"""The figures of the best value over a search or several, of several objectives, of classes."""
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
+from collections.abc import Sequence
 
-from tuner.experiment.results.classes import class_accuracies, confusion_in
-from tuner.experiment.results.selection import best_so_far
-from tuner.reporting.figures.figure import BLUE, GREY, Drawing
-from tuner.reporting.ranked_trials import NO_TRIALS, escaped, evenly
-from tuner.reporting.report import Report
+import plotly.graph_objects as go
+from plotly.colors import hex_to_rgb
+
+from tuner.experiment.events import FAILED
+from tuner.experiment.results.comparison import Comparison, Curve, Side
+from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
+from tuner.experiment.results.statistics import class_accuracies, confusion_in
+from tuner.reporting.figures.figure import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    DASHES,
+    GREY,
+    STATUS_COLOURS,
+    Drawing,
+)
+from tuner.reporting.report import NO_TRIALS, Report, escaped, evenly, fence_of
+from tuner.spec.sections import Objective
+from tuner.wording import amount_of
 
 _MOST_POINTS = 3000
+_MOST_ON_FRONT = 100
+_WIDE = 50  # from the least to the greatest value, from which an axis is logarithmic
+_BOUND = 1 + 1e-9  # of the box, in which the worst values lie, too
+_CAPTION = (
+    "Epochs of all trials together: the training that the search took. A line is the mean over the "
+    "seeds from where all have a value, and its band their range. A search that has ended keeps "
+    "its best."
+)
+_SAMPLES = 50  # of each curve, evenly over its epochs
 
 
 def history(report: Report) -> Drawing:
@@ -87,3 +110,140 @@ def classes(report: Report) -> Drawing:
     if worst.mistaken:
         caption += f"; {worst.mistaken:,} are taken for {escaped(worst.other)}"
     return f"{caption}.", plot
+
+
+def front(report: Report) -> Drawing:
+    """The first two objectives of each trial by its status, and the front."""
+    results = report.results
+    objective = results.objective
+    if not objective.others:
+        return None
+    points = points_of(results.trials.values(), objective)
+    if not points:
+        return NO_TRIALS, None
+    y, x, *third = objective.goals
+    values = [x.key(point[1]) for point, _ in points]
+    scale = "log" if 0 < _WIDE * min(values) < max(values) else "linear"
+    plot = go.Figure(layout={"xaxis": {"title": escaped(x.metric), "type": scale}})
+    plot.update_layout(yaxis={"title": escaped(y.metric)})
+    for status, colour in STATUS_COLOURS.items():
+        shown = [(point, trial) for point, trial in points if trial.status == status]
+        if shown:
+            plot.add_scatter(
+                x=[x.key(point[1]) for point, _ in shown],
+                y=[y.key(point[0]) for point, _ in shown],
+                text=[trial.trial_id for _, trial in shown],
+                mode="markers",
+                marker={"color": colour, "size": 6, "opacity": 0.7},
+                name=status,
+            )
+    best = front_of((p, trial) for p, trial in points if trial.status != FAILED)
+    plot.add_scatter(
+        x=[x.key(point[1]) for point, _ in best],
+        y=[y.key(point[0]) for point, _ in best],
+        text=[trial.trial_id for _, trial in best],
+        mode="markers" if third else "lines+markers",
+        line={"color": BLACK, "width": 1, "shape": "vh"},
+        marker={"color": BLACK, "size": 9, "symbol": "circle-open"},
+        name="front",
+    )
+    caption = (
+        f"Each trial at its best epoch; {escaped(y.better)} {escaped(y.metric)} and {x.better} "
+        f"{escaped(x.metric)} are better. No trial beats the {len(best)} on the front in both."
+    )
+    if third:
+        caption += f" The third objective, {escaped(third[0].metric)}, is not drawn."
+    return caption, plot
+
+
+def volume(report: Report) -> Drawing:
+    """The hypervolume of the front after each trial."""
+    results = report.results
+    if not results.objective.others:
+        return None
+    usable = (trial for trial in results.trials.values() if trial.status != FAILED)
+    points = points_of(usable, results.objective)
+    if not points:
+        return NO_TRIALS, None
+    ranges = [(min(v), max(v)) for v in zip(*(point for point, _ in points), strict=True)]
+    scaled = [
+        (tuple((v - low) / (high - low or 1) for v, (low, high) in zip(p, ranges, strict=True)), t)
+        for p, t in points
+    ]
+    worst = (_BOUND,) * len(ranges)
+    counts = evenly(range(1, len(scaled) + 1), _MOST_ON_FRONT)
+    fronts = [[point for point, _ in front_of(scaled[:count])] for count in counts]
+    plot = go.Figure(
+        go.Scatter(
+            x=[int(points[count - 1][1].trial_id) for count in counts],
+            y=[hypervolume(each, worst) for each in fronts],
+            mode="lines",
+            line={"color": BLUE, "width": 2.5, "shape": "hv"},
+        ),
+        {"xaxis": {"title": "trial"}, "yaxis": {"title": "hypervolume", "range": [0, 1]}},
+    )
+    caption = (
+        "The share of the box from the best to the worst value of each objective that lies behind "
+        "the front. Where the line has been flat for long, more trials bring little."
+    )
+    return caption, plot
+
+
+def epochs(comparison: Comparison) -> Drawing:
+    """A line for each strategy."""
+    sides = [side for side in comparison.sides if side.best]
+    curves = [entrant.curve for side in sides for entrant in side.entrants]
+    plot = go.Figure()
+    for number, side in enumerate(sides):
+        _add(plot, side, number)
+    plot.update_layout(
+        xaxis={"title": "epochs", "rangemode": "tozero"},
+        yaxis={
+            "title": escaped(comparison.objective.metric),
+            "range": _range(curves, comparison.objective),
+        },
+        showlegend=True,
+        height=420,
+    )
+    return _CAPTION, plot
+
+
+def _add(plot: go.Figure, side: Side, number: int) -> None:
+    """A strategy's mean over its seeds as a line, and its range as a band."""
+    curves = [entrant.curve for entrant in side.entrants if entrant.curve.best]
+    x = _steps(curves)
+    values = [[value for c in curves if (value := c.at(at)) is not None] for at in x]
+    colour = COLOURS[number % len(COLOURS)]
+    line = {"shape": "hv", "color": colour, "width": 0}
+    if len(curves) > 1:
+        hidden = {"x": x, "mode": "lines", "line": line, "showlegend": False, "hoverinfo": "skip"}
+        plot.add_scatter(y=[min(v) for v in values], **hidden)
+        pale = f"rgba{(*hex_to_rgb(colour), 0.15)}"
+        plot.add_scatter(y=[max(v) for v in values], fill="tonexty", fillcolor=pale, **hidden)
+    plot.add_scatter(
+        x=x,
+        y=[sum(v) / len(v) for v in values],
+        mode="lines",
+        line={**line, "width": 2.5, "dash": DASHES[number % len(DASHES)]},
+        name=f"{escaped(side.label)} ({amount_of(len(side.entrants), 'seed')})",
+        hovertemplate=f"{escaped(side.label)}: %{{y:.4g}} at %{{x:.4g}}<extra></extra>",
+    )
+
+
+def _range(curves: Sequence[Curve], objective: Objective) -> list[float] | None:
+    """What the axis spans where a few values, as the first ones, lie far out; None elsewhere."""
+    samples = [(curve, curve.total * i / _SAMPLES) for curve in curves for i in range(_SAMPLES + 1)]
+    values = [value for curve, at in samples if (value := curve.at(at)) is not None]
+    fence = fence_of(values, objective)
+    if fence is None:
+        return None
+    best = objective.best(values)
+    margin = 0.05 * abs(fence - best)
+    return [min(fence, best) - margin, max(fence, best) + margin]
+
+
+def _steps(curves: Sequence[Curve]) -> list[int]:
+    """Where any of the curves changes, from where all have a value to where the last one ends."""
+    first = max(curve.epochs[0] for curve in curves)
+    last = max(curve.total for curve in curves)
+    return sorted({first, *(at for curve in curves for at in curve.epochs if at >= first), last})

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 from optuna import visualization
 
 from tuner.reporting.figures.figure import BLACK, BLUE, GREY, Drawing
-from tuner.reporting.ranked_trials import FEWEST, MOST_WEIGHED, Importance, RankedTrials
-from tuner.reporting.report import Report
+from tuner.reporting.report import FEWEST, MOST_WEIGHED, Importance, RankedTrials, Report
 from tuner.spec.plain_values import is_number
 from tuner.wording import joined, number
 

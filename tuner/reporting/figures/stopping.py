@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 
 from tuner.experiment.events import COMPLETED
 from tuner.reporting.figures.figure import BLACK, BLUE, GREY, SKY, STATUS_COLOURS, Drawing
-from tuner.reporting.ranked_trials import escaped, evenly, fence_of, leading, selection_note
-from tuner.reporting.report import Report
+from tuner.reporting.report import Report, escaped, evenly, fence_of, leading, selection_note
 from tuner.wording import number
 
 _MOST_CURVES = 100

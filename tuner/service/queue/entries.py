@@ -31,7 +31,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, acquire, is_held
 from tuner.experiment.remote.objects import Objects, objects_in
 from tuner.places import is_url, local
-from tuner.spec.by_value import is_by_value
+from tuner.spec.code import is_by_value
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.notify import is_hidden
 from tuner.spec.plain_values import parse_json

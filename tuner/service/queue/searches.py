@@ -61,11 +61,6 @@ def _least(*counts: int | None) -> int | None:
     return min((count for count in counts if count is not None), default=None)
 
 
-def limit_of(history: History) -> int | None:
-    """The last limit of trials that the present driver has accepted, or None."""
-    return history.steered.changes.get("max_concurrent")
-
-
 def left_of(history: History, spec: ExperimentSpec) -> int | None:
     """How many trials have yet to end, at least 1; None if only a time budget ends the search.
 
@@ -121,7 +116,8 @@ class Search:
     def demand(self) -> Demand:
         """How many trials it can use, and may be running now."""
         left, live = left_of(self._history, self._spec), self._history.counts[RUNNING]
-        may_run = max(limit_of(self._history) or self._first_limit, self._requested)
+        accepted = self._history.steered.changes.get("max_concurrent")  # by the present driver
+        may_run = max(accepted or self._first_limit, self._requested)
         holds = max(live, may_run if left is None else min(may_run, left))
         most = 1 if self._history.steered.paused else _least(left, self._spec.max_concurrent)
         each = amounts_of(self._spec)

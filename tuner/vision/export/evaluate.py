@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import CheckpointError, UsageError, translate_error
-from tuner.experiment.results.best import record_test, recorded_test
-from tuner.experiment.results.classes import DETAILS
+from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
-from tuner.spec.by_value import ByValue, is_by_value
+from tuner.experiment.results.statistics import DETAILS
+from tuner.spec.code import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
-from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.learner import Learner

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from tuner.experiment.results.baseline import (
+from tuner.experiment.results.statistics import (
     Accuracy,
     accuracy_of,
     measured_accuracy,

@@ -20,8 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field
 
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError, translate_error
-from tuner.experiment.checkpoints import sha256_of
-from tuner.experiment.files import EXPERIMENT, read_object
+from tuner.experiment.files import EXPERIMENT, read_object, sha256_of
 from tuner.spec.sections import Refits
 from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merged
@@ -64,15 +63,15 @@ class Resize(Settings):
 class ImageInput(Settings):
     """The model's input: (pixels_NCHW - mean) / std of each channel, for pixels from 0 to 1.
 
-    channels, size, resize: how images become pixels; None in exports of earlier versions, which did
-    the same. bits: the bits of a channel that deep images use, of which the upper 8 count; None if
-    the model was trained on images of 8 bits. mirrored, shifted: whether its measured logits are
-    means over an image and its mirror image, and over shifts by so many px.
+    channels, size, resize: how images become pixels. bits: the bits of a channel that deep images
+    use, of which the upper 8 count; None if the model was trained on images of 8 bits. mirrored,
+    shifted: whether its measured logits are means over an image and its mirror image, and over
+    shifts by so many px.
     """
 
-    channels: int | None = None
-    size: int | None = None
-    resize: Resize | None = None
+    channels: int
+    size: int
+    resize: Resize
     bits: int | None = None
     layout: Literal["NCHW"] = "NCHW"
     pixels: Literal["0 to 1"] = "0 to 1"
@@ -252,7 +251,7 @@ class Export:
         """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
         from PIL import Image
 
-        from tuner.vision.sources._pixels import square
+        from tuner.vision.sources._images import square
 
         plan, given = self.takes_images()
         with Image.open(image) as opened:

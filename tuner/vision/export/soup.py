@@ -30,7 +30,7 @@ from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
 from tuner.vision.evaluation import Predictor, usable_device
 from tuner.vision.export import interchange
-from tuner.vision.export.calibration import MOST, fitted
+from tuner.vision.export.predict import MOST, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
 from tuner.vision.loss import CrossEntropy, Measures

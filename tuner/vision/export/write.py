@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
-from tuner.experiment.checkpoints import Checkpoint, sha256_of
-from tuner.experiment.results.best import best_model, recorded_test
-from tuner.experiment.results.classes import CONFUSION
+from tuner.experiment.files import Checkpoint, sha256_of
+from tuner.experiment.results.confirmation import best_model, recorded_test
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import CONFUSION
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.settings import parse
 from tuner.spec.space.spaces import merged
-from tuner.trial.checkpoint_store import load_state
+from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, without_place
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.export import interchange, read
-from tuner.vision.export.calibration import calibrated
 from tuner.vision.export.model_card import card_text
+from tuner.vision.export.predict import calibrated
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, check_settings
 from tuner.vision.transfer import with_backbone

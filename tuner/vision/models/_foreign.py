@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, Fault, SpecError, unknown
 from tuner.spec.code import NOT_STANDARD, is_standard
@@ -38,26 +38,7 @@ _REGISTERED = re.compile(r"^@register_model\b.*\n(?:@.*\n)*def (\w+)\(", re.MULT
 _RGB = 3  # channels for which these networks are made
 
 
-def _resnet(blocks: Sequence[int], num_classes: int, *, bottleneck: bool = False) -> nn.Module:
-    from tuner.vision.models._imagenet_resnet import ResNet
-
-    return ResNet(blocks, num_classes, bottleneck=bottleneck)
-
-
-def _mobilenet_v3(size: Literal["small", "large"], num_classes: int) -> nn.Module:
-    from tuner.vision.models._mobilenet_v3 import mobilenet_v3
-
-    return mobilenet_v3(size, num_classes)
-
-
-# By name: called with the number of classes, for images of three channels
-NETWORKS: dict[str, Callable[[int], nn.Module]] = {
-    "resnet18": partial(_resnet, (2, 2, 2, 2)),
-    "resnet34": partial(_resnet, (3, 4, 6, 3)),
-    "resnet50": partial(_resnet, (3, 4, 6, 3), bottleneck=True),
-    "mobilenet_v3_small": partial(_mobilenet_v3, "small"),
-    "mobilenet_v3_large": partial(_mobilenet_v3, "large"),
-}
+NETWORKS = ("resnet18", "resnet34", "resnet50", "mobilenet_v3_small", "mobilenet_v3_large")
 
 
 def own_model(path: str) -> ModelInfo:
@@ -204,7 +185,9 @@ def _pretrained(package: str, name: str) -> Path:
 def _build_shipped(
     name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: object
 ) -> nn.Module:
-    return _for_channels(NETWORKS[name](num_classes), in_channels)
+    from tuner.vision.models._torchvisions import network
+
+    return _for_channels(network(name, num_classes), in_channels)
 
 
 def _build_torchvision(

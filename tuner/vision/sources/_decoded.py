@@ -26,8 +26,16 @@ from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
 from tuner.vision.datasets._archive import folder_made_once, mapped, partial_folder, progress_bar
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
-from tuner.vision.sources._images import SPLITS, Images, check_sizes, complete_splits, counts_of
-from tuner.vision.sources._pixels import DEEPEST, bits_used, square
+from tuner.vision.sources._images import (
+    DEEPEST,
+    SPLITS,
+    Images,
+    bits_used,
+    check_sizes,
+    complete_splits,
+    counts_of,
+    square,
+)
 from tuner.wording import some_of
 
 if TYPE_CHECKING:

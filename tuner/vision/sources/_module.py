@@ -25,13 +25,14 @@ from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
     SPLITS,
     Images,
+    channels_of,
     check_sizes,
     counts_of,
     fault,
+    shorter_side,
     split_of,
     spread_over,
 )
-from tuner.vision.sources._pixels import channels_of, shorter_side
 
 if TYPE_CHECKING:
     import numpy as np

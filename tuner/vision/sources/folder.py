@@ -32,10 +32,10 @@ from tuner.vision.sources._images import (
     Source,
     check_sizes,
     fault,
+    shorter_side,
     split_of,
     spread_over,
 )
-from tuner.vision.sources._pixels import shorter_side
 from tuner.wording import amount_of, some_of
 
 if TYPE_CHECKING:

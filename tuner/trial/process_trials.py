@@ -1,0 +1,264 @@
+"""Trials of a plain function, of a class of `ray.tune.Trainable`, and of a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ray.tune import Checkpoint, Trainable
+
+from tuner import ray_compat
+from tuner.experiment.trials import CheckpointRecord
+from tuner.places import start_dir
+from tuner.spec.command import SEED
+from tuner.trial.context import Assignment, with_trial_seed
+from tuner.trial.failures import Failure, failure_of_exit, message_of, says_done
+from tuner.trial.script import Script
+from tuner.trial.trainable import ProcessTrial
+
+_THREAD_S = 2.0  # how long a function may take to end once its trial has
+
+
+class FunctionTrial(ProcessTrial):
+    """A trial of a plain `def train(config)`: an epoch is one `tune.report(...)`.
+
+    The function runs in a thread that waits between two reports. After the last epoch of a whole
+    trial it goes on to its return, or to a further report, which ends it. A seed of the trial's own
+    is its config's `seed`, since a function has no other argument.
+    """
+
+    runs_on = True
+    _session: ray_compat.FunctionSession | None = None
+
+    def _prepare(self, assignment: Assignment) -> None:
+        function, checkpoint = self._begin_process(assignment), assignment.checkpoint
+        self._session = ray_compat.FunctionSession(
+            function,
+            with_trial_seed(assignment.config, assignment.seed),
+            trial=self,
+            folder=self._files,
+            checkpoint=self._store.fetch(checkpoint["path"]) if checkpoint else None,
+        )
+        self._has_returned = False
+
+    def _report(self) -> dict[str, Any]:
+        assert self._session is not None
+        report = self._session.next_report()
+        if report is None:
+            self._has_returned = True
+            if self._epoch > 0:
+                return ray_compat.ended()
+            report_it = f"tune.report({{{self._context.metric!r}: ...}})"
+            fault = f"returned without a report; each epoch has to end with {report_it}"
+            self._failure = Failure("bad_report", fault)
+            return self._failed()
+        if self._is_whole:
+            return ray_compat.ended()
+        save = partial(self._save, report.checkpoint)
+        is_last = bool(report.metrics.get("done", False))  # as Tune takes it
+        return self._recorded(report.metrics, save, {}, is_last=is_last)
+
+    def _save(
+        self, checkpoint: Checkpoint | None, epoch: int, value: float, is_last: bool
+    ) -> list[CheckpointRecord]:
+        if checkpoint is None:
+            return []
+        with checkpoint.as_directory() as folder:
+            return [self._store.adopt(epoch, Path(folder))]
+
+    def _release(self) -> str | None:
+        session, self._session = self._session, None
+        if session is None:
+            return self._end_process()
+        if not self._has_returned and self._failure is None:
+            print(f"ended after epoch {self._epoch}: what follows its last report does not run")
+        has_ended = session.end(_THREAD_S)
+        reason = self._end_process()
+        return reason if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
+
+
+class ClassTrial(ProcessTrial):
+    """A trial of a `ray.tune.Trainable`: an epoch is one `step()`, and a checkpoint follows each.
+
+    Every trial has an object of its own, also in a process that is used again. `reset_config` is
+    not called: it serves a population's trials, which go on with another config, and may keep
+    what was learnt. A seed of the trial's own is its config's `seed`.
+    """
+
+    _trained: Trainable | None = None
+
+    def _prepare(self, assignment: Assignment) -> None:
+        kind = self._begin_process(assignment)
+        config = with_trial_seed(assignment.config, assignment.seed)
+        self._trained = ray_compat.make_class(kind, config, trial=self, folder=self._files)
+        if assignment.checkpoint is not None:
+            folder = self._store.fetch(assignment.checkpoint["path"])
+            ray_compat.restore_class(self._trained, folder, iteration=assignment.epoch)
+
+    def _report(self) -> dict[str, Any]:
+        assert self._trained is not None
+        report = ray_compat.train_class(self._trained)
+        is_last = isinstance(report, dict) and bool(report.get("done", False))
+        return self._recorded(report, partial(self._save, self._trained), {}, is_last=is_last)
+
+    def _save(
+        self, trained: Trainable, epoch: int, value: float, is_last: bool
+    ) -> list[CheckpointRecord]:
+        if type(trained).save_checkpoint is Trainable.save_checkpoint:
+            return []  # the class keeps none
+
+        def save(folder: Path) -> None:
+            folder.mkdir()
+            trained.save(str(folder))
+
+        return [self._store.fill(epoch, save)]
+
+    def _release(self) -> str | None:
+        trained, self._trained = self._trained, None
+        reason = _stopped(trained) if trained is not None else None
+        return self._end_process() or reason
+
+
+def _stopped(trained: Trainable) -> str | None:
+    """Call the object's `stop`; returns why it failed, or None."""
+    try:
+        trained.stop()
+    except Exception as error:  # of a user's `cleanup`
+        traceback.print_exception(error)
+        return f"cleanup() failed: {message_of(error)}"
+    return None
+
+
+class CommandTrial(ProcessTrial):
+    """A trial of a command, any script: an epoch is one report of it.
+
+    It finds its config and its folders in its environment:
+
+        TUNER_CONFIG           the config, as JSON
+        TUNER_SEED             the trial's seed
+        TUNER_CHECKPOINT_DIR   an empty folder; what is in it at a report is the epoch's checkpoint
+        TUNER_RESUME_FROM      the files of the checkpoint to go on from; not set for a new trial
+        TUNER_TRIAL_DIR        the trial's folder, where the script works
+        TUNER_START_DIR        the directory where the search was started
+
+    Python finds modules in the start directory, and writes its output unbuffered. After the last
+    epoch of a whole trial the script goes on to its exit, or to a further report, which ends it.
+    """
+
+    runs_on = True
+    _script: Script | None = None
+
+    def _prepare(self, assignment: Assignment) -> None:
+        context = self._context
+        command = self._begin_process(assignment).located(start_dir())
+        config = with_trial_seed(assignment.config, assignment.seed)
+        seed = config.get(SEED, context.constants[SEED])
+        arguments = command.filled(config, seed)
+        environment = self._environment(assignment, config, seed)
+        assert self._process is not None
+        self._process.guard()
+        self._goes_on_from = assignment.epoch
+        print(f"$ {shlex.join(arguments)}")
+        self._script = Script(
+            arguments, environment, metric=context.metric, on_report=self._take_checkpoint
+        )
+
+    def _environment(
+        self, assignment: Assignment, config: dict[str, Any], seed: int
+    ) -> dict[str, str]:
+        folder = self._files.parent / "checkpoints"
+        self._new, self._taken = folder / "new", folder / "taken"
+        for stale in (self._new, self._taken):  # of a process that was killed
+            shutil.rmtree(stale, ignore_errors=True)
+        self._new.mkdir(parents=True)
+        path = os.pathsep.join(filter(None, [str(start_dir()), os.environ.get("PYTHONPATH")]))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "PYTHONUNBUFFERED": "1",
+            "TUNER_CONFIG": json.dumps(config),
+            "TUNER_SEED": str(seed),
+            "TUNER_CHECKPOINT_DIR": str(self._new),
+        }
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, int(self._context.cpus))))
+        if assignment.checkpoint is not None:
+            files = self._store.fetch(assignment.checkpoint["path"])
+            environment["TUNER_RESUME_FROM"] = str(files)
+        return environment
+
+    def _take_checkpoint(self) -> Path | None:
+        """Move what the script has written, while it waits; None if there is nothing."""
+        written = sorted(self._new.iterdir())
+        if not written:
+            return None
+        shutil.rmtree(self._taken, ignore_errors=True)
+        self._taken.mkdir()
+        for path in written:
+            path.rename(self._taken / path.name)
+        return self._taken
+
+    def _report(self) -> dict[str, Any]:
+        assert self._script is not None
+        report = self._script.next_report()
+        if report is None:
+            return self._exited(self._script)
+        if self._is_whole:
+            return ray_compat.ended()
+        metrics, files = report
+        if isinstance(metrics, dict):
+            self._epoch = self._epoch_of(metrics.pop("epoch", None)) - 1
+        return self._recorded(metrics, partial(self._save, files), {}, is_last=says_done(metrics))
+
+    def _epoch_of(self, reported: object) -> int:
+        """The epoch of a report. A script may count from 0, leave some out, or not count at all.
+
+        One that begins anew where it should go on is counted from its own beginning.
+        """
+        following, self._goes_on_from, before = self._epoch + 1, 0, self._goes_on_from
+        if not isinstance(reported, int | float) or not float(reported).is_integer():
+            return following
+        if reported < before:
+            print(f"did not go on from $TUNER_RESUME_FROM (epoch {before}), but begins anew")
+            return max(1, int(reported))
+        return max(following, int(reported))
+
+    def _save(
+        self, files: Path | None, epoch: int, value: float, is_last: bool
+    ) -> list[CheckpointRecord]:
+        return [] if files is None else [self._store.fill(epoch, files.rename)]
+
+    def _exited(self, script: Script) -> dict[str, Any]:
+        """The end of a trial whose script has ended by itself."""
+        code = script.exit_code
+        assert code is not None
+        if code == 0 and self._epoch > 0:
+            return ray_compat.ended()
+        if code == 0:
+            metric = self._context.metric
+            report_it = f"call tuner.report({metric}=...) after each epoch"
+            self._failure = Failure(
+                "bad_report", f"ended without a report of {metric!r}: {report_it}"
+            )
+        else:
+            self._failure = failure_of_exit(code, script.last_lines)
+        print(self._failure.message)
+        return self._failed()
+
+    def _why_spent(self) -> str | None:
+        return None  # a script cannot harm this process
+
+    def _release(self) -> str | None:
+        script, self._script = self._script, None
+        if script is not None:
+            if script.exit_code is None:
+                print(f"ended after epoch {self._epoch}: the script gets SIGTERM")
+            script.end()
+            for folder in (self._new, self._taken):
+                shutil.rmtree(folder, ignore_errors=True)
+        return self._end_process()
