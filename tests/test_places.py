@@ -1,11 +1,15 @@
 """A storage that is a URL has a folder here, and a path in it knows its URL."""
 
+import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from tuner.errors import UsageError
 from tuner.places import (
     ROOT,
+    check_here,
     is_url,
     local,
     local_experiment,
@@ -81,3 +85,15 @@ def test_trial_dirs_default_to_working_directory(tmp_path, monkeypatch):
     assert start_dir() == Path("/start")
     assert trial_dir() == tmp_path / "trial"
     assert trial_dir().is_dir()
+
+
+def test_missing_directory_or_home_is_refused(monkeypatch, tmp_path):
+    check_here()
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
+        with pytest.raises(UsageError, match=f"user {os.getuid()} has no home folder: set HOME"):
+            check_here()
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(UsageError, match="the working directory has been removed"):
+        check_here()

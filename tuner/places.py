@@ -10,12 +10,30 @@ import re
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from tuner.errors import UsageError
+
 LOCAL = "local"  # the address of a Ray that is started here for one search
 ROOT = "TUNER_MIRROR"  # in the environment: the folder of the copies
 TRIAL_DIR = "TUNER_TRIAL_DIR"  # in the environment of a trial: its own folder
 START_DIR = "TUNER_START_DIR"  # in the environment of a trial: where its search was started
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.IGNORECASE)
+
+
+def check_here() -> None:
+    """Raise UsageError if the working directory or the user's home folder does not exist.
+
+    A container may run as a user without an account.
+    """
+    try:
+        Path.cwd()
+        Path.home()
+    except FileNotFoundError:
+        raise UsageError("the working directory has been removed: go to one that exists") from None
+    except RuntimeError:
+        raise UsageError(
+            f"user {os.getuid()} has no home folder: set HOME to a folder that it can write to"
+        ) from None
 
 
 def trial_dir() -> Path:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import suppress
 
 import pytest
 import uvicorn
@@ -24,7 +25,14 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import UsageError
 from tuner.service import watch
-from tuner.service.app import Live, _listening, _Server, check_host, check_pair
+from tuner.service.app import (
+    Live,
+    _Connection,
+    _listening,
+    _Server,
+    check_host,
+    check_pair,
+)
 from tuner.service.watch import Experiments, Pace
 
 
@@ -246,3 +254,25 @@ def test_serve_over_tls_until_interrupted(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     process.communicate()
+
+
+class HastyConnection(_Connection):
+    limit_s = 0.1
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\nGET"])
+def test_connection_without_a_complete_head_is_closed_in_time(sent):
+    config = uvicorn.Config(Starlette(), http=HastyConnection, log_level="error")
+    server, here = _Server(config, Live(None)), socket.create_server(("127.0.0.1", 0))
+
+    async def story():
+        serving = asyncio.create_task(server.serve(sockets=[here]))
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection(*here.getsockname())
+            writer.write(sent)
+            with suppress(ConnectionResetError):
+                await reader.read()
+        server.should_exit = True
+        await serving
+
+    asyncio.run(story())

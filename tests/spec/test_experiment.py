@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import SpecError
-from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.code import CLASSIFIER_BEFORE, IMAGE_CLASSIFIER
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.space.spaces import space_text
 from tuner.spec.strategies import SEARCHERS
@@ -153,7 +153,8 @@ def test_epochs_is_the_shorter_length():
 def test_trainable_accepts_object_or_dotted_path():
     assert build_spec({**MINIMAL, "trainable": json.dumps}).trainable == "json:dumps"
     assert build_spec({**MINIMAL, "trainable": "a.b.C"}).trainable == "a.b:C"
-    assert build_spec(MINIMAL).trainable == IMAGE_CLASSIFIER
+    for same in ({}, {"trainable": CLASSIFIER_BEFORE}):
+        assert build_spec({**MINIMAL, **same}).trainable == IMAGE_CLASSIFIER
 
 
 def a_network(num_classes: int) -> None:

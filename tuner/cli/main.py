@@ -18,6 +18,7 @@ import click
 from tuner import process
 from tuner.cli.options import Command, Section
 from tuner.errors import TunerError
+from tuner.places import check_here
 
 
 class _Sections(click.Group):
@@ -51,6 +52,7 @@ def cli() -> None:
       tuner run digits           handwritten digits, which come along
       tuner run folder:photos    your own images, in a sub-folder for each class
     """
+    check_here()
 
 
 def _commands() -> list[Command]:

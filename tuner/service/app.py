@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
 from tuner.errors import TunerError, UsageError
@@ -234,6 +235,7 @@ def serve(
     access = Access(token, names_of(host), port, is_tls)
     config = uvicorn.Config(
         app := application(storage, access, agents=agents),
+        http=_Connection,
         limit_concurrency=_MOST_CONNECTIONS,
         ssl_certfile=cert,
         ssl_keyfile=key,
@@ -251,6 +253,30 @@ def serve(
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
         notify(url, port)
         _Server(config, app.state.live).run(sockets=[listening])
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed unless a request's head comes in time."""
+
+    limit_s = 10.0  # from the connection, or from the answer before
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._await_head()
+
+    def _await_head(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(self.limit_s, self._close_without_head)
+
+    def _close_without_head(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
 
 
 class _Server(uvicorn.Server):

@@ -28,6 +28,7 @@ from tuner.spec.notify import runs_or_reads
 
 IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
+CLASSIFIER_BEFORE = "tuner.classifier.image_classifier:ImageClassifier"  # in earlier folders
 DECLARATION = "DECLARATION"  # the name of a Declaration in a module `declaration`
 _SHIPPED = "tuner.shipped."
 NOT_STANDARD = "must not be of Python's standard library"
@@ -90,7 +91,7 @@ def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
     code = [
         NamedCode(key, path)
         for key, path in _paths_in(spec)
-        if path != IMAGE_CLASSIFIER and not path.startswith(_SHIPPED)
+        if path not in (IMAGE_CLASSIFIER, CLASSIFIER_BEFORE) and not path.startswith(_SHIPPED)
     ]
     code = [each for each in code if not is_standard(each.module)]
     if command := read_command(spec.get("trainable")):

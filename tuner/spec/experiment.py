@@ -24,6 +24,7 @@ from tuner.errors import Fault, SpecError
 from tuner.places import default_storage, local, url_of
 from tuner.spec import sections
 from tuner.spec.code import (
+    CLASSIFIER_BEFORE,
     ELSEWHERE,
     IMAGE_CLASSIFIER,
     ByValue,
@@ -82,6 +83,8 @@ def trainable_text(raw: Any) -> str:
         return Command.read(raw)
     if raw == ELSEWHERE:
         return ELSEWHERE
+    if raw == CLASSIFIER_BEFORE:
+        return IMAGE_CLASSIFIER
     if isinstance(raw, str) and is_by_value(raw):
         return _path(raw)
     if isinstance(raw, str):
