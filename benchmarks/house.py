@@ -31,11 +31,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 44_300,
-    "modules": 290,
+    "lines": 44_600,
+    "modules": 260,
     "packages below tuner/": 11,
     "lines of tests": 41_000,
-    "words of documentation": 22_550,
+    "words of documentation": 23_000,
     "lines of the README": 220,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")

@@ -7,10 +7,9 @@ import sys
 from contextlib import ExitStack, nullcontext
 
 import pytest
-import torch
 
 from benchmarks.gpu_list import __main__ as gpu_list
-from benchmarks.gpu_list import airbench, sharing
+from benchmarks.gpu_list import sharing
 from benchmarks.gpu_list.steps import ROW, STEPS
 
 LEASE_S = 45 * 60  # that a GPU can be had for
@@ -67,29 +66,6 @@ def test_mps_runs_within_context_and_ends(tmp_path, monkeypatch, fails):
     assert log.read_text().split() == ["-d", pipes, pipes, "quit"]
     assert not os.path.exists(pipes)
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
-
-
-def test_the_rate_of_airbench_rises_to_its_peak_and_falls():
-    rates = [airbench.triangle(step, steps=100) for step in range(101)]
-    assert (rates[0], max(rates), rates[100]) == pytest.approx((0.2, 1, 0.07))
-    assert rates.index(max(rates)) == 23
-
-
-def test_airbench_shifts_the_padded_images_and_mirrors_them_in_every_second_epoch():
-    torch.manual_seed(0)
-    images = torch.rand(6, 3, 8, 8)
-    padded = airbench.prepared(images)
-    assert padded.shape == (6, 3, 12, 12)
-    for epoch in (0, 1):
-        for image, whole in zip(airbench.augmented(padded, epoch), padded, strict=True):
-            crops = [whole[:, y : y + 8, x : x + 8] for y in range(5) for x in range(5)]
-            assert any(torch.equal(image, crop.flip(-1) if epoch else crop) for crop in crops)
-
-
-def test_figures_of_a_cpu_are_not_taken_for_a_gpus(capsys):
-    with pytest.raises(SystemExit):
-        gpu_list.main(["--device", "cpu"])
-    assert "--device cpu needs --dry" in capsys.readouterr().err
 
 
 @pytest.mark.slow

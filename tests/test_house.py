@@ -32,16 +32,7 @@ def test_each_line_has_one_kind():
     kinds = {"code": 4, "blank": 4, "docstring": 4, "comment": 1, "import": 3}
     assert house.lines_by_kind(SOURCE) == kinds
     assert sum(kinds.values()) == len(SOURCE.splitlines())
-
-
-def test_functions_are_measured_from_their_def():
     assert house.function_lengths(SOURCE) == [5, 2]
-
-
-def test_tests_are_functions_and_methods():
-    assert (
-        count("def test_a(): 0\nclass T:\n  def test_b(self): 0\ndef other(): 0", house.tests) == 2
-    )
 
 
 def test_mocks_count_replacing_calls():

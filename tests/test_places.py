@@ -89,10 +89,10 @@ def test_trial_dirs_default_to_working_directory(tmp_path, monkeypatch):
 
 def test_missing_directory_or_home_is_refused(monkeypatch, tmp_path):
     check_here()
-    with monkeypatch.context() as patched:
+    refused = pytest.raises(UsageError, match=f"user {os.getuid()} has no home folder: set HOME")
+    with monkeypatch.context() as patched, refused:
         patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
-        with pytest.raises(UsageError, match=f"user {os.getuid()} has no home folder: set HOME"):
-            check_here()
+        check_here()
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
     with pytest.raises(UsageError, match="the working directory has been removed"):

@@ -138,9 +138,8 @@ def test_resolve_recorded_experiment_gets_a_free_name(tmp_path):
 def test_resolve_recorded_default_config_goes_with_another_space(tmp_path):
     search = {"strategy": "random", "space": {"lr": "loguniform(0.01, 1)"}}
     search["points_to_evaluate"] = [{"lr": 0.1}]
-    training = {"model": "cnn", "dataset": "digits"}
-    classifier = {"trainable": IMAGE_CLASSIFIER, "training": training}
-    folder = make_folder(tmp_path / "results" / "a", search=search, **classifier)
+    fields = {"trainable": IMAGE_CLASSIFIER, "training": {"model": "cnn", "dataset": "digits"}}
+    folder = make_folder(tmp_path / "results" / "a", search=search, **fields)
     file = str(folder / "experiment.json")
     same, other = (resolve(file, space)[0] for space in ([], ["search.space.lr=uniform(0.5, 1)"]))
     assert same.search.points_to_evaluate == ({"lr": 0.1},)

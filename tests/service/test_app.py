@@ -256,17 +256,14 @@ def test_serve_over_tls_until_interrupted(tmp_path):
     process.communicate()
 
 
-class HastyConnection(_Connection):
-    limit_s = 0.1
-
-
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\nGET"])
 def test_connection_without_a_complete_head_is_closed_in_time(sent):
-    config = uvicorn.Config(Starlette(), http=HastyConnection, log_level="error")
+    hasty = type("Hasty", (_Connection,), {"limit_s": 0.1})
+    config = uvicorn.Config(Starlette(), http=hasty, log_level="error")
     server, here = _Server(config, Live(None)), socket.create_server(("127.0.0.1", 0))
 
     async def story():
-        serving = asyncio.create_task(server.serve(sockets=[here]))
+        serving = asyncio.create_task(server.serve([here]))
         async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection(*here.getsockname())
             writer.write(sent)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 from fresh import ran
@@ -70,7 +69,6 @@ def test_default_config_comes_first_where_it_is_one_of_the_space(search, points)
     raw = {**DIGITS, "search": {"space": LR, **search}}
     spec = validate(raw, machine=MACHINE)
     assert spec.search.points_to_evaluate == points
-    assert spec.search.build(3, objective=spec.objective).suggest("00000") in (points or (ANY,))
     assert validate(spec, machine=MACHINE) == spec
     recorded = validate(raw, machine=MACHINE, recorded=True)
     assert recorded.search == build_spec(raw).search
