@@ -44,7 +44,7 @@ def test_reference_has_every_key():
 
 def test_part_is_a_section_or_the_items_of_a_key():
     assert part("search.space").startswith("### search.space: the domains\n\nA domain is one")
-    assert "scheduler" not in part("objective")
+    assert "max_t" not in part("objective")
     startup = part("search.startup").split("\n\n")
     strategies = [text.partition("\n")[0] for text in startup]
     assert strategies == ["search.bayesopt", "search.bohb", "search.hyperopt", "search.mixed"]

@@ -39,9 +39,9 @@ class Trials:
         self.folder = folder
         self.seen, self.settled, self.leaving, self.is_over = [], [], {}, False
         self.journal = Journal.open(folder, clock=Clock())
-        spec = ValidatedSpec.model_validate(dict(Results(folder).spec)).replace(
-            scheduler={"max_t": 3}, objective={"metric": "val_loss"}, timeouts={"report_s": 60}
-        )
+        changes = {"objective": {"metric": "val_loss"}, "timeouts": {"report_s": 60}}
+        changed = Results(folder).spec.replace(scheduler={"max_t": 3}, **changes)
+        spec = ValidatedSpec.model_validate(dict(changed))
         self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
         driver.observers = [self.seen.append]
         driver.restore()
