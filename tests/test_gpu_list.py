@@ -39,16 +39,6 @@ def test_failed_or_hung_step_keeps_partial_results(monkeypatch, capfd):
     assert "| **failed** | exit code 3: no such kernel |" in gpu_list.table([failed])
 
 
-def test_table_replaces_previous_table(tmp_path):
-    page = tmp_path / "GPU.md"
-    page.write_text(f"# Before\n{gpu_list.BEGIN}\nold\n{gpu_list.END}\nafter\n")
-    for _ in range(2):
-        gpu_list.write(page, "new")
-    assert page.read_text() == f"# Before\n{gpu_list.BEGIN}\nnew\n{gpu_list.END}\nafter\n"
-    assert gpu_list.PAGE.read_text().count(gpu_list.BEGIN) == 1
-    assert gpu_list.PAGE.read_text().count(gpu_list.END) == 1
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_mps_runs_within_context_and_ends(tmp_path, monkeypatch, fails):
     """The service itself is on machines with a GPU alone; here a script writes down its calls."""

@@ -63,11 +63,13 @@ def test_watch_on_cuda_measures_device_and_host(monkeypatch):
         reset_peak_memory_stats=lambda device: None,
         memory_allocated=lambda device: 100 * MIB,
         max_memory_allocated=lambda device: 200 * MIB,
+        get_device_properties=lambda device: SimpleNamespace(total_memory=800 * MIB),
     )
     monkeypatch.setattr(torch, "cuda", cuda)
     monkeypatch.setattr(memory, "_resident_mib", lambda: 300.0)
     measured, _ = watched(MemoryWatch("cuda"), lambda: None)
-    assert measured == {"memory_mib": 100, "peak_memory_mib": 200, "host_memory_mib": 300}
+    on_device = {"memory_mib": 100, "peak_memory_mib": 200, "peak_memory_share": 0.25}
+    assert measured == {**on_device, "host_memory_mib": 300}
 
 
 def take_and_map(file):

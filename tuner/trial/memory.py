@@ -93,8 +93,8 @@ def _cuda_in_use() -> Any:
 class MemoryWatch:
     """Measures each epoch of one trial, from `begin` to `end`.
 
-    On CUDA memory_mib is what tensors take on the device, and host_memory_mib the resident memory
-    of the process; elsewhere memory_mib is that.
+    On CUDA memory_mib is what tensors take on the device, peak_memory_share the most, as a share of
+    its memory, and host_memory_mib the process's resident memory; elsewhere memory_mib is that.
     """
 
     def __init__(self, device: torch.device | str) -> None:
@@ -112,13 +112,15 @@ class MemoryWatch:
             _CLEAR_REFS.write_text("5")
 
     def end(self) -> dict[str, float]:
-        """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA host_memory_mib, too."""
+        """The epoch's memory_mib, at its end, and peak_memory_mib; on CUDA the other two, too."""
         resident = _resident_mib()
         if self._cuda is None:
             return {"memory_mib": resident, "peak_memory_mib": max(resident, _peak_mib())}
+        peak = self._cuda.max_memory_allocated(self._device)
         return {
             "memory_mib": self._cuda.memory_allocated(self._device) / _MIB,
-            "peak_memory_mib": self._cuda.max_memory_allocated(self._device) / _MIB,
+            "peak_memory_mib": peak / _MIB,
+            "peak_memory_share": peak / self._cuda.get_device_properties(self._device).total_memory,
             "host_memory_mib": resident,
         }
 

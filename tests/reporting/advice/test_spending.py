@@ -96,3 +96,13 @@ def test_correlation_interval_holds_as_often_as_it_says():
     held = [low < truth < high for _, low, high in map(correlation, draws)]
     assert 0.92 < np.mean(held) < 0.98
     assert (correlation([(1, 2)] * 9)[0], correlation([(1, 2)] * 3)) == (0, (0, -1, 1))
+
+
+@pytest.mark.parametrize(("gpus", "share", "advised"), [(1, 0.2, 0.25), (0.5, 0.05, 0.06)])
+def test_gpu_memory_that_no_trial_needs_is_spare(gpus, share, advised):
+    def made(share):
+        metrics = [{"val_loss": 1.0, "peak_memory_share": share}]
+        return record(lambda u_D, rng: metrics, 8, resources={"gpus": gpus})
+
+    assert after(kinds(made(share))["memory_spare"], made(share)).resources.gpus == advised
+    assert "memory_spare" not in kinds(made(0.5 * gpus))

@@ -1,4 +1,4 @@
-"""Findings on where epochs and time go: rungs that decide badly, a late first rung, idle slots."""
+"""Findings on where epochs, time and memory go: rungs, idle slots, GPUs that are half empty."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from tuner.wording import number
 
 _FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 20, 10, 4  # trials: at a rung, leading, a slot
 _BLIND = 0.55  # rank correlation of a rung with the next one
+_ROOM, _MOST_FIT = 1.25, 8  # of the peak of a trial, for what the allocator keeps; trials a GPU
 _SAVED, _IDLE, _MUCH = 0.2, 0.3, 0.35  # of the epochs; of the slots' time; of either
 
 
 def spending_findings(record: SearchRecord) -> Iterator[Finding]:
-    """The findings on rungs, if the scheduler is ASHA, and on slots."""
+    """The findings on rungs, if the scheduler is ASHA, on slots and memory."""
     scheduler, length = record.spec.scheduler, record.spec.epochs
     factor = getattr(scheduler, "reduction_factor", None)
     if scheduler and factor and length:
@@ -29,7 +30,7 @@ def spending_findings(record: SearchRecord) -> Iterator[Finding]:
         blind = [*_blind(record, rungs, length)] or _late(record, [*rungs, length][0], factor)
         unused = _unused(record, rungs if record.spec.brackets == 1 else (), 1 - 1 / factor)
         yield from (*islice(blind, 1), *islice(unused, 1))
-    yield from _idle(record)
+    yield from (*_idle(record), *_spare(record))
 
 
 def correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
@@ -152,3 +153,23 @@ def _idle(record: SearchRecord) -> Iterator[Finding]:
         command,
         {"slots": slots, "used": used, "n": n, "idle": idle / total, **parts},
     )
+
+
+def _spare(record: SearchRecord) -> Iterator[Finding]:
+    """Whether every trial leaves more than half of its share of a GPU's memory free."""
+    gpus, trials = record.spec.resources.gpus, record.history.trials.values()
+    values = [[share for _, share in trial.values("peak_memory_share")] for trial in trials]
+    peaks = [max(shares) for shares in values if shares]
+    if not 0 < gpus <= 1 or len(peaks) < _FEWEST_A_SLOT:
+        return
+    fits = min(floor(gpus / (_ROOM * max(*peaks, 1e-3))), _MOST_FIT)
+    if fits > 1:
+        yield Finding(
+            "memory_spare",
+            "low",
+            f"The largest of {len(peaks)} trials takes {100 * max(peaks):.0f} % of a GPU's memory, "
+            f"and each reserves {100 * gpus:.0f} %.",
+            f"{fits} such trials fit where one is now, or batches about {fits} times as large.",
+            run_like(record.name, f"resources.gpus={floor(100 * gpus / fits) / 100:g}"),
+            {"peak_share": max(peaks), "reserved": gpus, "n": len(peaks), "fits": fits},
+        )
