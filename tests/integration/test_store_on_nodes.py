@@ -110,5 +110,5 @@ def test_checkpoint_of_lost_node_is_resumed_elsewhere(cluster, tmp_path):
     assert epochs_of(events) == every_epoch(12)
     assert all(e["metrics"]["counted"] == e["epoch"] for e in events)
     last = [e["metrics"]["trained"] for e in events if e["epoch"] == 12]
-    assert len([trained for trained in last if trained < 12]) == 2  # those of the lost node
+    assert sum(trained < 12 for trained in last) in (1, 2)  # of the lost node; one may have ended
     assert min(last) >= 1
