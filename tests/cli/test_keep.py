@@ -9,10 +9,9 @@ from confirmed import retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.cli import keep
-from tuner.cli.keep import prunable, renamed
 from tuner.errors import SpecError, UsageError
 from tuner.experiment.journal import Journal
-from tuner.experiment.results.confirmation import confirmation_of
+from tuner.experiment.results.confirmation import confirmation_of, prunable, renamed
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,8 @@ from tuner.errors import UsageError, translate_error
 from tuner.wording import printable
 
 if TYPE_CHECKING:
+    from tuner.experiment.results.confirmation import Pruned
     from tuner.experiment.results.described import Described
-    from tuner.experiment.results.results import Results
 
 
 @options.command(
@@ -70,28 +70,10 @@ def rename(name: str, new: str, storage: str | None) -> int:
 
     An experiment that is running is refused.
     """
+    from tuner.experiment.results.confirmation import renamed
+
     click.echo(renamed(_described(name, storage), new).files.location)
     return 0
-
-
-def renamed(experiment: Described, name: str) -> Described:
-    """Rename the folder, and the spec in experiment.json.
-
-    Raises SpecError for an invalid name, UsageError for a confirmed or confirming experiment, and
-    as `ExperimentFolder.rename`.
-    """
-    from tuner.experiment.files import EXPERIMENT
-    from tuner.experiment.results.confirmation import linked
-    from tuner.experiment.results.described import Described
-    from tuner.spec.experiment import build_spec
-
-    spec = {**experiment.document["spec"], "name": name}
-    build_spec(spec, "the new name")
-    if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
-        raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
-    files = experiment.files.rename(name)
-    files.write(EXPERIMENT, {**experiment.document, "spec": spec})
-    return Described(files.path)
 
 
 @options.command(
@@ -111,6 +93,7 @@ def prune(
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
     """
+    from tuner.experiment.results.confirmation import prunable
     from tuner.wording import amount_of, size
 
     results = tuner.load_results(name, storage)
@@ -133,41 +116,6 @@ def prune(
     plain = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
     click.echo(json_text(plain) if as_json else f"{done}{text(pruned)}")
     return 0
-
-
-class Pruned(NamedTuple):
-    """folders: of checkpoints to remove -> bytes. kept: ids of trials that keep theirs."""
-
-    folders: dict[str, int]
-    kept: tuple[str, ...]
-
-    @property
-    def freed(self) -> int:
-        """Bytes."""
-        return sum(self.folders.values())
-
-
-def prunable(results: Results, *, keep: int) -> Pruned:
-    """The checkpoints of ended trials that are not among the `keep` best.
-
-    A resume's and a confirmation's are kept.
-    """
-    from tuner.experiment.events import COMPLETED, STOPPED
-    from tuner.experiment.results.confirmation import confirmation_of
-
-    leading = {trial.trial_id for trial in results.top(keep)}
-    going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
-    kept = {*leading, *going}
-    if results.is_confirmation and (confirmation := confirmation_of(results)):
-        kept.add(confirmation.trial.trial_id)
-    folders: dict[str, int] = {}
-    for name, size in results.files.sizes().items():
-        top, trial_id, kind, *inner = [*name.split("/"), "", "", ""]
-        is_known = trial_id in results.trials and trial_id not in kept
-        if (top, kind) == ("trials", "checkpoints") and inner[0] and is_known:
-            folder = f"trials/{trial_id}/checkpoints"
-            folders[folder] = folders.get(folder, 0) + size
-    return Pruned(folders, tuple(sorted(kept, key=int)))
 
 
 def _described(name: str, storage: str | None) -> Described:

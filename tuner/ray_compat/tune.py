@@ -184,7 +184,7 @@ def renew_parameters(trainable: Any) -> None:
 
 
 def _registries(trainable: Any) -> Iterator[Any]:
-    module: Any = sys.modules.get("ray.tune.registry")  # whoever has called it has imported it
+    module: Any = sys.modules.get("ray.tune.registry")  # imported by what has called it
     if module is None:
         return
     while isinstance(trainable, partial):

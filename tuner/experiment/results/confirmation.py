@@ -3,7 +3,8 @@
 That experiment is a grid of the leaders' configs by the seeds; the search's confirmed.json names
 it. The leader with the best mean validation value is chosen, and of its retrained models the one
 that validates best. A confirmation that is gone, unfinished, or older than the leader counts as
-none. The best of an experiment is its confirmed leader, or else its best trial.
+none. The best of an experiment is its confirmed leader, or else its best trial. What a confirmation
+needs is neither renamed nor pruned.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tuner.errors import NoUsableTrialError, SpecError, TunerError
-from tuner.experiment.events import COMPLETED
-from tuner.experiment.files import CONFIRMED, Checkpoint
+from tuner.errors import NoUsableTrialError, SpecError, TunerError, UsageError
+from tuner.experiment.events import COMPLETED, STOPPED
+from tuner.experiment.files import CONFIRMED, EXPERIMENT, Checkpoint
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record, ranked
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
 from tuner.experiment.trials import CheckpointRecord, TrialRecord
+from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
 from tuner.spec.strategies import GridSettings
 
@@ -349,3 +351,50 @@ def record_test(folder: Path, trial_id: str, measured: dict[str, Any]) -> None:
 
 def _record(trial_id: str) -> str:
     return f"trials/{trial_id}/test.json"
+
+
+def renamed(experiment: Described, name: str) -> Described:
+    """Rename the folder, and the spec in experiment.json.
+
+    Raises SpecError for an invalid name, UsageError for a confirmed or confirming experiment, and
+    as `ExperimentFolder.rename`.
+    """
+    spec = {**experiment.document["spec"], "name": name}
+    build_spec(spec, "the new name")
+    if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
+        raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
+    files = experiment.files.rename(name)
+    files.write(EXPERIMENT, {**experiment.document, "spec": spec})
+    return Described(files.path)
+
+
+class Pruned(NamedTuple):
+    """folders: of checkpoints to remove -> bytes. kept: ids of trials that keep theirs."""
+
+    folders: dict[str, int]
+    kept: tuple[str, ...]
+
+    @property
+    def freed(self) -> int:
+        """Bytes."""
+        return sum(self.folders.values())
+
+
+def prunable(results: Results, *, keep: int) -> Pruned:
+    """The checkpoints of ended trials that are not among the `keep` best.
+
+    A resume's and a confirmation's are kept.
+    """
+    leading = {trial.trial_id for trial in results.top(keep)}
+    going = {t.trial_id for t in results.trials.values() if t.status not in (COMPLETED, STOPPED)}
+    kept = {*leading, *going}
+    if results.is_confirmation and (confirmation := confirmation_of(results)):
+        kept.add(confirmation.trial.trial_id)
+    folders: dict[str, int] = {}
+    for name, size in results.files.sizes().items():
+        top, trial_id, kind, *inner = [*name.split("/"), "", "", ""]
+        is_known = trial_id in results.trials and trial_id not in kept
+        if (top, kind) == ("trials", "checkpoints") and inner[0] and is_known:
+            folder = f"trials/{trial_id}/checkpoints"
+            folders[folder] = folders.get(folder, 0) + size
+    return Pruned(folders, tuple(sorted(kept, key=int)))
