@@ -14,7 +14,7 @@ from tuner.cli.printing import exit_code, print_confirmation, print_outcome, war
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import InterruptedSearchError, NameTakenError
 from tuner.places import LOCAL
-from tuner.wording import amount_of, number, printable
+from tuner.wording import amount_of, number
 
 if TYPE_CHECKING:
     from tuner.spec.experiment import ExperimentSpec
@@ -86,7 +86,7 @@ def run(
     refuse_elsewhere(spec.trainable)
     _warn(warnings_of(spec, here=address == LOCAL))
     for hint in spec.declaration.hints(spec):
-        click.echo(printable(f"hint: {hint}"), err=True)
+        warn(f"hint: {hint}")
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
     from tuner.cluster import connect as cluster
 
@@ -143,7 +143,7 @@ def _play(spec: ExperimentSpec, address: str, patience_s: float | None, **how: b
 
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        click.echo(printable(f"warning: {warning}"), err=True)
+        warn(f"warning: {warning}")
 
 
 @options.command(
