@@ -1,18 +1,14 @@
-"""Measures one GPU: seconds per epoch of speednet, and images/s of several trials that share it.
+"""Measures one GPU: seconds per epoch of speednet, and a batch that does not fit into its memory.
 
-    python -m benchmarks.gpu            about 5 minutes on one GPU
+    python -m benchmarks.gpu            about 2 minutes on one GPU
     python -m benchmarks.gpu --quick    a small run on any device: shows that it works, no more
 
 Uses random pixels in CIFAR-10's shape. An epoch has 45,000 training images and the evaluation of
 5,000, each with its mirror image. The first two epochs of each learner are warm-up and do not
-count. Trials that share the GPU are processes, each with its share of the memory, that train during
-the same time. Their images/s are added up and divided by those of a single trial. Last, a batch
-that does not fit into memory is trained in parts that do. Prints a table and exits with 0, or with
-1 if there is no CUDA device (not with --quick).
+count. Prints a table and exits with 0, or with 1 if there is no CUDA device (not with --quick).
 """
 
 import platform
-import statistics
 import sys
 import time
 from dataclasses import replace
@@ -29,7 +25,6 @@ from tuner.vision.datasets._dataset import ImageArrays
 from tuner.vision.image_classifier import ImageClassifier
 
 NAME = "cifar-shaped"
-TOGETHER = (1, 2, 4, 8)
 WARM_UP = 2
 RECIPE = {
     "model": "speednet",
@@ -140,7 +135,7 @@ def micro_batch_in(mib):
 
 
 def main():
-    given = options(__doc__, rounds=3)
+    given = options(__doc__, rounds=10)
     if not (torch.cuda.is_available() or given.quick):
         print("no CUDA device: nothing measured", file=sys.stderr)
         return 1
@@ -150,31 +145,20 @@ def main():
     register(given.quick)
     if device.type == "cpu":
         torch.set_num_threads(1)
-    epochs, span_s = (1, 0.1) if given.quick else (20, 20)
+    epochs = 1 if given.quick else given.rounds
 
     print(f"speednet, seconds an epoch, min / median / max of {epochs}")
     variants = {
-        "float32": {"precision": "float32"},
         "the precision of the hardware": {"precision": "auto"},
-        "compiled": {"compile": True},
         "as airbench94": FAST,
+        "float32": {"precision": "float32"},
+        "compiled": {"compile": True},
     }
     for name, settings in variants.items():
         if given.quick and name == "compiled":
             continue
         seconds = seconds_an_epoch(device, given.quick, epochs=epochs, settings=settings)
         print(f"  {name}: {spread(seconds)}")
-
-    counts, rounds = (TOGETHER[:2], 1) if given.quick else (TOGETHER, given.rounds)
-    print(f"\ntrials that share the device, images/s together, median of {rounds} rounds in turn")
-    rates = {count: [] for count in counts}
-    for _ in range(rounds):
-        for count in counts:
-            rates[count].append(images_a_second(count, device, given.quick, span_s))
-    alone = statistics.median(rates[1])
-    for count in counts:
-        median = statistics.median(rates[count])
-        print(f"  {count}: {median:,.0f} images/s, {median / alone:.2f} of one alone")
 
     if device.type == "cuda":
         print("\nout of memory, ResNet-18 at batch 1024: the micro-batch that an epoch ends with")

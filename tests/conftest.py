@@ -26,6 +26,8 @@ settings.load_profile("no deadline")
 
 
 def pytest_configure(config):
+    if config.option.markexpr != "gpu":  # the figures that tests expect are of a CPU
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     for variable in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):  # no test fills the user's
         folder = TemporaryDirectory(prefix="tuner-tests-")
         os.environ[variable] = folder.name

@@ -207,6 +207,6 @@ def holding():
 
 def name_of(command):
     try:
-        return command.read_bytes().split(b"\0")[0].decode(errors="replace")[:40]
+        return command.read_bytes().split(b"\0")[0].decode(errors="replace")[:40] or "unknown"
     except OSError:  # it has ended, or is of another container
         return "unknown"

@@ -15,8 +15,8 @@ import torch
 from benchmarks.gpu import images_a_second, register
 
 MPS = "nvidia-cuda-mps-control"
-TOGETHER = 4  # as with --gpus 0.25
-SPAN_S, ROUNDS = 10, 3
+TOGETHER = (2, 4, 8)  # trials at once, as with --gpus 0.25
+SPAN_S, ROUNDS = 5, 2
 
 
 @contextmanager
@@ -37,12 +37,13 @@ def mps():
 
 
 def sharing(device, dry):
-    """Images/s of four trials together, as a multiple of one alone: of four one after another."""
-    together, span_s, rounds = (2, 0.1, 1) if dry else (TOGETHER, SPAN_S, ROUNDS)
+    """Images/s of trials together, as a multiple of one alone: of as many one after another."""
+    together, span_s, rounds = ((2,), 0.1, 1) if dry else (TOGETHER, SPAN_S, ROUNDS)
     register(quick=dry)
-    ways = {"one after another": (1, nullcontext), f"{together} at once": (together, nullcontext)}
+    ways = {"one after another": (1, nullcontext)}
+    ways |= {f"{count} at once": (count, nullcontext) for count in together}
     if shutil.which(MPS):
-        ways[f"{together} at once with MPS"] = together, mps
+        ways |= {f"{count} at once with MPS": (count, mps) for count in together[1:]}
     else:
         yield "with MPS", f"not measured: no {MPS} here"
     rates = {name: [] for name in ways}
@@ -50,6 +51,7 @@ def sharing(device, dry):
         for name, (count, way) in ways.items():
             with way():
                 rates[name].append(images_a_second(count, torch.device(device), dry, span_s))
+            print(name, rates[name][-1], flush=True)
     alone = statistics.median(rates["one after another"])
     for name, found in rates.items():
         median = statistics.median(found)

@@ -31,7 +31,7 @@ STEPS = {
     8: Step("faults", "processes", "faults", 180),
     9: Step("compiled in ten widths", "training", "ten_widths", 240),
     10: Step("a search, four trials on the GPU", "processes", "search", 180),
-    11: Step("four trials on one GPU, with and without MPS", "sharing", "sharing", 180),
+    11: Step("trials that share the GPU, with and without MPS", "sharing", "sharing", 180),
     12: Step("trials fused in one process", "fused", "fused", 120),
     13: Step("two searches of a queue on the GPU", "processes", "queue", 120),
 }
@@ -68,15 +68,16 @@ def tests(device, dry):
 def benchmark(device, dry):
     """The lines that benchmarks.gpu prints."""
     command = [sys.executable, "-m", "benchmarks.gpu", *(["--quick"] if dry else [])]
-    heading = ""
+    heading, before = "", ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             print(line, end="", flush=True)
             what, colon, result = line.strip().rpartition(": ")
             if line.startswith("  ") and colon:
                 yield f"{heading}: {what}", result
-            else:
+            elif not before:  # not what a learner prints in between
                 heading = line.strip() or heading
+            before = line.strip()
     if process.returncode:
         raise SystemExit(process.returncode)
 

@@ -168,12 +168,8 @@ _operators = None  # they last as long as this does
 def import_torchvision():
     """torchvision; skips where it is not installed. Its wheel is built for CUDA's torch alone."""
     global _operators
-    if _operators is None:
-        try:
-            torch.ops.torchvision.nms  # noqa: B018 - a torch that has it
-            _operators = ()
-        except AttributeError:
-            _operators = torch.library.Library("torchvision", "DEF")
-            for operator in ("nms", "qnms"):
-                _operators.define(f"{operator}(Tensor x) -> Tensor")
+    if _operators is None and not torch.version.cuda:
+        _operators = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            _operators.define(f"{operator}(Tensor x) -> Tensor")
     return pytest.importorskip("torchvision")

@@ -14,7 +14,7 @@ from tuner.vision.settings import ClassifierSettings
 
 def layers():
     first, last = nn.Conv2d(1, 4, 3), nn.Linear(6, 2)
-    hidden = nn.Conv2d(4, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Conv2d(6, 6, 3)
+    hidden = nn.Conv2d(4, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Conv2d(6, 6, 1)
     return nn.Sequential(first, *hidden, nn.AdaptiveMaxPool2d(1), nn.Flatten(), last)
 
 

@@ -107,10 +107,10 @@ BEYOND = {
     "unfreeze_epoch": [1],
     "freeze": [3, ["head", None]],
     "start_from": ["/nowhere/at/all.pt"],
-    "folds": [1, 21, 2.5],
+    "folds": [1, 21, 2.5, 5],
     "fold_epochs": [0, 3],
 }
-NOT_IN_FOLDS = {"fold_epochs": None, "resplit": True, "batch_size": 1150, "warmup_epochs": 4}
+NOT_IN_FOLDS = {"resplit": True, "batch_size": 1150, "warmup_epochs": 4}
 NOT_IN_FOLDS |= {"train_on": "train+validation"}
 NOT_TOGETHER = [
     ("crop_scale", {"crop_scale": 0.5, "crop_padding": 2}),

@@ -115,7 +115,6 @@ class Worker:
 
         Raises NoGpuError if a reserved GPU is missing.
         """
-        import torch
         import torch.distributed as dist
 
         claim(self._context.gpus, through_torch=True)  # else the others would wait for nccl
@@ -131,7 +130,7 @@ class Worker:
             rank=self._rank,
             world_size=self._context.ranks,
             timeout=timeout,
-            device_id=torch.device("cuda", 0) if cuda else None,  # else NCCL guesses by the rank
+            device_id=self._device() if cuda else None,  # else NCCL guesses by the rank
         )
 
     def _device(self) -> torch.device:
@@ -139,4 +138,4 @@ class Worker:
 
         # Ray shows a process only the GPUs that it reserved, so the first of them is its own
         cuda = self._context.gpus > 0 and torch.cuda.is_available()
-        return torch.device("cuda" if cuda else "cpu")
+        return torch.device("cuda:0" if cuda else "cpu")

@@ -119,7 +119,8 @@ def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -
 def free_bytes(device: torch.device) -> int:
     """The memory that this process may still take of a GPU, which others may share."""
     free, total = torch.cuda.mem_get_info(device)
-    allowed = int(total * torch.cuda.get_per_process_memory_fraction(device))
+    index = torch.cuda.current_device() if device.index is None else device.index
+    allowed = int(total * torch.cuda.get_per_process_memory_fraction(index))
     return min(free, allowed - torch.cuda.memory_reserved(device))
 
 

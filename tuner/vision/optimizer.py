@@ -70,7 +70,8 @@ class MuonBesideSGD(Optimizer):
             self._muon.state[matrix] = self.state[weight]
         self._muon.step()
         for matrix, weight in trained:
-            weight.copy_(matrix.view_as(weight))
+            if matrix.data_ptr() != weight.data_ptr():
+                weight.copy_(matrix.view_as(weight))
             matrix.grad = None
 
 

@@ -151,7 +151,8 @@ class Stage:
         """Nothing in a state belongs to a stage alone."""
 
     def _input(self, x_NCHW: Tensor) -> tuple[Tensor, ...]:
-        return (x_NCHW,) if self._ranks.rank == 0 else ()
+        # Some versions of torch refuse other strides than the first batch had, as a crop's are
+        return (x_NCHW.clone(),) if self._ranks.rank == 0 else ()
 
     def _schedule(self, count: int, *, training: bool) -> ScheduleGPipe:
         # A schedule fixes the shapes that it sends, so every size of batch needs its own

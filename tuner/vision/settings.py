@@ -298,9 +298,10 @@ def check_settings(
 
 def _fold_faults(settings: ClassifierSettings) -> Iterator[Fault]:
     """What cannot be combined with folds."""
-    if settings.folds and not settings.fold_epochs:
-        yield Fault("folds", "needs `fold_epochs`, the epochs of training of a fold", settings.folds)
-    if settings.fold_epochs and not settings.folds:
+    if settings.folds is not None and settings.fold_epochs is None:
+        rule = "needs `fold_epochs`, the epochs of a fold"
+        yield Fault("folds", rule, settings.folds)
+    if settings.fold_epochs is not None and settings.folds is None:
         yield Fault("fold_epochs", "needs `folds`", settings.fold_epochs)
     for key, usual in {"resplit": False, "train_on": "train"}.items():
         value = getattr(settings, key)
