@@ -6,6 +6,7 @@
     python -m benchmarks.faults --targets silent
     python -m benchmarks.faults --targets control,driver,everything
     python -m benchmarks.faults --hits 6        more moments in a round, where time is short
+    python -m benchmarks.faults --add 'objective.limits=["val_loss <= 1"]'     more for `tuner run`
     python -m benchmarks.faults --patience 4    waits so many times as long, on a busy machine
     python -m benchmarks.faults --keep DIR      leaves the experiments there for inspection
     python -m benchmarks.faults --bucket        in an S3 server on this machine; needs tuner[dev]
@@ -51,6 +52,7 @@ import math
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -100,7 +102,8 @@ SPEC = {
     "max_concurrent": 1,
 }
 BUCKET = "s3://experiments"
-LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3}  # reports, so that the model is asked
+# Reports before a model is asked
+LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3, "mixed": 3}
 
 
 def main() -> int:
@@ -111,6 +114,7 @@ def main() -> int:
     parser.add_argument("--targets", type=names, default=DEFAULT)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--hits", type=int, default=3, help="At most so many in a round.")
+    parser.add_argument("--add", type=shlex.split, default=[], help="Arguments of `tuner run`.")
     parser.add_argument("--patience", type=float, default=1, help="Times the usual.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
@@ -255,7 +259,7 @@ class Search:
             if "silent" in self.options.targets:
                 spec["timeouts"] = {"report_s": PATIENCE_S * self.options.patience}
             (self.storage / "spec.json").write_text(json.dumps(spec))
-        words = ["run", str(self.storage / "spec.json"), "--name", "x"]
+        words = ["run", str(self.storage / "spec.json"), "--name", "x", *self.options.add]
         if self.has_begun:
             words = ["resume", "x"]
         words += ["--storage", self.place, "--no-evaluate"]
