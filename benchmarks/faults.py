@@ -540,7 +540,7 @@ def marked(marks: set[bytes]) -> dict[int, str]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             environment = set((entry / "environ").read_bytes().split(b"\0"))
-            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if environment & marks:
