@@ -13,7 +13,8 @@ best value, a domain of which four fifths are useless, a region that diverges wi
 trials, trials that are too short or too long, trials that overfit, seeds that differ more than the
 configs, a useless hyperparameter, a pair that matters only together, a small validation split, a
 loss that jumps from epoch to epoch, first epochs that say nothing of the end, trials that each beat
-those before, a late first rung, slots that stay empty (for three reasons), and copies of images.
+those before, a late first rung, slots that stay empty (for three reasons), a slow data path, a GPU
+that is half empty, and copies of images.
 
 `--regret` cuts a domain below or above the best value, and compares the best trial's regret after
 the whole budget with that after half of it and a second search in the space that the advice gives.
@@ -74,6 +75,8 @@ FAULTS = {
     "unused rung": "rung_unused",
     "long grace": "grace_long",
     "idle slots": "slots_idle",
+    "slow data": "data_slow",
+    "spare memory": "memory_spare",
     "copies": "copies",
 }
 CUT = ("edge lower", "edge upper")  # spaces that are cut wrongly
@@ -89,7 +92,8 @@ class Task:
     0.9 - error * loss. jumps: the sd of an epoch's loss. blind: so many first epochs have a loss by
     chance. rises: whether each trial is better than those before. grace: the first rung. workers,
     limit: trials at a time, and the spec's max_concurrent. gap: the time between two trials of a
-    slot. copies: of images across splits.
+    slot. waits: the mean share of an epoch spent waiting for data. memory: of a GPU that a trial
+    takes at most, which varies by a fifth. copies: of images across splits.
     """
 
     best_D: np.ndarray
@@ -111,6 +115,8 @@ class Task:
     workers: int = WORKERS
     limit: int | None = None
     gap: float = 0.0
+    waits: float = 0.1
+    memory: float = 0.8
     copies: int = 0
 
     def regret(self, config):
@@ -145,7 +151,13 @@ class Task:
             loss_E = loss_E + 1.5 * np.maximum(epoch_E / self.length - self.overfits, 0)
         if self.diverges and u_D[0] > self.diverges[0] and u_D[1] > self.diverges[1]:
             loss_E = loss_E + np.where(epoch_E >= rng.integers(1, 3), rng.choice([np.nan, 1e3]), 0)
-        metrics = [{"val_loss": v, "train_loss": t} for v, t in zip(loss_E, train_E, strict=True)]
+        measured = {
+            "epoch_s": 10.0,
+            "data_s": 10 * rng.beta(10 * self.waits, 10 * (1 - self.waits)),
+            "peak_memory_share": self.memory * rng.uniform(0.8, 1),
+        }
+        losses = zip(loss_E, train_E, strict=True)
+        metrics = [{"val_loss": v, "train_loss": t, **measured} for v, t in losses]
         if self.images:
             right = rng.binomial(self.images, np.clip(0.9 - self.error * loss_E, 0, 1))
             return [
@@ -228,6 +240,10 @@ def drawn(rng, fault):
     if fault == "idle slots":
         kinds = ({"gap": 3.0}, {"limit": 8}, {"workers": 25})
         return replace(task, **kinds[rng.integers(3)]), None
+    if fault == "slow data":
+        return replace(task, waits=rng.uniform(0.4, 0.8)), None
+    if fault == "spare memory":
+        return replace(task, memory=rng.uniform(0.05, 0.35)), None
     if fault == "copies":
         return replace(task, images=20_000, copies=int(40_000 * rng.uniform(0.02, 0.2))), None
     return replace(task, images=rng.choice([None, 50_000])), None
@@ -279,6 +295,7 @@ def simulated(task, searcher, trials, seed, *, strategy="random", budget=np.inf)
             "scheduler": {"name": "asha", "reduction_factor": 3, **settings},
             "num_samples": trials,
             "max_concurrent": task.limit,
+            "resources": {"gpus": 1},
             "name": "simulated",
         }
     )

@@ -35,6 +35,14 @@ class Echo(Counter):
         return {**super().step(), "built_with": self.built_with}
 
 
+class Loads(Counter):
+    """Waits for a DataLoader."""
+
+    def step(self):
+        list(torch.utils.data.DataLoader([1, 2]))
+        return super().step()
+
+
 def context(folder, **changes):
     fields = {
         "location": str(folder),
@@ -52,6 +60,14 @@ def context(folder, **changes):
         "directory": str(folder),
     }
     return TrialContext(**{**fields, **changes})
+
+
+def test_step_measures_the_time_of_data_loaders(tmp_path):
+    for name, is_measured in {"Loads": True, "Counter": False}.items():
+        worker = Worker(context(tmp_path, trainable=f"test_worker:{name}"))
+        worker.begin(Assignment("00000", {}))
+        _, measured = worker.step()
+        assert (measured.get("data_s", 0) > 0) == is_measured
 
 
 @pytest.mark.parametrize(("cpus", "threads"), [(2, 2), (0.5, 1)])

@@ -64,11 +64,18 @@ class Worker:
             store.release()
 
     def step(self) -> tuple[object, dict[str, float]]:
-        """Train one epoch; what the Learner reports, and the metrics of its memory."""
+        """Train one epoch; what the Learner reports, and what was measured meanwhile.
+
+        That is the metrics of its memory, and data_s, the seconds that it waited for DataLoaders.
+        """
+        from tuner.trial.torch_compat import loading_s
+
         assert self._learner is not None
         self._watch.begin()
+        before = loading_s()
         report = self._learner.step()
-        return report, self._watch.end()
+        waited = loading_s() - before
+        return report, {**self._watch.end(), **({"data_s": waited} if waited else {})}
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
         """Save the Learner's state after `epoch`; see `CheckpointWriter.save`.

@@ -106,3 +106,11 @@ def test_gpu_memory_that_no_trial_needs_is_spare(gpus, share, advised):
 
     assert after(kinds(made(share))["memory_spare"], made(share)).resources.gpus == advised
     assert "memory_spare" not in kinds(made(0.5 * gpus))
+
+
+@pytest.mark.parametrize(("waits", "severity"), [(0.2, None), (0.5, "medium"), (0.7, "high")])
+def test_trials_that_wait_for_data_get_more_cpus(waits, severity):
+    made = record(lambda u_D, rng: [{"val_loss": 1.0, "epoch_s": 5.0, "data_s": 5 * waits}], 8)
+    finding = kinds(made).get("data_slow")
+    assert (finding and finding.severity) == severity
+    assert not finding or after(finding, made).resources.cpus == 2

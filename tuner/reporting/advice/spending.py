@@ -1,10 +1,11 @@
-"""Findings on where epochs, time and memory go: rungs, idle slots, GPUs that are half empty."""
+"""Findings on where epochs, time and memory go: rungs, slots, GPUs, and the data path."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from math import atanh, ceil, floor, sqrt, tanh
+from math import atanh, ceil, floor, fsum, sqrt, tanh
+from statistics import median
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice.effects import ranks
 from tuner.reporting.advice.finding import Finding, run_like, share
 from tuner.reporting.advice.record import SearchRecord
+from tuner.spec.sections import EPOCH_S
 from tuner.wording import number
 
 _FEWEST, _FEWEST_LEADERS, _FEWEST_A_SLOT = 20, 10, 4  # trials: at a rung, leading, a slot
 _BLIND = 0.55  # rank correlation of a rung with the next one
 _ROOM, _MOST_FIT = 1.25, 8  # of the peak of a trial, for what the allocator keeps; trials a GPU
 _SAVED, _IDLE, _MUCH = 0.2, 0.3, 0.35  # of the epochs; of the slots' time; of either
+_WAITING = 0.3  # of a trial's time
 
 
 def spending_findings(record: SearchRecord) -> Iterator[Finding]:
@@ -30,7 +33,7 @@ def spending_findings(record: SearchRecord) -> Iterator[Finding]:
         blind = [*_blind(record, rungs, length)] or _late(record, [*rungs, length][0], factor)
         unused = _unused(record, rungs if record.spec.brackets == 1 else (), 1 - 1 / factor)
         yield from (*islice(blind, 1), *islice(unused, 1))
-    yield from (*_idle(record), *_spare(record))
+    yield from (*_idle(record), *_spare(record), *_waiting(record))
 
 
 def correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
@@ -172,4 +175,23 @@ def _spare(record: SearchRecord) -> Iterator[Finding]:
             f"{fits} such trials fit where one is now, or batches about {fits} times as large.",
             run_like(record.name, f"resources.gpus={floor(100 * gpus / fits) / 100:g}"),
             {"peak_share": max(peaks), "reserved": gpus, "n": len(peaks), "fits": fits},
+        )
+
+
+def _waiting(record: SearchRecord) -> Iterator[Finding]:
+    """Whether most trials wait for their data for much of their time."""
+    trials = record.history.trials.values()
+    spent = [[fsum(s for _, s in t.values(n)) for n in ("data_s", EPOCH_S)] for t in trials]
+    shares = [data / epoch for data, epoch in spent if data and epoch]
+    n, waiting = len(shares), sum(part > _WAITING for part in shares)
+    low, high = wilson(waiting / max(n, 1), max(n, 1))
+    if low > 0.5:
+        yield Finding(
+            "data_slow",
+            "high" if (middle := median(shares)) > 2 * _WAITING else "medium",
+            f"{waiting} of {n} trials ({share(low, high)}) wait for their data for more than "
+            f"{100 * _WAITING:.0f} % of their time, half of them for {100 * middle:.0f} % or more.",
+            "The network is idle meanwhile: decode the images once, or load with more processes.",
+            run_like(record.name, f"resources.cpus={2 * record.spec.resources.cpus:g}"),
+            {"waiting": waiting, "n": n, "interval": [low, high], "median": middle},
         )
