@@ -31,4 +31,4 @@ class Counted(ImageClassifier):
 
     def load_state_dict(self, state):
         super().load_state_dict(state)
-        self._next = state["epoch"] + 1
+        self._next = (len(state.get("folds", ())) or state["epoch"]) + 1
