@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from tuner.experiment.steered import Answer
 
 _POLL_S = 0.3
-_LISTED = [(f"{verb.name} {verb.written}", verb.does) for verb in VERBS.values()]
-_HELP = "\n".join(
-    ["Steer the search NAME while it runs.\n\n\b\nVERB is one of"]
-    + [f"  {written:<24} {does}" for written, does in _LISTED]
-)
+_VERBS = "\n".join(f"  {f'{v.name} {v.written}':<24} {v.does}" for v in VERBS.values())
+_HELP = f"Steer the search NAME while it runs.\n\n\b\nVERB is one of\n{_VERBS}"
 
 
 @options.command(
@@ -46,8 +43,7 @@ _HELP = "\n".join(
     default="10s",
     help="How long to wait for the answer.  [default: 10s]",
 )
-@options.storage
-@options.as_json
+@options.storage_and_json
 def control(
     name: str,
     verb: str,

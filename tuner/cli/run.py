@@ -45,15 +45,12 @@ if TYPE_CHECKING:
 @options.wait_for_resources
 @options.as_json
 def run(
-    experiment: str | None,
-    assignments: tuple[str, ...],
     playbook: bool,
     dry_run: bool,
     evaluate: bool,
     trust: bool,
     wait_for_resources: float | None,
     as_json: bool,
-    address: str,
     **flags: Any,
 ) -> int:
     """Search for good hyperparameters of EXPERIMENT.
@@ -75,8 +72,8 @@ def run(
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.plan import warnings_of
 
-    ending = "-1-explore" if playbook else ""
-    spec, source = resolve(experiment, assignments, address, flags, trust=trust, ending=ending)
+    address: str = flags["address"]
+    spec, source = resolve(flags, trust=trust, ending="-1-explore" if playbook else "")
     if playbook:
         how = {"trust": trust, "dry_run": dry_run, "evaluate": evaluate, "as_json": as_json}
         return _play(spec, address, wait_for_resources, **how)
@@ -97,7 +94,7 @@ def run(
                 results = tuner.run_experiment(spec)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
-                spec, source = resolve(experiment, assignments, address, flags, trust=True)
+                spec, source = resolve(flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
 
 
@@ -166,8 +163,7 @@ def _warn(warnings: Iterable[str]) -> None:
 @options.notify
 @options.wait_for_resources
 @options.trust
-@options.storage
-@options.as_json
+@options.storage_and_json
 def resume(
     name: str,
     changes: tuple[str, ...],

@@ -60,7 +60,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="The time budget of all searches that agents queue by MCP, in all.  [default: any]",
 )
 @options.storage
-def serve(storage: str | None, **settings: Any) -> int:
+def serve(storage: str | None, **settings: Any) -> None:
     """Show the experiments in a browser, and steer those that run.
 
     Open the address that it prints. The token in it is the key: nothing is shown without it. It is
@@ -74,7 +74,6 @@ def serve(storage: str | None, **settings: Any) -> int:
         click.echo(f"/mcp is off, since it needs a package: {install('serve')}", err=True)
     settings["agents"] = agents if has_mcp else None
     run(storage, notify=lambda url, port: click.echo(url), **settings)
-    return 0
 
 
 @options.command("Look", 5)
