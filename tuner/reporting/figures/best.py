@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
@@ -11,6 +12,7 @@ from tuner.experiment.events import FAILED
 from tuner.experiment.results.comparison import Comparison, Curve, Side
 from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
 from tuner.experiment.results.statistics import class_accuracies, confusion_in
+from tuner.experiment.trials import TrialRecord
 from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
@@ -126,22 +128,22 @@ def front(report: Report) -> Drawing:
     scale = "log" if 0 < _WIDE * min(values) < max(values) else "linear"
     plot = go.Figure(layout={"xaxis": {"title": escaped(x.metric), "type": scale}})
     plot.update_layout(yaxis={"title": escaped(y.metric)})
+
+    def add(shown: list[tuple[tuple[float, ...], TrialRecord]], **style: Any) -> None:
+        plot.add_scatter(
+            x=[x.key(point[1]) for point, _ in shown],
+            y=[y.key(point[0]) for point, _ in shown],
+            text=[trial.trial_id for _, trial in shown],
+            **style,
+        )
+
     for status, colour in STATUS_COLOURS.items():
-        shown = [(point, trial) for point, trial in points if trial.status == status]
-        if shown:
-            plot.add_scatter(
-                x=[x.key(point[1]) for point, _ in shown],
-                y=[y.key(point[0]) for point, _ in shown],
-                text=[trial.trial_id for _, trial in shown],
-                mode="markers",
-                marker={"color": colour, "size": 6, "opacity": 0.7},
-                name=status,
-            )
+        if shown := [(point, trial) for point, trial in points if trial.status == status]:
+            marker = {"color": colour, "size": 6, "opacity": 0.7}
+            add(shown, mode="markers", marker=marker, name=status)
     best = front_of((p, trial) for p, trial in points if trial.status != FAILED)
-    plot.add_scatter(
-        x=[x.key(point[1]) for point, _ in best],
-        y=[y.key(point[0]) for point, _ in best],
-        text=[trial.trial_id for _, trial in best],
+    add(
+        best,
         mode="markers" if third else "lines+markers",
         line={"color": BLACK, "width": 1, "shape": "vh"},
         marker={"color": BLACK, "size": 9, "symbol": "circle-open"},

@@ -105,18 +105,11 @@ def forecasts(report: Report) -> Drawing:
         return None
     metric = report.spec.objective.metric
     points = [
-        (
-            trial.trial_id,
-            epoch,
-            forecast["end"],
-            forecast["low"],
-            forecast["high"],
-            trial.values(metric)[-1][1],
-        )
+        (trial.trial_id, epoch, f["end"], f["low"], f["high"], trial.values(metric)[-1][1])
         for trial in report.results.trials.values()
         if trial.status == COMPLETED and trial.values(metric)
-        for epoch, forecast in (trial.forecasts or {}).items()
-        if {"end", "low", "high"} <= forecast.keys()
+        for epoch, f in (trial.forecasts or {}).items()
+        if {"end", "low", "high"} <= f.keys()
     ]
     if not points:
         return "Nothing to show: no end was predicted of a trial that came to it.", None
