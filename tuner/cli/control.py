@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -97,18 +97,16 @@ def _control(
     if verb != "try" and len(values) != bool(field):
         got = " ".join(values) or "nothing"
         raise UsageError(f"{verb} takes {written or 'no value'}, got {got}")
-    value: Any = _config(files, values, like) if verb == "try" else "".join(values)
-    return control_of(verb, None if value == "none" else value)
-
-
-def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:
+    if verb != "try":
+        value = "".join(values)
+        return control_of(verb, None if value == "none" else value)
     from tuner.experiment.results.results import Results
     from tuner.spec.text import assign, assigned
 
     config = {} if like is None else Results(files.path).trial(like).config
     if not values and not config:
-        raise UsageError(f"try takes {VERBS['try'].written}, or --like ID, got nothing")
-    return assign(deepcopy(config), assigned(values))
+        raise UsageError(f"try takes {written}, or --like ID, got nothing")
+    return control_of(verb, assign(deepcopy(config), assigned(values)))
 
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -140,16 +140,14 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
 @options.trust
 @options.experiment
 @options.as_json
-def confirm(
-    results: Results, top: int, seeds: int, address: str, evaluate: bool, trust: bool, as_json: bool
-) -> int:
+def confirm(results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any) -> int:
     """Retrain the best trials of NAME with fresh seeds.
 
     The trial with the best mean on the validation split wins; the test split is measured once, for
     that one. From then on best, export and evaluate use it.
     """
     admit_experiment(results, trust=trust, trains_only=True)
-    confirmation = tuner.confirm(results, top=top, seeds=seeds, address=address)
+    confirmation = tuner.confirm(results, **settings)
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,15 +29,7 @@ if TYPE_CHECKING:
     "--columns", metavar="A,B", help="Show these columns, as in name,best,strategy,time,note."
 )
 @options.storage_and_json
-def ls(
-    where: str | None,
-    tag: str | None,
-    sort: str | None,
-    reverse: bool,
-    columns: str | None,
-    storage: str | None,
-    as_json: bool,
-) -> None:
+def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -> None:
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results import listing
     from tuner.experiment.results.listing import check_names
@@ -46,7 +38,7 @@ def ls(
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
     check_names(names or [], [experiment.row() for experiment in listed])
-    matches = listing.find(listed, where=where, tag=tag, sort=sort, reverse=reverse)
+    matches = listing.find(listed, **chosen)
     if as_json:
         click.echo(json_text([experiment.as_dict() for experiment in matches]))
     elif listed and not matches:
@@ -137,14 +129,7 @@ def best(
 @options.sort
 @options.experiment
 @options.as_json
-def trials(
-    results: Results,
-    trial_id: str | None,
-    where: str | None,
-    sort: str | None,
-    reverse: bool,
-    as_json: bool,
-) -> None:
+def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any) -> None:
     """List the trials of experiment NAME, or show one of them.
 
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
@@ -158,5 +143,5 @@ def trials(
         click.echo(json_text(trial_json(results, trial)) if as_json else trial_text(results, trial))
         return
     rows = trial_rows(results)
-    rows = [rows[n] for n in arranged(rows, where=where, sort=sort, reverse=reverse)]
+    rows = [rows[n] for n in arranged(rows, **chosen)]
     click.echo(json_text(rows) if as_json else trials_table(rows, results.objective))

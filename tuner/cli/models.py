@@ -204,17 +204,7 @@ def _evaluate_best(
 @options.trust
 @options.experiment
 @options.as_json
-def refit(
-    results: Results,
-    seeds: int,
-    trial_id: str | None,
-    cpus: float | None,
-    gpus: float | None,
-    address: str,
-    evaluate: bool,
-    trust: bool,
-    as_json: bool,
-) -> int:
+def refit(results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any) -> int:
     """Train NAME's best config on training and validation images.
 
     It trains for the number of epochs that validation chose, as the experiment NAME-refit. Nothing
@@ -222,9 +212,7 @@ def refit(
     goes on after a kill, and `tuner export NAME-refit --to DIR` hands the model over.
     """
     admit_experiment(results, trust=trust, trains_only=True)
-    resources = {"cpus": cpus, "gpus": gpus}
-    refitted = tuner.refit(results, trial_id=trial_id, seeds=seeds, address=address, **resources)
-    return print_outcome(refitted, evaluate=evaluate, as_json=as_json)
+    return print_outcome(tuner.refit(results, **settings), evaluate=evaluate, as_json=as_json)
 
 
 @options.command(
@@ -236,9 +224,7 @@ def refit(
 @options.trust
 @options.experiment
 @options.as_json
-def soup(
-    results: Results, top: int, to: str | None, formats: tuple[str, ...], trust: bool, as_json: bool
-) -> None:
+def soup(results: Results, trust: bool, as_json: bool, **settings: Any) -> None:
     """Combine the best trials of NAME into one model.
 
     On the validation split it measures the best trial, a soup (the average of the weights of those
@@ -246,7 +232,7 @@ def soup(
     three is exported to DIR; a tie goes to the first. Nothing is trained.
     """
     admit_experiment(results, trust=trust, trains_only=True)
-    done = tuner.soup(results, to, top=top, formats=formats)
+    done = tuner.soup(results, **settings)
     click.echo(json_text(done.as_dict()) if as_json else _table(done))
 
 
