@@ -26,6 +26,7 @@ from tuner.reporting.report import NO_TRIALS, Report, escaped, evenly, fence_of
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
+_SO_FAR = {"color": BLUE, "width": 2.5, "shape": "hv"}  # a line of the best so far
 _MOST_POINTS = 3000
 _MOST_ON_FRONT = 100
 _WIDE = 50  # from the least to the greatest value, from which an axis is logarithmic
@@ -48,25 +49,12 @@ def history(report: Report) -> Drawing:
     values = ((trial.number, trial.value) for trial in trials if trial.value is not None)
     steps = best_so_far(values, ranked.objective)
     steps.append((trials[-1].number, steps[-1][1]))
-    plot = go.Figure(
-        [
-            go.Scatter(
-                x=[trial.number for trial in drawn],
-                y=[trial.value for trial in drawn],
-                mode="markers",
-                marker={"color": GREY, "size": 5, "opacity": 0.7},
-                name="a trial's best",
-            ),
-            go.Scatter(
-                x=[number for number, _ in steps],
-                y=[value for _, value in steps],
-                mode="lines",
-                line={"color": BLUE, "width": 2.5, "shape": "hv"},
-                name="best so far",
-            ),
-        ],
-        {"xaxis": {"title": "trial"}, "yaxis": {"title": ranked.label}},
-    )
+    plot = go.Figure(layout={"xaxis": {"title": "trial"}, "yaxis": {"title": ranked.label}})
+    numbers, best = [trial.number for trial in drawn], [trial.value for trial in drawn]
+    marker = {"color": GREY, "size": 5, "opacity": 0.7}
+    plot.add_scatter(x=numbers, y=best, mode="markers", marker=marker, name="a trial's best")
+    x, y = zip(*steps, strict=True)
+    plot.add_scatter(x=x, y=y, mode="lines", line=_SO_FAR, name="best so far")
     later = sum(trial.number > ranked.trials[0].number for trial in trials)
     caption = (
         f"Trials in the order of their ids: {later} after the best one brought nothing better. "
@@ -86,22 +74,13 @@ def classes(report: Report) -> Drawing:
         return "Nothing to show: the test split has no image.", None
     names = [escaped(name) for name in confusion[0]]
     shares = [[count / max(sum(row), 1) for count in row] for row in confusion[1]]
+    hover = "%{y} taken for %{x}: %{customdata} images, %{z:.0%}<extra></extra>"
     plot = go.Figure(
-        go.Heatmap(
-            z=shares,
-            x=names,
-            y=names,
-            customdata=confusion[1],
-            colorscale="Blues",
-            zmin=0,
-            zmax=1,
-            hovertemplate="%{y} taken for %{x}: %{customdata} images, %{z:.0%}<extra></extra>",
-        ),
-        {
-            "xaxis": {"title": "predicted class", "type": "category"},
-            "yaxis": {"title": "true class", "type": "category", "autorange": "reversed"},
-        },
+        go.Heatmap(x=names, y=names, z=shares, customdata=confusion[1], hovertemplate=hover)
     )
+    plot.update_traces(colorscale="Blues", zmin=0, zmax=1)
+    plot.update_xaxes(title="predicted class", type="category")
+    plot.update_yaxes(title="true class", type="category", autorange="reversed")
     worst = rows[0]
     low, high = worst.interval
     caption = (
@@ -175,15 +154,11 @@ def volume(report: Report) -> Drawing:
     worst = (_BOUND,) * len(ranges)
     counts = evenly(range(1, len(scaled) + 1), _MOST_ON_FRONT)
     fronts = [[point for point, _ in front_of(scaled[:count])] for count in counts]
-    plot = go.Figure(
-        go.Scatter(
-            x=[int(points[count - 1][1].trial_id) for count in counts],
-            y=[hypervolume(each, worst) for each in fronts],
-            mode="lines",
-            line={"color": BLUE, "width": 2.5, "shape": "hv"},
-        ),
-        {"xaxis": {"title": "trial"}, "yaxis": {"title": "hypervolume", "range": [0, 1]}},
-    )
+    numbers = [int(points[count - 1][1].trial_id) for count in counts]
+    volumes = [hypervolume(each, worst) for each in fronts]
+    plot = go.Figure(go.Scatter(x=numbers, y=volumes, mode="lines", line=_SO_FAR))
+    plot.update_xaxes(title="trial")
+    plot.update_yaxes(title="hypervolume", range=[0, 1])
     caption = (
         "The share of the box from the best to the worst value of each objective that lies behind "
         "the front. Where the line has been flat for long, more trials bring little."
@@ -198,15 +173,10 @@ def epochs(comparison: Comparison) -> Drawing:
     plot = go.Figure()
     for number, side in enumerate(sides):
         _add(plot, side, number)
-    plot.update_layout(
-        xaxis={"title": "epochs", "rangemode": "tozero"},
-        yaxis={
-            "title": escaped(comparison.objective.metric),
-            "range": _range(curves, comparison.objective),
-        },
-        showlegend=True,
-        height=420,
-    )
+    objective = comparison.objective
+    plot.update_xaxes(title="epochs", rangemode="tozero")
+    plot.update_yaxes(title=escaped(objective.metric), range=_range(curves, objective))
+    plot.update_layout(showlegend=True, height=420)
     return _CAPTION, plot
 
 

@@ -80,17 +80,10 @@ def rungs(report: Report) -> Drawing:
     names = [str(rung.epoch) for rung in counts]
     went_on = [rung.reached - rung.stopped for rung in counts]
     stopped = [rung.stopped for rung in counts]
-    plot = go.Figure(
-        [
-            go.Bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE),
-            go.Bar(x=names, y=stopped, name="stopped there", marker_color=SKY),
-        ],
-        {
-            "barmode": "stack",
-            "xaxis": {"title": "rung (epoch)", "type": "category"},
-            "yaxis": {"title": "trials that reached it"},
-        },
-    )
+    plot = go.Figure(layout={"barmode": "stack", "yaxis": {"title": "trials that reached it"}})
+    plot.update_xaxes(title="rung (epoch)", type="category")
+    plot.add_bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE)
+    plot.add_bar(x=names, y=stopped, name="stopped there", marker_color=SKY)
     most = max(counts, key=lambda rung: rung.stopped)
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
@@ -115,34 +108,27 @@ def forecasts(report: Report) -> Drawing:
         return "Nothing to show: no end was predicted of a trial that came to it.", None
     inside = sum(low <= true <= high for _, _, _, low, high, true in points)
     ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
-    plot = go.Figure(
-        [
-            go.Scatter(
-                x=ends,
-                y=trues,
-                error_x={
-                    "array": [high - end for high, end in zip(highs, ends, strict=True)],
-                    "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
-                    "thickness": 0.5,
-                },
-                customdata=list(zip(ids, epochs, strict=True)),
-                mode="markers",
-                marker={"color": BLUE, "size": 6, "opacity": 0.6},
-                hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
-                "%{y:.4g} reached<extra></extra>",
-                name="forecast",
-            ),
-            go.Scatter(
-                x=[min(trues), max(trues)],
-                y=[min(trues), max(trues)],
-                mode="lines",
-                line={"color": BLACK, "dash": "dot"},
-                name="as predicted",
-                hoverinfo="skip",
-            ),
-        ],
-        {"xaxis": {"title": f"predicted {metric}"}, "yaxis": {"title": "true one"}},
+    plot = go.Figure()
+    plot.update_xaxes(title=f"predicted {metric}")
+    plot.update_yaxes(title="true one")
+    plot.add_scatter(
+        x=ends,
+        y=trues,
+        error_x={
+            "array": [high - end for high, end in zip(highs, ends, strict=True)],
+            "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
+            "thickness": 0.5,
+        },
+        customdata=list(zip(ids, epochs, strict=True)),
+        mode="markers",
+        marker={"color": BLUE, "size": 6, "opacity": 0.6},
+        hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
+        "%{y:.4g} reached<extra></extra>",
+        name="forecast",
     )
+    diagonal, line = [min(trues), max(trues)], {"color": BLACK, "dash": "dot"}
+    plot.add_scatter(x=diagonal, y=diagonal, mode="lines", line=line, name="as predicted")
+    plot.update_traces(hoverinfo="skip", selector={"name": "as predicted"})
     caption = (
         f"{inside} of {len(points)} forecasts ({inside / len(points):.0%}) were right within one "
         "standard deviation, which the bars show; of normal ones 68% are. Only trials that ran to "
