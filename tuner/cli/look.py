@@ -89,9 +89,7 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     type=click.Choice(["min", "max"]),
     help="Whether less or more of it is better.  [default: the experiment's]",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="K", help="Show the K best, the best first."
-)
+@options.count("--top", "K", help="Show the K best, the best first.")
 @options.experiment
 @options.as_json
 def best(

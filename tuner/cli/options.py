@@ -82,7 +82,9 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
-def count(flag: str, metavar: str, *, default: int, help: str) -> Callable[[Any], Any]:
+def count(
+    flag: str, metavar: str, *, help: str, default: int | None = None
+) -> Callable[[Any], Any]:
     """The option `flag` for a number of at least 1."""
     number = click.IntRange(min=1)
     return click.option(
@@ -107,80 +109,68 @@ class _Setting(NamedTuple):
     """An option that sets the field at `path` of the spec; a `list` may be given several times."""
 
     path: str
-    kind: Any
-    metavar: str | None
     help: str
+    metavar: str | None = "NAME"
+    kind: Any = str
 
 
 _SETTINGS = {
     "search": _Setting(
-        "search.strategy",
-        str,
-        "NAME",
-        f"The search strategy: {_searchers()}, or a module of your own.",
+        "search.strategy", f"The search strategy: {_searchers()}, or a module of your own."
     ),
     "scheduler": _Setting(
         "scheduler.name",
-        str,
-        "NAME",
         "What stops poor trials early: asha, forecast, none, or a module of your own.",
     ),
-    "num-samples": _Setting("num_samples", int, "N", "Run N trials."),
+    "num-samples": _Setting("num_samples", "Run N trials.", "N", int),
     "max-concurrent": _Setting(
-        "max_concurrent", int, "N", "Run at most N trials at a time.  [default: as many as fit]"
+        "max_concurrent", "Run at most N trials at a time.  [default: as many as fit]", "N", int
     ),
     "time-budget": _Setting(
-        "time_budget_s", Duration(), None, "End the search after this time, as in 10m or 2h."
+        "time_budget_s", "End the search after this time, as in 10m or 2h.", None, Duration()
     ),
-    "seed": _Setting("seed", int, "N", "The seed of all configs and of the training."),
-    "cpus": _Setting("resources.cpus", float, "X", "CPUs for each worker of a trial."),
+    "seed": _Setting("seed", "The seed of all configs and of the training.", "N", int),
+    "cpus": _Setting("resources.cpus", "CPUs for each worker of a trial.", "X", float),
     "gpus": _Setting(
         "resources.gpus",
-        float,
-        "X",
         "GPUs for each worker of a trial; with 0.25, four trials share one.",
+        "X",
+        float,
     ),
     "workers": _Setting(
-        "resources.workers", int, "N", "Train each trial in N processes (DistributedDataParallel)."
+        "resources.workers", "Train each trial in N processes (DistributedDataParallel).", "N", int
     ),
     "name": _Setting(
-        "name",
-        str,
-        "NAME",
-        "What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
+        "name", "What to call the experiment.  [default: as EXPERIMENT, or the next free name]"
     ),
     "from": _Setting(
         "warm_start",
-        list,
-        "NAME",
         "Learn from the trials of this earlier experiment; grid and random skip its configs. Given "
         "several times, or as . for the complete storage, begin with the best configs of each.",
+        kind=list,
     ),
     "storage": _Setting(
         "storage",
-        str,
-        "DIR",
         "The folder of all experiments, or s3://BUCKET/FOLDER.  "
         "[default: $TUNER_STORAGE, else ./results]",
+        "DIR",
     ),
-    "log": _Setting(
-        "log", list, "NAME", "Log to wandb or mlflow, too. May be given several times."
-    ),
+    "log": _Setting("log", "Log to wandb or mlflow, too. May be given several times.", kind=list),
     "notify": _Setting(
         "notify",
-        list,
-        "TARGET",
         "Send a message at the end, at the first failure and at a new best: to a URL, or to a "
         "shell command as exec:COMMAND. May be given several times.",
+        "TARGET",
+        list,
     ),
     "data-dir": _Setting(
-        "training.data_dir", str, "DIR", "The folder with the data sets (training.data_dir)."
+        "training.data_dir", "The folder with the data sets (training.data_dir).", "DIR"
     ),
 }
 
 
 def _setting(flag: str) -> Callable[[Any], Any]:
-    _, kind, metavar, help = _SETTINGS[flag]
+    _, help, metavar, kind = _SETTINGS[flag]
     is_list = kind is list
     kind = str if is_list else kind
     return click.option(f"--{flag}", type=kind, multiple=is_list, metavar=metavar, help=help)

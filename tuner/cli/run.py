@@ -157,7 +157,7 @@ def _warn(warnings: Iterable[str]) -> None:
 @options.address
 @options.evaluate
 @click.option("--retry-failed", is_flag=True, help="Run the failed trials again, too.")
-@click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="Run N more trials.")
+@options.count("--add-samples", "N", help="Run N more trials.")
 @click.option("--time-budget", type=options.Duration(), help="A new budget, counted from now.")
 @options.max_concurrent
 @options.notify

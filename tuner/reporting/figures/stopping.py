@@ -26,6 +26,7 @@ def curves(report: Report) -> Drawing:
     for trial_id in ids:
         trial, is_best = reported[trial_id], best_first[:1] == [trial_id]
         group = "the best trial" if is_best else trial.status
+        colour = BLACK if is_best else STATUS_COLOURS[trial.status]
         epochs, values = zip(*trial.values(metric), strict=True)
         plot.add_scatter(
             x=epochs,
@@ -35,10 +36,7 @@ def curves(report: Report) -> Drawing:
             showlegend=group not in groups,
             mode="lines+markers" if is_best or len(trial.results) < 3 else "lines",
             marker={"size": 4},
-            line={
-                "color": BLACK if is_best else STATUS_COLOURS[trial.status],
-                "width": 3 if is_best else 1,
-            },
+            line={"color": colour, "width": 3 if is_best else 1},
             opacity=1 if is_best else 0.5,
             hovertemplate=f"trial {trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
