@@ -87,13 +87,11 @@ def report(results: Results, kind: str, to: str | None, images: bool) -> None:
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return
     from tuner.experiment.files import check_folder
-    from tuner.reporting.html import write_page
+    from tuner.reporting.html import report_page, write_page
     from tuner.reporting.report import Report
 
     content = Report(results)
     if kind == "html":
-        from tuner.reporting.html import report_page
-
         path = Path(to).expanduser() if to else results.folder / "report.html"
         if not to:
             check_folder(results.folder)

@@ -197,16 +197,6 @@ evaluate = click.option(
     default=True,
     help="Whether to measure the best trial on the test split at the end.  [default: evaluate]",
 )
-_search = _all_of(
-    click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
-    click.option(
-        "--command",
-        metavar="TEXT",
-        help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
-        "'python train.py --lr {lr}'.",
-    ),
-    *map(_setting, _SETTINGS),
-)
 optional_spec = _all_of(
     click.argument("experiment", required=False),
     click.option(
@@ -215,7 +205,14 @@ optional_spec = _all_of(
         help="Take the spec of this earlier experiment in place of EXPERIMENT, and learn from its "
         "trials (--from).",
     ),
-    _search,
+    click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
+    click.option(
+        "--command",
+        metavar="TEXT",
+        help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
+        "'python train.py --lr {lr}'.",
+    ),
+    *map(_setting, _SETTINGS),
 )
 spec = _all_of(optional_spec, address)
 sort = _all_of(
@@ -233,7 +230,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 storage_and_json = _all_of(storage, as_json)
 
 
-def experiment(function: Callable[..., Any]) -> Callable[..., Any]:
+def experiment(function: Callable[..., Any]) -> Any:
     """The argument NAME and --storage, in place of which the command gets the `results`."""
 
     @wraps(function)

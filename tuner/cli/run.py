@@ -170,14 +170,13 @@ def resume(
     address: str,
     wait_for_resources: float | None,
     evaluate: bool,
-    retry_failed: bool,
     add_samples: int | None,
     time_budget: float | None,
     max_concurrent: int | None,
-    notify: tuple[str, ...],
     trust: bool,
     storage: str | None,
     as_json: bool,
+    **extension: Any,
 ) -> int:
     """Go on with experiment NAME where it ended.
 
@@ -199,7 +198,7 @@ def resume(
     settings = dict(assigned(changes))
     if max_concurrent is not None:
         settings["max_concurrent"] = max_concurrent
-    more = Extension(add_samples or 0, time_budget, retry_failed, settings, notify)
+    more = Extension(add_samples or 0, time_budget, changes=settings, **extension)
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left
 

@@ -42,10 +42,8 @@ def reference() -> str:
         top=_entries("", ExperimentSpec, besides=apart),
         trainable=_trainable(),
         training=_training(),
-        lists={
-            key: (title.lower(), _list(texts))
-            for key, (title, texts) in default_declaration().reference()[1].items()
-        },
+        lists=default_declaration().reference()[1],
+        list_of=_list,
         search=_entries("search", SearchSettings, defaults={"strategy": "random"}),
         domains=_domains(),
         scheduler=_entries("scheduler", SchedulerSettings, defaults=scheduler_default),
