@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import tuner
 from tuner.cli import options
 from tuner.cli.consent import ask
 from tuner.cli.printing import json_text, warn
@@ -87,6 +86,7 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
     on from them. Metrics, logs and configs stay.
     """
     from tuner.experiment.results.confirmation import prunable
+    from tuner.experiment.results.results import Results
     from tuner.wording import amount_of, size
 
     def text(pruned: Pruned) -> str:
@@ -101,7 +101,7 @@ def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) 
         ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
         cannot, done = f"cannot prune {results.name}", "removed "
         with results.files.undriven(warn), translate_error(UsageError, cannot, of=OSError):
-            pruned = prunable(tuner.load_results(results.folder), keep=keep)  # as it stands by now
+            pruned = prunable(Results(results.folder), keep=keep)  # as it stands by now
             for folder in pruned.folders:
                 results.files.remove_file(folder)
     plain = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import tuner
 from tuner.cli import options
 from tuner.cli.printing import json_text
 
@@ -32,12 +31,11 @@ if TYPE_CHECKING:
 def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -> None:
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results import listing
-    from tuner.experiment.results.listing import check_names
     from tuner.reporting.tables import experiments_table
 
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
-    check_names(names or [], [experiment.row() for experiment in listed])
+    listing.check_names(names or [], [experiment.row() for experiment in listed])
     matches = listing.find(listed, **chosen)
     if as_json:
         click.echo(json_text([experiment.as_dict() for experiment in matches]))
@@ -55,13 +53,14 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.confirmation import measured_test, show_json
+    from tuner.experiment.results.results import Results
     from tuner.experiment.results.statistics import with_interval
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
 
     if follow:
         terminal.follow(results)
-        results = tuner.load_results(results.folder)
+        results = Results(results.folder)
     shown = show_json(results)
     test = measured_test(results)
     if as_json:

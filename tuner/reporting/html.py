@@ -42,6 +42,7 @@ def report_page(report: Report, *, images: bool = True) -> str:
     images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
     """
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
+    doubtful = pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
     return render(
         "report.html",
         report,
@@ -51,10 +52,7 @@ def report_page(report: Report, *, images: bool = True) -> str:
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
-        doubtful=[
-            [each.file, each.label, each.other, f"{each.probability:.2f}"]
-            for each in pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
-        ],
+        doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
         spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),
     )
 

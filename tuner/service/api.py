@@ -177,13 +177,12 @@ def report(all_experiments: All, name: str) -> Response:
 @router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
-    by_id = {
-        request.id: request.model_dump(mode="json") for request in control.requested(results.files)
-    }
+    requests = control.requested(results.files)
+    by_id = {request.id: request.model_dump(mode="json") for request in requests}
     with results.lock:
         by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
-    requests = [by_id[request_id] for request_id in sorted(by_id)]
-    return Json([{**each, "text": control_text(each["control"])} for each in requests])
+    in_order = [by_id[request_id] for request_id in sorted(by_id)]
+    return Json([{**each, "text": control_text(each["control"])} for each in in_order])
 
 
 @router.post("/{name}/control", status_code=202)
