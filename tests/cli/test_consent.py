@@ -70,9 +70,9 @@ def experiment(here, **fields):
 
 def validate(*arguments):
     """What `tuner validate` resolves, with stdin as it is: CliRunner replaces it."""
-    flags = dict.fromkeys(("like", "command", "storage", "from"))
     name, *assignments = map(str, arguments)
-    return resolve(name, tuple(assignments), "local", flags, trust=False)
+    flags = {"experiment": name, "assignments": assignments, "address": "local"}
+    return resolve(dict.fromkeys(("like", "command", "storage", "from")) | flags, trust=False)
 
 
 def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):

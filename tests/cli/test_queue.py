@@ -18,7 +18,7 @@ def spec(here):
 
 def test_queue_add_stores_the_resolved_spec(here, spec):
     done = call("queue", "add", spec, "--num-samples", 3, "scheduler.max_t=1", "--user", "ann")
-    assert (done.return_value, done.stdout) == (0, "mine\n")
+    assert (done.return_value, done.stdout) == (None, "mine\n")
     (here / spec).unlink()  # nobody needs it any more
     entry = Queue("results").entry("mine")
     assert (entry.user, entry.directory, entry.paths) == ("ann", str(here), ())

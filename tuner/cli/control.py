@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from tuner.experiment.steered import Answer
 
 _POLL_S = 0.3
-_LISTED = [(f"{verb.name} {verb.written}", verb.does) for verb in VERBS.values()]
-_HELP = "\n".join(
-    ["Steer the search NAME while it runs.\n\n\b\nVERB is one of"]
-    + [f"  {written:<24} {does}" for written, does in _LISTED]
-)
+_VERBS = "\n".join(f"  {f'{v.name} {v.written}':<24} {v.does}" for v in VERBS.values())
+_HELP = f"Steer the search NAME while it runs.\n\n\b\nVERB is one of\n{_VERBS}"
 
 
 @options.command(
@@ -46,8 +43,7 @@ _HELP = "\n".join(
     default="10s",
     help="How long to wait for the answer.  [default: 10s]",
 )
-@options.storage
-@options.as_json
+@options.storage_and_json
 def control(
     name: str,
     verb: str,
@@ -101,18 +97,16 @@ def _control(
     if verb != "try" and len(values) != bool(field):
         got = " ".join(values) or "nothing"
         raise UsageError(f"{verb} takes {written or 'no value'}, got {got}")
-    value: Any = _config(files, values, like) if verb == "try" else "".join(values)
-    return control_of(verb, None if value == "none" else value)
-
-
-def _config(files: ExperimentFolder, values: Sequence[str], like: str | None) -> dict[str, Any]:
+    if verb != "try":
+        value = "".join(values)
+        return control_of(verb, None if value == "none" else value)
     from tuner.experiment.results.results import Results
     from tuner.spec.text import assign, assigned
 
     config = {} if like is None else Results(files.path).trial(like).config
     if not values and not config:
-        raise UsageError(f"try takes {VERBS['try'].written}, or --like ID, got nothing")
-    return assign(deepcopy(config), assigned(values))
+        raise UsageError(f"try takes {written}, or --like ID, got nothing")
+    return control_of(verb, assign(deepcopy(config), assigned(values)))
 
 
 def _answer(files: ExperimentFolder, request_id: str, wait_s: float) -> Answer | None:

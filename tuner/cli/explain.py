@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,21 +13,23 @@ from tuner.cli.consent import admit_experiment
 from tuner.cli.printing import json_text, print_confirmation
 from tuner.errors import UsageError
 
+if TYPE_CHECKING:
+    from tuner.experiment.results.results import Results
+
 _POINTS = 3  # values of each continuous hyperparameter in the grid of `refine`
 
 
 @options.command(
     "Explain", 0, "tuner advise digits", "tuner advise digits --ask lr,batch_size --json"
 )
-@click.argument("name")
 @click.option(
     "--ask",
     metavar="KEY,...",
     help="Compare the values of these hyperparameters, each at the best of all others.",
 )
-@options.storage
+@options.experiment
 @options.as_json
-def advise(name: str, ask: str | None, storage: str | None, as_json: bool) -> int:
+def advise(results: Results, ask: str | None, as_json: bool) -> None:
     """Say what to change after the search NAME, most urgent first.
 
     Each finding has what was seen, with its interval; what it means; and the command to run next.
@@ -35,10 +38,8 @@ def advise(name: str, ask: str | None, storage: str | None, as_json: bool) -> in
     from tuner.reporting.advice import advice_json, advice_text, advise
     from tuner.reporting.advice.record import SearchRecord
 
-    record = SearchRecord.of(tuner.load_results(name, storage))
-    findings = advise(record, ask=ask.split(",") if ask else ())
+    findings = advise(SearchRecord.of(results), ask=ask.split(",") if ask else ())
     click.echo(json_text(advice_json(findings)) if as_json else advice_text(findings))
-    return 0
 
 
 @options.command(
@@ -48,7 +49,6 @@ def advise(name: str, ask: str | None, storage: str | None, as_json: bool) -> in
     "tuner report digits --format json --to digits.json",
     "tuner report digits --format optuna --to sqlite:///study.db",
 )
-@click.argument("name")
 @click.option(
     "--format",
     "kind",
@@ -69,15 +69,14 @@ def advise(name: str, ask: str | None, storage: str | None, as_json: bool) -> in
     show_default=True,
     help="Whether the page shows thumbnails of your images that the best trial gets wrong.",
 )
-@options.storage
-def report(name: str, kind: str, to: str | None, images: bool, storage: str | None) -> int:
+@options.experiment
+def report(results: Results, kind: str, to: str | None, images: bool) -> None:
     """Explain experiment NAME in one HTML file that works offline.
 
     It shows the best trials, the effect of each hyperparameter, learning curves, what early
     stopping saved, idle time, memory, failures and provenance. You can write it at any time, also
     while the search runs.
     """
-    results = tuner.load_results(name, storage)
     if kind == "optuna":
         from tuner.reporting.optuna_study import study_of, write_study
 
@@ -86,15 +85,13 @@ def report(name: str, kind: str, to: str | None, images: bool, storage: str | No
         study = study_of(results)
         write_study(study, to)
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
-        return 0
+        return
     from tuner.experiment.files import check_folder
-    from tuner.reporting.html import write_page
+    from tuner.reporting.html import report_page, write_page
     from tuner.reporting.report import Report
 
     content = Report(results)
     if kind == "html":
-        from tuner.reporting.html import report_page
-
         path = Path(to).expanduser() if to else results.folder / "report.html"
         if not to:
             check_folder(results.folder)
@@ -105,7 +102,6 @@ def report(name: str, kind: str, to: str | None, images: bool, storage: str | No
     else:
         write_page(Path(to).expanduser(), json_text(content.as_dict()) + "\n")
         click.echo(to)
-    return 0
 
 
 @options.command(
@@ -116,9 +112,8 @@ def report(name: str, kind: str, to: str | None, images: bool, storage: str | No
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME NAME ...")
 @click.option("--html", metavar="FILE", help="Also write a page with the curves.")
-@options.storage
-@options.as_json
-def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> int:
+@options.storage_and_json
+def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_json: bool) -> None:
     """Compare experiments side by side.
 
     It shows what each had found after the same number of trials and epochs, and after the same
@@ -133,45 +128,32 @@ def compare(names: tuple[str, ...], html: str | None, storage: str | None, as_js
         write_page(Path(html).expanduser(), comparison_page(comparison))
         click.echo(html, err=True)
     click.echo(json_text(comparison.as_dict()) if as_json else comparison_text(comparison))
-    return 0
 
 
 @options.command("Explain", 3, "tuner confirm digits --top 2 --seeds 3")
-@click.argument("name")
 @options.count("--top", "K", default=3, help="Retrain the K best trials.")
 @options.count("--seeds", "N", default=5, help="Retrain each of them with N fresh seeds.")
 @options.address
 @options.evaluate
 @options.trust
-@options.storage
+@options.experiment
 @options.as_json
-def confirm(
-    name: str,
-    top: int,
-    seeds: int,
-    address: str,
-    evaluate: bool,
-    trust: bool,
-    storage: str | None,
-    as_json: bool,
-) -> int:
+def confirm(results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any) -> int:
     """Retrain the best trials of NAME with fresh seeds.
 
     The trial with the best mean on the validation split wins; the test split is measured once, for
     that one. From then on best, export and evaluate use it.
     """
-    results = tuner.load_results(name, storage)
     admit_experiment(results, trust=trust, trains_only=True)
-    confirmation = tuner.confirm(results, top=top, seeds=seeds, address=address)
+    confirmation = tuner.confirm(results, **settings)
     return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
 
 
 @options.command("Explain", 4)
-@click.argument("name")
 @click.option("--to", metavar="FILE", help="The new .yaml file.  [default: NAME-refined.yaml]")
-@options.storage
+@options.experiment
 @options.as_json
-def refine(name: str, to: str | None, storage: str | None, as_json: bool) -> int:
+def refine(results: Results, to: str | None, as_json: bool) -> None:
     """Write a grid search around the best trials of NAME.
 
     It is a YAML file for `tuner run`, which you can read and change first: search.points is how
@@ -180,11 +162,9 @@ def refine(name: str, to: str | None, storage: str | None, as_json: bool) -> int
     from tuner.experiment.results import refinement
     from tuner.reporting.plan_text import refinement_json, refinement_text
 
-    results = tuner.load_results(name, storage)
     refined = refinement.refine(results, points=_POINTS)
     path = refinement.write_refined(refined, Path(to) if to else None)
     if as_json:
         click.echo(json_text(refinement_json(refined, path)))
     else:
         click.echo(refinement_text(refined, path, results.document["spec"]["search"]["space"]))
-    return 0

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 @options.wait_for_resources
 @options.dashboard
 def submit(
-    experiment: str | None,
-    assignments: tuple[str, ...],
     like: str | None,
     resume: str | None,
     no_wait: bool,
@@ -59,9 +57,9 @@ def submit(
     from tuner.cluster.jobs import connected, entry, refuse_relative
     from tuner.places import default_storage, is_url, local
 
-    sources = {"like": like, "resume": resume, "command": flags["command"]}
-    experiment, assignments = named_experiment(experiment, assignments, sources)
-    if (resume and (like or flags["command"])) or not (experiment or any(sources.values())):
+    sources = (like, resume, flags["command"])
+    experiment, assignments = named_experiment({**flags, "like": like, "resume": resume})
+    if (resume and (like or flags["command"])) or not (experiment or any(sources)):
         raise UsageError("give one of EXPERIMENT, --command TEXT, --like NAME and --resume NAME")
     directory = Path.cwd()
     storage = flags["storage"] or default_storage()
@@ -111,7 +109,7 @@ def _check(
 @options.command("Cluster", 2)
 @options.dashboard
 @options.as_json
-def jobs(address: str, as_json: bool) -> int:
+def jobs(address: str, as_json: bool) -> None:
     """List the jobs on a cluster, running and ended."""
     from tuner.cluster.jobs import connected
     from tuner.reporting.tables import jobs_table
@@ -120,7 +118,6 @@ def jobs(address: str, as_json: bool) -> int:
         listed = cluster.all()
     shown = [asdict(job) for job in listed]
     click.echo(json_text(shown) if as_json else jobs_table(listed, now=time.time()))
-    return 0
 
 
 @options.command("Cluster", 3)
@@ -161,7 +158,7 @@ def follow_job(cluster: Jobs, job_id: str, address: str) -> int:
 @options.command("Cluster", 4)
 @options.job
 @options.dashboard
-def stop(job_id: str, address: str) -> int:
+def stop(job_id: str, address: str) -> None:
     """Stop job ID; its search can be resumed."""
     from tuner.cluster.jobs import connected
 
@@ -169,4 +166,3 @@ def stop(job_id: str, address: str) -> int:
         job = cluster.stop(job_id)
     go_on = f"{program()} submit --resume NAME --address {shlex.quote(address)}"
     click.echo(f"{job.status.lower()}; go on with: {go_on}")
-    return 0

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import tuner
 from tuner.cli import options
 from tuner.cli.consent import ask
 from tuner.cli.printing import json_text, warn
@@ -16,6 +15,7 @@ from tuner.wording import printable
 if TYPE_CHECKING:
     from tuner.experiment.results.confirmation import Pruned
     from tuner.experiment.results.described import Described
+    from tuner.experiment.results.results import Results
 
 
 @options.command(
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.argument("tags", nargs=-1, metavar="[TAG ...]")
 @click.option("--remove", is_flag=True, help="Remove these tags.")
-@options.storage
-@options.as_json
-def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool) -> int:
+@options.storage_and_json
+def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_json: bool) -> None:
     """Add tags to experiment NAME, and show them.
 
     ls, show, compare and the report show them, and `tuner ls --tag TAG` finds experiments by them.
@@ -37,7 +36,6 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
         labels = labels.untagged(tags) if remove else labels.tagged(tags)
         labels.write(experiment.files)
     click.echo(json_text(list(labels.tags)) if as_json else " ".join(labels.tags) or "no tags")
-    return 0
 
 
 @options.command(
@@ -45,9 +43,8 @@ def tag(name: str, tags: tuple[str, ...], remove: bool, storage: str | None, as_
 )
 @click.argument("name")
 @click.argument("text", required=False)
-@options.storage
-@options.as_json
-def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int:
+@options.storage_and_json
+def note(name: str, text: str | None, storage: str | None, as_json: bool) -> None:
     """Write a note about experiment NAME, or show it.
 
     ls, show, compare and the report show it. An empty TEXT removes it.
@@ -58,14 +55,13 @@ def note(name: str, text: str | None, storage: str | None, as_json: bool) -> int
         labels = labels.noted(text)
         labels.write(experiment.files)
     click.echo(json_text(labels.note) if as_json else printable(labels.note) or "no note")
-    return 0
 
 
 @options.command("Keep", 3)
 @click.argument("name")
 @click.argument("new", metavar="NEW_NAME")
 @options.storage
-def rename(name: str, new: str, storage: str | None) -> int:
+def rename(name: str, new: str, storage: str | None) -> None:
     """Rename experiment NAME within its storage.
 
     An experiment that is running is refused.
@@ -73,30 +69,25 @@ def rename(name: str, new: str, storage: str | None) -> int:
     from tuner.experiment.results.confirmation import renamed
 
     click.echo(renamed(_described(name, storage), new).files.location)
-    return 0
 
 
 @options.command(
     "Keep", 4, "tuner prune digits --keep 2 --dry-run", "tuner prune digits --keep 2 --yes"
 )
-@click.argument("name")
 @options.count("--keep", "K", default=5, help="Keep the checkpoints of the K best trials.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would remove.")
 @click.option("--yes", is_flag=True, help="Remove them without asking.")
-@options.storage
+@options.experiment
 @options.as_json
-def prune(
-    name: str, keep: int, dry_run: bool, yes: bool, storage: str | None, as_json: bool
-) -> int:
+def prune(results: Results, keep: int, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove checkpoints of experiment NAME that nobody needs.
 
     The best trials keep theirs, and so do those that failed or have not ended, since a resume goes
     on from them. Metrics, logs and configs stay.
     """
     from tuner.experiment.results.confirmation import prunable
+    from tuner.experiment.results.results import Results
     from tuner.wording import amount_of, size
-
-    results = tuner.load_results(name, storage)
 
     def text(pruned: Pruned) -> str:
         trials = amount_of(len(pruned.folders), "trial")
@@ -110,12 +101,11 @@ def prune(
         ask(f"remove {text(pruned)}?", yes=yes, unattended=unattended)
         cannot, done = f"cannot prune {results.name}", "removed "
         with results.files.undriven(warn), translate_error(UsageError, cannot, of=OSError):
-            pruned = prunable(tuner.load_results(name, storage), keep=keep)  # as it stands by now
+            pruned = prunable(Results(results.folder), keep=keep)  # as it stands by now
             for folder in pruned.folders:
                 results.files.remove_file(folder)
     plain = {"folders": pruned.folders, "freed": pruned.freed, "kept": list(pruned.kept)}
     click.echo(json_text(plain) if as_json else f"{done}{text(pruned)}")
-    return 0
 
 
 def _described(name: str, storage: str | None) -> Described:
@@ -129,7 +119,7 @@ def _described(name: str, storage: str | None) -> Described:
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
 @click.option("--yes", is_flag=True, help="Remove them without asking.")
 @options.storage
-def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
+def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> None:
     """Remove experiments with everything in their folders.
 
     It asks first. An experiment that is running is refused.
@@ -151,4 +141,3 @@ def rm(names: tuple[str, ...], yes: bool, storage: str | None) -> int:
     for folder in folders:
         folder.remove(warn=warn)
         click.echo(f"removed {printable(folder.location)}")
-    return 0

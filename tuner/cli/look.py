@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
-import tuner
 from tuner.cli import options
 from tuner.cli.printing import json_text
+
+if TYPE_CHECKING:
+    from tuner.experiment.results.results import Results
 
 
 @options.command(
@@ -24,52 +27,40 @@ from tuner.cli.printing import json_text
 @click.option(
     "--columns", metavar="A,B", help="Show these columns, as in name,best,strategy,time,note."
 )
-@options.storage
-@options.as_json
-def ls(
-    where: str | None,
-    tag: str | None,
-    sort: str | None,
-    reverse: bool,
-    columns: str | None,
-    storage: str | None,
-    as_json: bool,
-) -> int:
+@options.storage_and_json
+def ls(columns: str | None, storage: str | None, as_json: bool, **chosen: Any) -> None:
     """List the experiments in the storage, oldest first."""
     from tuner.experiment.results import listing
-    from tuner.experiment.results.listing import check_names
     from tuner.reporting.tables import experiments_table
 
     listed = listing.list_experiments(storage)
     names = columns.split(",") if columns else None
-    check_names(names or [], [experiment.row() for experiment in listed])
-    matches = listing.find(listed, where=where, tag=tag, sort=sort, reverse=reverse)
+    listing.check_names(names or [], [experiment.row() for experiment in listed])
+    matches = listing.find(listed, **chosen)
     if as_json:
         click.echo(json_text([experiment.as_dict() for experiment in matches]))
     elif listed and not matches:
         click.echo("no experiment matches")
     else:
         click.echo(experiments_table(matches, names))
-    return 0
 
 
 @options.command("Look", 2)
-@click.argument("name")
 @click.option("--follow", is_flag=True, help="Keep showing it until it ends or you press Ctrl-C.")
-@options.storage
+@options.experiment
 @options.as_json
-def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
+def show(results: Results, follow: bool, as_json: bool) -> None:
     """Show the status of experiment NAME, and its best trial."""
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.confirmation import measured_test, show_json
+    from tuner.experiment.results.results import Results
     from tuner.experiment.results.statistics import with_interval
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
 
-    results = tuner.load_results(name, storage)
     if follow:
         terminal.follow(results)
-        results = tuner.load_results(name, storage)
+        results = Results(results.folder)
     shown = show_json(results)
     test = measured_test(results)
     if as_json:
@@ -78,7 +69,6 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
         click.echo(terminal.status_text(results, now=time.time()))
     else:
         click.echo(summary(results, test, confirmed=shown.get("confirmed")))
-    return 0
 
 
 @options.command(
@@ -88,7 +78,6 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     "tuner best digits --top 3 --json",
     "tuner best digits --metric val_accuracy --mode max",
 )
-@click.argument("name")
 @click.option(
     "--metric",
     metavar="METRIC",
@@ -99,19 +88,12 @@ def show(name: str, follow: bool, storage: str | None, as_json: bool) -> int:
     type=click.Choice(["min", "max"]),
     help="Whether less or more of it is better.  [default: the experiment's]",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="K", help="Show the K best, the best first."
-)
-@options.storage
+@options.count("--top", "K", help="Show the K best, the best first.")
+@options.experiment
 @options.as_json
 def best(
-    name: str,
-    metric: str | None,
-    mode: str | None,
-    top: int | None,
-    storage: str | None,
-    as_json: bool,
-) -> int:
+    results: Results, metric: str | None, mode: str | None, top: int | None, as_json: bool
+) -> None:
     """Show the best trial of experiment NAME, or the K best.
 
     With several objectives the best is that of the first, and the front follows: the trials of
@@ -122,7 +104,6 @@ def best(
     from tuner.reporting.experiment_text import best_text
     from tuner.reporting.tables import front_text
 
-    results = tuner.load_results(name, storage)
     leaders = best_json(results, top=top or 1, metric=metric, mode=mode)
     texts = [best_text(leader, results.accuracy(leader)) for leader in leaders]
     front = [] if top or metric or not results.objective.others else results.front
@@ -131,7 +112,6 @@ def best(
         texts.append(front_text(results))
     shown = leaders if top else leaders[0]
     click.echo(json_text(shown) if as_json else "\n\n".join(texts))
-    return 0
 
 
 @options.command(
@@ -141,21 +121,12 @@ def best(
     "tuner trials digits --where 'status == \"failed\"'",
     "tuner trials digits --trial 3",
 )
-@click.argument("name")
 @click.option("--trial", "trial_id", metavar="ID", help="Show this trial with its curve.")
 @options.where("'val_loss < 0.2 and lr > 0.1'")
 @options.sort
-@options.storage
+@options.experiment
 @options.as_json
-def trials(
-    name: str,
-    trial_id: str | None,
-    where: str | None,
-    sort: str | None,
-    reverse: bool,
-    storage: str | None,
-    as_json: bool,
-) -> int:
+def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any) -> None:
     """List the trials of experiment NAME, or show one of them.
 
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
@@ -164,13 +135,10 @@ def trials(
     from tuner.experiment.results.listing import arranged, trial_json, trial_rows
     from tuner.reporting.tables import trial_text, trials_table
 
-    results = tuner.load_results(name, storage)
     if trial_id is not None:
         trial = results.trial(trial_id)
-        shown = json_text(trial_json(results, trial)) if as_json else trial_text(results, trial)
-        click.echo(shown)
-        return 0
+        click.echo(json_text(trial_json(results, trial)) if as_json else trial_text(results, trial))
+        return
     rows = trial_rows(results)
-    rows = [rows[n] for n in arranged(rows, where=where, sort=sort, reverse=reverse)]
+    rows = [rows[n] for n in arranged(rows, **chosen)]
     click.echo(json_text(rows) if as_json else trials_table(rows, results.objective))
-    return 0

@@ -20,6 +20,7 @@ from tuner.errors import DataError, UsageError
 from tuner.wording import aligned, amount_of, no_formula, number, printable
 
 if TYPE_CHECKING:
+    from tuner.experiment.results.results import Results
     from tuner.vision.export.predict import Prediction
     from tuner.vision.export.read import Export
     from tuner.vision.export.soup import Soup
@@ -51,7 +52,7 @@ def export(
     trial_id: str | None,
     trust: bool,
     storage: str | None,
-) -> int:
+) -> None:
     """Export the best model of experiment NAME.
 
     The folder holds the weights, the config, the metrics and a model card.
@@ -71,7 +72,6 @@ def export(
         admit_network(results, trust=trust)
     if to is not None:
         click.echo(str(tuner.export_model(results, to, trial_id=trial_id, formats=formats)))
-    return 0
 
 
 @options.command("Hand over", 2, "tuner evaluate digits", "tuner evaluate best_model --data photos")
@@ -90,8 +90,7 @@ def export(
 )
 @options.trial
 @options.trust
-@options.storage
-@options.as_json
+@options.storage_and_json
 def evaluate(
     name: str,
     data_dir: str | None,
@@ -100,7 +99,7 @@ def evaluate(
     trust: bool,
     storage: str | None,
     as_json: bool,
-) -> int:
+) -> None:
     """Measure NAME's best model, or an export, on the test split.
 
     The best model of experiment NAME is measured once; the result is stored and shown again. The
@@ -125,7 +124,6 @@ def evaluate(
     if labels_file:
         _write_labels(measured, labels_file)
     click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
-    return 0
 
 
 def _write_labels(measured: dict[str, Any], path: str) -> None:
@@ -197,7 +195,6 @@ def _evaluate_best(
 
 
 @options.command("Hand over", 4, "tuner refit digits", "tuner refit digits --seeds 3 --gpus 1")
-@click.argument("name")
 @options.count("--seeds", "N", default=1, help="Train N models, the first with the trial's seed.")
 @options.trial
 @options.cpus
@@ -205,63 +202,38 @@ def _evaluate_best(
 @options.address
 @options.evaluate
 @options.trust
-@options.storage
+@options.experiment
 @options.as_json
-def refit(
-    name: str,
-    seeds: int,
-    trial_id: str | None,
-    cpus: float | None,
-    gpus: float | None,
-    address: str,
-    evaluate: bool,
-    trust: bool,
-    storage: str | None,
-    as_json: bool,
-) -> int:
+def refit(results: Results, evaluate: bool, trust: bool, as_json: bool, **settings: Any) -> int:
     """Train NAME's best config on training and validation images.
 
     It trains for the number of epochs that validation chose, as the experiment NAME-refit. Nothing
     is validated any more; the test split is measured once, at the end. `tuner resume NAME-refit`
     goes on after a kill, and `tuner export NAME-refit --to DIR` hands the model over.
     """
-    results = tuner.load_results(name, storage)
     admit_experiment(results, trust=trust, trains_only=True)
-    resources = {"cpus": cpus, "gpus": gpus}
-    refitted = tuner.refit(results, trial_id=trial_id, seeds=seeds, address=address, **resources)
-    return print_outcome(refitted, evaluate=evaluate, as_json=as_json)
+    return print_outcome(tuner.refit(results, **settings), evaluate=evaluate, as_json=as_json)
 
 
 @options.command(
     "Hand over", 5, "tuner soup digits --top 5", "tuner soup digits --top 5 --to final_model"
 )
-@click.argument("name")
 @options.count("--top", "K", default=5, help="Combine the K best trials.")
 @click.option("--to", metavar="DIR", help="Export the chosen model into this folder, new or empty.")
 @options.formats
 @options.trust
-@options.storage
+@options.experiment
 @options.as_json
-def soup(
-    name: str,
-    top: int,
-    to: str | None,
-    formats: tuple[str, ...],
-    trust: bool,
-    storage: str | None,
-    as_json: bool,
-) -> int:
+def soup(results: Results, trust: bool, as_json: bool, **settings: Any) -> None:
     """Combine the best trials of NAME into one model.
 
     On the validation split it measures the best trial, a soup (the average of the weights of those
     trials that improve it) and an ensemble (the mean of the probabilities of all). The best of the
     three is exported to DIR; a tie goes to the first. Nothing is trained.
     """
-    results = tuner.load_results(name, storage)
     admit_experiment(results, trust=trust, trains_only=True)
-    done = tuner.soup(results, to, top=top, formats=formats)
+    done = tuner.soup(results, **settings)
     click.echo(json_text(done.as_dict()) if as_json else _table(done))
-    return 0
 
 
 def _table(done: Soup) -> str:
@@ -290,7 +262,7 @@ def weights() -> None:
 
 @weights.command()
 @options.as_json
-def ls(as_json: bool) -> int:
+def ls(as_json: bool) -> None:
     """List the weights that are here, and those that can be fetched."""
     from tuner.vision.weights import LICENCE, SOURCE, WEIGHTS, hub_folder, timm_files
 
@@ -301,7 +273,7 @@ def ls(as_json: bool) -> int:
             for name, path in cached.items()
         ]
         click.echo(json_text([*(each.row() for each in WEIGHTS), *of_timm]))
-        return 0
+        return
     rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "STATUS")]
     for each in WEIGHTS:
         size, status = f"{each.size_mib:.1f} MiB", "here" if each.is_here else "can be fetched"
@@ -311,7 +283,6 @@ def ls(as_json: bool) -> int:
         rows.append((name, f"timm:{name}", "", f"{path.stat().st_size / 2**20:.1f} MiB", "here"))
     click.echo("\n".join(aligned(rows)))
     click.echo(f"folder: {hub_folder()}\nsource: {SOURCE}\nlicence: {LICENCE}", err=True)
-    return 0
 
 
 @weights.command()
@@ -319,7 +290,7 @@ def ls(as_json: bool) -> int:
 @click.option(
     "--source", metavar="URL", help="Download from this mirror: a folder with torchvision's files."
 )
-def fetch(name: str, source: str | None) -> int:
+def fetch(name: str, source: str | None) -> None:
     """Download the weights NAME, unless they are here, and verify their SHA-256.
 
     It prints the path of the file.
@@ -332,7 +303,6 @@ def fetch(name: str, source: str | None) -> int:
         size, licence = f"{chosen.size_mib:.1f} MiB", chosen.licence
         click.echo(f"downloading {chosen.file}, {size}, from {source} ({licence})", err=True)
     click.echo(str(fetch_weights(chosen, source=source)))
-    return 0
 
 
 @options.command(

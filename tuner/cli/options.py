@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import click
 
+import tuner
 from tuner.places import LOCAL
 from tuner.wording import seconds
 
@@ -17,7 +19,7 @@ Section = Literal["Search", "Look", "Explain", "Hand over", "Keep", "Cluster"]  
 
 
 class Command(click.Command):
-    """A command that has a place in the help.
+    """A command that has a place in the help. It returns its exit code, or None for 0.
 
     section: of `tuner --help`; order: among the commands of that section, the lowest first;
     examples: whole command lines, which its own help ends with.
@@ -80,7 +82,9 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
-def count(flag: str, metavar: str, *, default: int, help: str) -> Callable[[Any], Any]:
+def count(
+    flag: str, metavar: str, *, help: str, default: int | None = None
+) -> Callable[[Any], Any]:
     """The option `flag` for a number of at least 1."""
     number = click.IntRange(min=1)
     return click.option(
@@ -101,99 +105,75 @@ def _searchers() -> str:
     return ", ".join(sorted(module.name for module in modules if module.name[0] != "_"))
 
 
-# Parameter: the field of the spec that it sets, its type, metavar and help
-_SETTINGS: dict[str, tuple[str, Any, str | None, str]] = {
-    "search": (
-        "search.strategy",
-        str,
-        "NAME",
-        f"The search strategy: {_searchers()}, or a module of your own.",
+class _Setting(NamedTuple):
+    """An option that sets the field at `path` of the spec; a `list` may be given several times."""
+
+    path: str
+    help: str
+    metavar: str | None = "NAME"
+    kind: Any = str
+
+
+_SETTINGS = {
+    "search": _Setting(
+        "search.strategy", f"The search strategy: {_searchers()}, or a module of your own."
     ),
-    "scheduler": (
+    "scheduler": _Setting(
         "scheduler.name",
-        str,
-        "NAME",
         "What stops poor trials early: asha, forecast, none, or a module of your own.",
     ),
-    "num-samples": ("num_samples", int, "N", "Run N trials."),
-    "max-concurrent": (
-        "max_concurrent",
-        int,
-        "N",
-        "Run at most N trials at a time.  [default: as many as fit]",
+    "num-samples": _Setting("num_samples", "Run N trials.", "N", int),
+    "max-concurrent": _Setting(
+        "max_concurrent", "Run at most N trials at a time.  [default: as many as fit]", "N", int
     ),
-    "time-budget": (
-        "time_budget_s",
-        Duration(),
-        None,
-        "End the search after this time, as in 10m or 2h.",
+    "time-budget": _Setting(
+        "time_budget_s", "End the search after this time, as in 10m or 2h.", None, Duration()
     ),
-    "seed": ("seed", int, "N", "The seed of all configs and of the training."),
-    "cpus": ("resources.cpus", float, "X", "CPUs for each worker of a trial."),
-    "gpus": (
+    "seed": _Setting("seed", "The seed of all configs and of the training.", "N", int),
+    "cpus": _Setting("resources.cpus", "CPUs for each worker of a trial.", "X", float),
+    "gpus": _Setting(
         "resources.gpus",
-        float,
-        "X",
         "GPUs for each worker of a trial; with 0.25, four trials share one.",
+        "X",
+        float,
     ),
-    "workers": (
-        "resources.workers",
-        int,
-        "N",
-        "Train each trial in N processes (DistributedDataParallel).",
+    "workers": _Setting(
+        "resources.workers", "Train each trial in N processes (DistributedDataParallel).", "N", int
     ),
-    "name": (
-        "name",
-        str,
-        "NAME",
-        "What to call the experiment.  [default: as EXPERIMENT, or the next free name]",
+    "name": _Setting(
+        "name", "What to call the experiment.  [default: as EXPERIMENT, or the next free name]"
     ),
-    "from": (
+    "from": _Setting(
         "warm_start",
-        list,
-        "NAME",
         "Learn from the trials of this earlier experiment; grid and random skip its configs. Given "
         "several times, or as . for the complete storage, begin with the best configs of each.",
+        kind=list,
     ),
-    "storage": (
+    "storage": _Setting(
         "storage",
-        str,
-        "DIR",
         "The folder of all experiments, or s3://BUCKET/FOLDER.  "
         "[default: $TUNER_STORAGE, else ./results]",
+        "DIR",
     ),
-    "log": ("log", list, "NAME", "Log to wandb or mlflow, too. May be given several times."),
-    "notify": (
+    "log": _Setting("log", "Log to wandb or mlflow, too. May be given several times.", kind=list),
+    "notify": _Setting(
         "notify",
-        list,
-        "TARGET",
         "Send a message at the end, at the first failure and at a new best: to a URL, or to a "
         "shell command as exec:COMMAND. May be given several times.",
+        "TARGET",
+        list,
     ),
-    "data-dir": (
-        "training.data_dir",
-        str,
-        "DIR",
-        "The folder with the data sets (training.data_dir).",
+    "data-dir": _Setting(
+        "training.data_dir", "The folder with the data sets (training.data_dir).", "DIR"
     ),
 }
 
 
-def _parameter(flag: str) -> str:
-    return flag.replace("-", "_")
-
-
 def _setting(flag: str) -> Callable[[Any], Any]:
-    _, kind, metavar, help = _SETTINGS[flag]
-    multiple = kind is list
-    return click.option(
-        f"--{flag}",
-        _parameter(flag),
-        type=str if multiple else kind,
-        multiple=multiple,
-        metavar=metavar,
-        help=help,
-    )
+    _, help, metavar, kind = _SETTINGS[flag]
+    is_list = kind is list
+    kind = str if is_list else kind
+    return click.option(f"--{flag}", type=kind, multiple=is_list, metavar=metavar, help=help)
 
 
 storage, max_concurrent, notify, cpus, gpus = map(
@@ -217,16 +197,6 @@ evaluate = click.option(
     default=True,
     help="Whether to measure the best trial on the test split at the end.  [default: evaluate]",
 )
-_search = _all_of(
-    click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
-    click.option(
-        "--command",
-        metavar="TEXT",
-        help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
-        "'python train.py --lr {lr}'.",
-    ),
-    *map(_setting, _SETTINGS),
-)
 optional_spec = _all_of(
     click.argument("experiment", required=False),
     click.option(
@@ -235,7 +205,14 @@ optional_spec = _all_of(
         help="Take the spec of this earlier experiment in place of EXPERIMENT, and learn from its "
         "trials (--from).",
     ),
-    _search,
+    click.argument("assignments", nargs=-1, metavar="[KEY=VALUE ...]"),
+    click.option(
+        "--command",
+        metavar="TEXT",
+        help="Train by this command, in place of EXPERIMENT or of its trainable: any script, as in "
+        "'python train.py --lr {lr}'.",
+    ),
+    *map(_setting, _SETTINGS),
 )
 spec = _all_of(optional_spec, address)
 sort = _all_of(
@@ -250,6 +227,19 @@ trust = click.option(
     help="Run the code that a folder names without asking.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+storage_and_json = _all_of(storage, as_json)
+
+
+def experiment(function: Callable[..., Any]) -> Any:
+    """The argument NAME and --storage, in place of which the command gets the `results`."""
+
+    @wraps(function)
+    def with_results(name: str, storage: str | None, **others: Any) -> Any:
+        return function(results=tuner.load_results(name, storage), **others)
+
+    return _all_of(click.argument("name"), storage)(with_results)
+
+
 trial = click.option(
     "--trial", "trial_id", metavar="ID", help="Take this trial instead of the best one."
 )
@@ -273,5 +263,5 @@ dashboard = click.option(
 
 def assignments_of(flags: Mapping[str, Any]) -> list[str]:
     """The flags of `spec` that were set, as KEY=VALUE: all values are read in one way."""
-    values = {path: flags.get(_parameter(flag)) for flag, (path, *_) in _SETTINGS.items()}
+    values = {each.path: flags.get(flag.replace("-", "_")) for flag, each in _SETTINGS.items()}
     return [f"{path}={json.dumps(v)}" for path, v in values.items() if v not in (None, ())]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 
-def json_text(document: object, *, indent: int | None = 2) -> str:
+def json_text(document: object) -> str:
     """The one document that --json promises on stdout, or a part of it."""
     # JSON leaves one control character as it is
-    return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
+    return json.dumps(document, indent=2).replace("\x7f", "\\u007f")
 
 
 def warn(text: str) -> None:

@@ -39,14 +39,7 @@ def queue() -> None:
 @options.spec
 @click.option("--user", metavar="NAME", help="The user whose search it is.  [default: you]")
 @options.trust
-def add(
-    experiment: str | None,
-    assignments: tuple[str, ...],
-    user: str | None,
-    trust: bool,
-    address: str,
-    **flags: Any,
-) -> int:
+def add(user: str | None, trust: bool, **flags: Any) -> None:
     """Put a search of EXPERIMENT into the queue.
 
     The arguments are those of `tuner run`. The spec is checked now and stored, so later changes
@@ -59,8 +52,8 @@ def add(
 
     waiting = _queue(flags["storage"])
     paths = list(sys.path)
-    spec, _ = resolve(experiment, assignments, address, flags, trust=trust)
-    is_named = flags["name"] or any(each.startswith("name=") for each in assignments)
+    spec, _ = resolve(flags, trust=trust)
+    is_named = flags["name"] or any(each.startswith("name=") for each in flags["assignments"])
     entry = entry_of(
         spec,
         user=user or this_user() or str(os.getuid()),
@@ -68,31 +61,28 @@ def add(
         paths=[path for path in sys.path if path not in (*paths, os.getcwd())],
     )
     click.echo(waiting.add(entry, is_named=bool(is_named)))
-    return 0
 
 
 @queue.command()
-@options.storage
-@options.as_json
-def ls(storage: str | None, as_json: bool) -> int:
+@options.storage_and_json
+def ls(storage: str | None, as_json: bool) -> None:
     """List the searches in the queue, the oldest first."""
     statuses = _queue(storage).statuses()
     if as_json:
         click.echo(json_text([status.as_dict() for status in statuses]))
-        return 0
+        return
     rows = [["NAME", "USER", "STATUS", "ADDED", ""]]
     for status in statuses:
         entry, reason = status.entry, status.ended.reason if status.ended else ""
         cells = (entry.name, entry.user, status.status, moment(entry.added), reason)
         rows.append([*map(printable, cells)])
     click.echo("\n".join(aligned(rows)) if statuses else "the queue is empty")
-    return 0
 
 
 @queue.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME ...")
 @options.storage
-def rm(names: tuple[str, ...], storage: str | None) -> int:
+def rm(names: tuple[str, ...], storage: str | None) -> None:
     """Take searches out of the queue; what they have recorded stays.
 
     A search that is running is refused.
@@ -101,7 +91,6 @@ def rm(names: tuple[str, ...], storage: str | None) -> int:
     for name in names:
         waiting.remove(name, warn=warn)
         click.echo(f"removed {printable(name)} from the queue")
-    return 0
 
 
 @queue.command()

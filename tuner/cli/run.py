@@ -45,15 +45,12 @@ if TYPE_CHECKING:
 @options.wait_for_resources
 @options.as_json
 def run(
-    experiment: str | None,
-    assignments: tuple[str, ...],
     playbook: bool,
     dry_run: bool,
     evaluate: bool,
     trust: bool,
     wait_for_resources: float | None,
     as_json: bool,
-    address: str,
     **flags: Any,
 ) -> int:
     """Search for good hyperparameters of EXPERIMENT.
@@ -75,8 +72,8 @@ def run(
     from tuner.spec.code import refuse_elsewhere
     from tuner.spec.plan import warnings_of
 
-    ending = "-1-explore" if playbook else ""
-    spec, source = resolve(experiment, assignments, address, flags, trust=trust, ending=ending)
+    address: str = flags["address"]
+    spec, source = resolve(flags, trust=trust, ending="-1-explore" if playbook else "")
     if playbook:
         how = {"trust": trust, "dry_run": dry_run, "evaluate": evaluate, "as_json": as_json}
         return _play(spec, address, wait_for_resources, **how)
@@ -97,7 +94,7 @@ def run(
                 results = tuner.run_experiment(spec)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
-                spec, source = resolve(experiment, assignments, address, flags, trust=True)
+                spec, source = resolve(flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
 
 
@@ -160,28 +157,26 @@ def _warn(warnings: Iterable[str]) -> None:
 @options.address
 @options.evaluate
 @click.option("--retry-failed", is_flag=True, help="Run the failed trials again, too.")
-@click.option("--add-samples", type=click.IntRange(min=1), metavar="N", help="Run N more trials.")
+@options.count("--add-samples", "N", help="Run N more trials.")
 @click.option("--time-budget", type=options.Duration(), help="A new budget, counted from now.")
 @options.max_concurrent
 @options.notify
 @options.wait_for_resources
 @options.trust
-@options.storage
-@options.as_json
+@options.storage_and_json
 def resume(
     name: str,
     changes: tuple[str, ...],
     address: str,
     wait_for_resources: float | None,
     evaluate: bool,
-    retry_failed: bool,
     add_samples: int | None,
     time_budget: float | None,
     max_concurrent: int | None,
-    notify: tuple[str, ...],
     trust: bool,
     storage: str | None,
     as_json: bool,
+    **extension: Any,
 ) -> int:
     """Go on with experiment NAME where it ended.
 
@@ -203,7 +198,7 @@ def resume(
     settings = dict(assigned(changes))
     if max_concurrent is not None:
         settings["max_concurrent"] = max_concurrent
-    more = Extension(add_samples or 0, time_budget, retry_failed, settings, notify)
+    more = Extension(add_samples or 0, time_budget, changes=settings, **extension)
     if results := finished(before.folder, more):
         from tuner.reporting.experiment_text import nothing_left
 

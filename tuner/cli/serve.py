@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,13 @@ from tuner.errors import UsageError
 from tuner.wording import install
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _port(least: int, *, default: int, help: str) -> Callable[[Any], Any]:
+    kind = click.IntRange(least, 65535)
+    return click.option(
+        "--port", type=kind, default=default, show_default=True, metavar="N", help=help
+    )
 
 
 @options.command(
@@ -29,14 +37,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="ADDRESS",
     help="The address to listen on; one that others can reach needs TLS.",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8642,
-    show_default=True,
-    metavar="N",
-    help="The port to listen on; 0 takes a free one.",
-)
+@_port(0, default=8642, help="The port to listen on; 0 takes a free one.")
 @click.option("--cert", type=_FILE, metavar="FILE", help="The certificate for TLS.")
 @click.option("--key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
 @click.option(
@@ -60,7 +61,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="The time budget of all searches that agents queue by MCP, in all.  [default: any]",
 )
 @options.storage
-def serve(storage: str | None, **settings: Any) -> int:
+def serve(storage: str | None, **settings: Any) -> None:
     """Show the experiments in a browser, and steer those that run.
 
     Open the address that it prints. The token in it is the key: nothing is shown without it. It is
@@ -74,19 +75,11 @@ def serve(storage: str | None, **settings: Any) -> int:
         click.echo(f"/mcp is off, since it needs a package: {install('serve')}", err=True)
     settings["agents"] = agents if has_mcp else None
     run(storage, notify=lambda url, port: click.echo(url), **settings)
-    return 0
 
 
 @options.command("Look", 5)
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=6006,
-    show_default=True,
-    metavar="N",
-    help="The port to listen on.",
-)
+@_port(1, default=6006, help="The port to listen on.")
 @options.storage
 def tensorboard(names: tuple[str, ...], port: int, storage: str | None) -> int:
     """Serve TensorBoard for experiments, on this machine only.

@@ -32,15 +32,7 @@ if TYPE_CHECKING:
 )
 @options.trust
 @options.as_json
-def validate(
-    experiment: str | None,
-    assignments: tuple[str, ...],
-    summary: bool,
-    trust: bool,
-    as_json: bool,
-    address: str,
-    **flags: Any,
-) -> int:
+def validate(summary: bool, trust: bool, as_json: bool, **flags: Any) -> None:
     """Check EXPERIMENT and show what would run; starts nothing.
 
     Your own images are decoded, which the search does not repeat, and networks that begin with
@@ -49,29 +41,20 @@ def validate(
     EXPERIMENT and KEY=VALUE are those of `tuner run`. With --address it also asks the nodes of
     the cluster what fits on which, and whether they share the storage.
     """
-    spec, source = resolve(experiment, assignments, address, flags, trust=trust)
-    print_plan(spec, source, address, as_json, summary=summary)
-    return 0
+    spec, source = resolve(flags, trust=trust)
+    print_plan(spec, source, flags["address"], as_json, summary=summary)
 
 
-def resolve(
-    experiment: str | None,
-    assignments: tuple[str, ...],
-    address: str,
-    flags: dict[str, Any],
-    *,
-    trust: bool,
-    ending: str = "",
-) -> tuple[ValidatedSpec, str]:
+def resolve(flags: dict[str, Any], *, trust: bool, ending: str = "") -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
-    trust: import the code that a recorded experiment names without a question. ending: of a name
-    that may be taken.
+    flags: the arguments of `options.spec`. trust: import the code that a recorded experiment names
+    without a question. ending: of a name that may be taken.
     """
     from tuner.experiment.resolve import resolve as resolve_spec
     from tuner.spec.validation import Machine
 
-    experiment, assignments = named_experiment(experiment, assignments, flags)
+    experiment, assignments = named_experiment(flags)
     if like := flags["like"]:
         experiment = _recorded(like, flags["storage"])
         flags = {**flags, "from": flags["from"] or (like,)}
@@ -81,7 +64,7 @@ def resolve(
         experiment,
         [*options.assignments_of(flags), *assignments],
         command=flags["command"],
-        machine=Machine.here() if address == LOCAL else None,
+        machine=Machine.here() if flags["address"] == LOCAL else None,
         admit=partial(admit, trust=trust),
         ending=ending,
     )
@@ -95,14 +78,13 @@ def resolve(
     return spec, source
 
 
-def named_experiment(
-    experiment: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
-) -> tuple[str | None, tuple[str, ...]]:
+def named_experiment(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     """EXPERIMENT or None, and all KEY=VALUEs: the first argument may be one beside other sources.
 
     Raises UsageError for an EXPERIMENT beside --like or --resume.
     """
-    earlier = flags.get("like") or flags.get("resume")
+    experiment, assignments = flags["experiment"], flags["assignments"]
+    earlier = flags["like"] or flags.get("resume")
     if experiment is None or not (earlier or flags["command"]):
         return experiment, assignments
     if "=" in experiment:
@@ -150,7 +132,7 @@ def print_plan(
 
 @options.command("Search", 6, "tuner spec search.space", "tuner spec max_t")
 @click.argument("key", required=False)
-def spec(key: str | None) -> int:
+def spec(key: str | None) -> None:
     """Explain every key that a spec may have, in Markdown.
 
     KEY is a section, such as search.space, or a single key, such as scheduler.max_t.
@@ -158,7 +140,6 @@ def spec(key: str | None) -> int:
     from tuner.reporting.reference import part, reference
 
     click.echo(reference() if key is None else part(key))
-    return 0
 
 
 @options.command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from textwrap import fill
 from typing import Any
 
@@ -43,41 +43,31 @@ def headline(comparison: Comparison) -> str:
     return f"{joined(strategies)} by {metric}, {count} experiments"
 
 
-def entrants_table(comparison: Comparison) -> list[Sequence[str]]:
+def entrants_table(comparison: Comparison) -> list[tuple[str, ...]]:
     """The head, and a row for each experiment: its budget and its best value."""
-    rows = [
-        (
-            printable(entrant.name),
-            side.strategy,
-            str(entrant.spec.seed),
-            number(entrant.trials),
-            number(entrant.epochs),
-            duration(entrant.seconds),
-            "none" if entrant.best is None else number(entrant.best),
-        )
-        for side in comparison.sides
-        for entrant in side.entrants
-    ]
-    return [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST"), *rows]
+    rows: list[tuple[str, ...]] = [("NAME", "STRATEGY", "SEED", "TRIALS", "EPOCHS", "TIME", "BEST")]
+    for side in comparison.sides:
+        for entrant in side.entrants:
+            name, seed = printable(entrant.name), str(entrant.spec.seed)
+            spent = number(entrant.trials), number(entrant.epochs), duration(entrant.seconds)
+            best = "none" if entrant.best is None else number(entrant.best)
+            rows.append((name, side.strategy, seed, *spent, best))
+    return rows
 
 
-def strategies_table(comparison: Comparison) -> list[Sequence[str]]:
+def strategies_table(comparison: Comparison) -> list[tuple[str, ...]]:
     """The head, and a row of means for each strategy, in all and at equal epochs."""
     budget = amount_of(comparison.budget, "epoch").upper()
-    rows = []
+    head = ("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST", f"AT {budget}")
+    rows: list[tuple[str, ...]] = [head]
     for side in comparison.sides:
         count = len(side.entrants)
-        row = (
-            side.label,
-            str(count),
-            number(sum(entrant.trials for entrant in side.entrants) / count),
-            number(sum(entrant.epochs for entrant in side.entrants) / count),
-            duration(sum(entrant.seconds for entrant in side.entrants) / count),
-            _mean(side.best),
-            _mean(side.at(comparison.budget)),
-        )
-        rows.append(row)
-    return [("STRATEGY", "SEEDS", "TRIALS", "EPOCHS", "TIME", "BEST", f"AT {budget}"), *rows]
+        trials = number(sum(entrant.trials for entrant in side.entrants) / count)
+        epochs = number(sum(entrant.epochs for entrant in side.entrants) / count)
+        time = duration(sum(entrant.seconds for entrant in side.entrants) / count)
+        best, at_budget = _mean(side.best), _mean(side.at(comparison.budget))
+        rows.append((side.label, str(count), trials, epochs, time, best, at_budget))
+    return rows
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
@@ -145,16 +135,11 @@ def leaders_table(confirmation: Confirmation) -> list[tuple[str, ...]]:
     head = ("TRIAL", "SEARCHED", "CONFIRMED", "SEEDS", "LESS THE FIRST", "APART")
     rows: list[tuple[str, ...]] = [head]
     for leader in confirmation.leaders:
-        mean, less = leader.mean, leader.difference
-        row = (
-            leader.trial_id,
-            number(leader.searched),
-            with_error(mean.mean, mean.standard_error) if mean else "all failed",
-            str(len(leader.values)),
-            _with_interval(less) if less else "",
-            ("yes" if less.is_settled else "no") if less else "",
-        )
-        rows.append(row)
+        mean, less, seeds = leader.mean, leader.difference, str(len(leader.values))
+        confirmed = with_error(mean.mean, mean.standard_error) if mean else "all failed"
+        interval = _with_interval(less) if less else ""
+        apart = ("yes" if less.is_settled else "no") if less else ""
+        rows.append((leader.trial_id, number(leader.searched), confirmed, seeds, interval, apart))
     return rows
 
 

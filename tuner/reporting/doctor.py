@@ -161,14 +161,10 @@ def _admits_without_token(head: str) -> bool:
     """Whether the cluster's head answers a client without a token."""
     tokens = (access.TOKEN, access.TOKEN_PATH)
     environment = {name: value for name, value in os.environ.items() if name not in tokens}
+    environment[access.AUTH_MODE] = "disabled"
+    command = [sys.executable, "-c", ray_compat.PROBE, head]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", ray_compat.PROBE, head],
-            env={**environment, access.AUTH_MODE: "disabled"},
-            capture_output=True,
-            timeout=_PROBE_S,
-            check=False,
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=_PROBE_S)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0

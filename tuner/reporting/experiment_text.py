@@ -269,12 +269,9 @@ def _next_steps(results: Results) -> list[str]:
     is_early = results.ended_by in (events.TIME_BUDGET, events.PATIENCE, events.FINISH)
     if results.status in (events.INTERRUPTED, events.FAILED) or is_early:
         budget = spec.get("time_budget_s") if results.ended_by == events.TIME_BUDGET else None
-        command = resume_with(
-            results.folder,
-            str(spec.get("trainable", "")),
-            searched_s=results.history.duration_s,
-            more_s=budget if isinstance(budget, int | float) else 0,
-        )
+        more_s = budget if isinstance(budget, int | float) else 0
+        trainable, searched_s = str(spec.get("trainable", "")), results.history.duration_s
+        command = resume_with(results.folder, trainable, searched_s=searched_s, more_s=more_s)
         lines.append(f"Go on        {command}")
     return lines
 

@@ -32,11 +32,6 @@ from tuner.reporting.report import Report, utc
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
 
-_NOT_CONFIRMED = (
-    "The leaders were not retrained. The best of many noisy trials looks better than it is; `tuner "
-    "confirm` shows by how much."
-)
-
 _SIDE = 96  # px of a thumbnail
 _MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of three
 
@@ -47,30 +42,18 @@ def report_page(report: Report, *, images: bool = True) -> str:
     images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
     """
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
-    confirmation = report.confirmation
-    spec, steered = report.results.document["spec"], report.results.history.steered
+    doubtful = pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
     return render(
         "report.html",
         report,
         report=report,
         results=report.results,
-        spec=report.spec,
-        tiles=list(tiles(report)),
-        labels=label_lines(report.results.labels),
-        controls=[(answer, control_text(answer.control)) for answer in steered.answers],
+        tiles=tiles(report),
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
-        leaders=comparison_text.leaders_table(confirmation) if confirmation else [],
-        verdict=list(comparison_text.leaders_verdict(confirmation))
-        if confirmation
-        else [_NOT_CONFIRMED],
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
-        doubtful=[
-            [each.file, each.label, each.other, f"{each.probability:.2f}"]
-            for each in pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
-        ],
-        provenance=_provenance(report),
-        spec_yaml=yaml.safe_dump(spec, sort_keys=False, width=100),
+        doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
+        spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),
     )
 
 
@@ -80,7 +63,7 @@ def comparison_page(comparison: Comparison) -> str:
         "comparison.html",
         comparison,
         headline=comparison_text.headline(comparison),
-        verdict=list(comparison_text.verdict(comparison)),
+        verdict=comparison_text.verdict(comparison),
         tables=[
             ("On average over the seeds", comparison_text.strategies_table(comparison)),
             ("The experiments", comparison_text.entrants_table(comparison)),
@@ -98,8 +81,9 @@ def render(template: str, subject: Report | Comparison, **context: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"figure_json": figure_json, "printable": printable, "utc": utc}
-    environment.filters["change_text"] = change_text
+    leaders = (comparison_text.leaders_table, comparison_text.leaders_verdict)
+    texts = (change_text, control_text, label_lines, printable, utc, versions)
+    environment.filters |= {each.__name__: each for each in (figure_json, *texts, *leaders)}
     environment.globals["figures_of"] = lambda section: draw_section(section, subject)
     plotly_js = Markup(get_plotlyjs())  # Plotly's own code: it holds no </script>
     return environment.get_template(template).render(plotly_js=plotly_js, **context)
@@ -170,27 +154,10 @@ def _mean(best: Mapping[str, Any]) -> str:
     return with_error(confirmed["mean"], confirmed["standard_error"]) if confirmed else ""
 
 
-def _provenance(report: Report) -> dict[str, str]:
-    """The origin of results and report, by name."""
-    provenance, document = report.provenance, report.results.document
-
-    def versions(by_name: Any) -> str:
-        pairs = by_name.items() if isinstance(by_name, dict) else ()
-        return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown"
-
-    return {
-        "experiment": report.results.name,
-        "trainable": report.spec.trainable,
-        "seed": str(report.spec.seed),
-        "started": provenance["started"] or "not yet",
-        "ended": provenance["ended"] or "not yet",
-        "resumed": f"{provenance['resumed']} times",
-        "git revision": str(document.get("git_revision") or "none: in no repository"),
-        "versions of the search": versions(document.get("versions")),
-        "journal's SHA-256": provenance["journal_sha256"],
-        "report made": provenance["report_made"],
-        "versions of the report": versions(provenance["report_made_by"]),
-    }
+def versions(by_name: Any) -> str:
+    """The versions of packages, which may be missing in someone else's record, as text."""
+    pairs = by_name.items() if isinstance(by_name, dict) else ()
+    return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,20 +31,13 @@ if TYPE_CHECKING:
 
 def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str:
     """The plan of `tuner.spec.plan.plan_of` in lines, then the resolved spec as YAML."""
-    notes = [
-        fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15) for note in plan["notes"]
-    ]
-    return "\n".join(
-        [
-            f"{spec.name} would run",
-            *(f"  {name:<12} {printable(text)}" for name, text in _rows(spec, plan, source)),
-            *notes,
-            *(line for network in plan.get("networks", ()) for line in _network(network)),
-            "",
-            "Its spec",
-            indent(spec.to_yaml().rstrip(), "  "),
-        ]
-    )
+    lines = [f"{spec.name} would run"]
+    lines += [f"  {name:<12} {printable(text)}" for name, text in _rows(spec, plan, source)]
+    for note in plan["notes"]:
+        lines.append(fill(f"  {'Note':<12} {note}", 80, subsequent_indent=" " * 15))
+    for network in plan.get("networks", ()):
+        lines += _network(network)
+    return "\n".join([*lines, "", "Its spec", indent(spec.to_yaml().rstrip(), "  ")])
 
 
 def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
@@ -106,32 +99,23 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
 
 def _network(network: Mapping[str, Any]) -> list[str]:
     """A network of `Declaration.summaries`, in lines."""
-    optional: dict[str, Any] = {"settings": {}, "stages": (), "unused": ()}
-    network = {**optional, "trainable": network["parameters"], **network}
-    settings = config_line(flat(network["settings"], "."), 60)
-    stages = [
-        (
-            stage["name"],
-            stage["kind"],
-            " x ".join(map(str, stage["output"])) or "-",
-            f"{stage['parameters']:,}".rjust(11),
-        )
-        for stage in network["stages"]
-    ]
-    head = ("stage", "kind", "an image's output", " parameters")
-    of_these = f", {network['trainable']:,} of them train"
-    partly = of_these if network["trainable"] < network["parameters"] else ""
-    unused = network["unused"]
-    images = "  for images of {images} and {classes} classes"
-    size = f", {network['mib']:.3g} MiB" if "mib" in network else ""
-    return [
-        "",
-        printable(f"{network['model']} {settings}".rstrip()),
-        *([images.format(**network)] if "images" in network else ()),
-        *(f"  {printable(line)}" for line in aligned([head, *stages]) if stages),
-        f"  {network['parameters']:,} parameters{partly}{size}",
-        *([printable(f"  no gradient reaches {some_of(unused)}")] if unused else []),
-    ]
+    rows = [("stage", "kind", "an image's output", " parameters")]
+    for stage in network.get("stages", ()):
+        output = " x ".join(map(str, stage["output"])) or "-"
+        rows.append((stage["name"], stage["kind"], output, f"{stage['parameters']:,}".rjust(11)))
+    settings = config_line(flat(network.get("settings", {}), "."), 60)
+    lines = ["", f"{network['model']} {settings}".rstrip()]
+    if "images" in network:
+        lines.append(f"  for images of {network['images']} and {network['classes']} classes")
+    if len(rows) > 1:
+        lines += [f"  {line}" for line in aligned(rows)]
+    parameters = f"  {network['parameters']:,} parameters"
+    if (trainable := network.get("trainable", network["parameters"])) < network["parameters"]:
+        parameters += f", {trainable:,} of them train"
+    lines.append(parameters + (f", {network['mib']:.3g} MiB" if "mib" in network else ""))
+    if unused := network.get("unused"):
+        lines.append(f"  no gradient reaches {some_of(unused)}")
+    return [printable(line) for line in lines]
 
 
 def reserves(resources: Resources) -> str:
@@ -148,14 +132,8 @@ def refinement_text(refinement: Refinement, path: Path, before: Mapping[str, Any
     for name, value in space_text(refinement.spec.search.space).items():
         was = "" if value == before.get(name) else f"  (was {shorten(str(before[name]), 100)})"
         rows.append((f"  {printable(name)}", shorten(str(value), 100) + was))
-    return "\n".join(
-        [
-            *refinement.note.splitlines(),
-            *aligned(rows),
-            f"Written to {path}",
-            f"Run it with: {_run(refinement.spec, path)}",
-        ]
-    )
+    command = f"Run it with: {_run(refinement.spec, path)}"
+    return "\n".join([refinement.note, *aligned(rows), f"Written to {path}", command])
 
 
 def refinement_json(refinement: Refinement, path: Path) -> dict[str, Any]:

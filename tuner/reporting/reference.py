@@ -42,10 +42,8 @@ def reference() -> str:
         top=_entries("", ExperimentSpec, besides=apart),
         trainable=_trainable(),
         training=_training(),
-        lists={
-            key: (title.lower(), _list(texts))
-            for key, (title, texts) in default_declaration().reference()[1].items()
-        },
+        lists=default_declaration().reference()[1],
+        list_of=_list,
         search=_entries("search", SearchSettings, defaults={"strategy": "random"}),
         domains=_domains(),
         scheduler=_entries("scheduler", SchedulerSettings, defaults=scheduler_default),
@@ -110,18 +108,15 @@ def _entries(
 
 def _entry(key: str, schema: Mapping[str, Any], *, required: bool = False, of: str = "") -> str:
     """A line of a list: the key, what it may be, its default, what it means."""
-    default = _default(schema["default"]) if "default" in schema else ""
+    default = ""
+    if "default" in schema:
+        value = schema["default"]
+        shown = value if isinstance(value, str) else json.dumps(value)
+        default = "default none" if value is None else f"default `{shown}`"
     facts = [_values(schema), "required" if required else default, of]
     meaning = str(schema.get("description", "")).rstrip(".")
     text = f"- `{key}` ({'; '.join(filter(None, facts))})"
     return _wrapped(f"{text}: {meaning}." if meaning else f"{text}.", indent="  ")
-
-
-def _default(value: object) -> str:
-    if value is None:
-        return "default none"
-    shown = value if isinstance(value, str) else json.dumps(value)
-    return f"default `{shown}`"
 
 
 def _values(schema: Mapping[str, Any]) -> str:

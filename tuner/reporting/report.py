@@ -119,19 +119,14 @@ class Report:
     @property
     def failures(self) -> list[dict[str, Any]]:
         """The causes of failures, most frequent first."""
-        return [
-            {
-                "kind": cause.kind,
-                "count": len(failed),
-                "first": {
-                    "trial_id": failed[0].trial_id,
-                    "after_epoch": failed[0].last_epoch,
-                    "message": failed[0].error and failed[0].error.message,
-                },
-                "trial_ids": [trial.trial_id for trial in failed],
-            }
-            for cause, failed in self.results.failures.items()
-        ]
+        failures = []
+        for cause, failed in self.results.failures.items():
+            trial, ids = failed[0], [trial.trial_id for trial in failed]
+            message = trial.error and trial.error.message
+            first = {"trial_id": ids[0], "after_epoch": trial.last_epoch, "message": message}
+            each = {"kind": cause.kind, "count": len(failed), "first": first, "trial_ids": ids}
+            failures.append(each)
+        return failures
 
     @property
     def findings(self) -> list[Finding]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _EXPERIMENTS = ("name", "status", "trials", "failed", "best", "started")
 _LABELS = ("tags", "note")  # shown where there are any
-_JOBS = ("ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 _LONGEST_BEST, _LONGEST_PROBLEM = 50, 100  # characters
 
 
@@ -57,17 +56,13 @@ def jobs_table(jobs: Sequence[Job], *, now: float) -> str:
     """One line for each job. now: seconds since the epoch."""
     if not jobs:
         return "no jobs yet; start one with: tuner submit digits"
-    rows = [
-        (
-            job.job_id,
-            job.status.lower(),
-            "" if job.started is None else moment(job.started),
-            "" if job.started is None else duration((job.ended or now) - job.started),
-            job.command,
-        )
-        for job in jobs
-    ]
-    return _table(_JOBS, rows)
+    rows = []
+    for job in jobs:
+        started = took = ""
+        if job.started is not None:
+            started, took = moment(job.started), duration((job.ended or now) - job.started)
+        rows.append((job.job_id, job.status.lower(), started, took, job.command))
+    return _table(("ID", "STATUS", "STARTED", "TOOK", "COMMAND"), rows)
 
 
 def findings_text(findings: Sequence[Finding]) -> str:
@@ -108,18 +103,13 @@ def trials_table(rows: Sequence[Mapping[str, Any]], objective: Objective) -> str
     varying = [name for name in names if len({repr(c.get(name)) for c in configs}) > 1]
     goals = [goal.metric for goal in objective.goals]
     head = ("TRIAL", "STATUS", *map(str.upper, goals), "EPOCH", "OF", "TIME", *varying)
-    lines = [
-        (
-            row["trial_id"],
-            row["error"] or row["status"] + ", beyond limits" * bool(row.get("beyond_limits")),
-            *(_text(row.get(goal)) if row["epoch"] is not None else "" for goal in goals),
-            _text(row["epoch"]),
-            str(row["epochs"]),
-            duration(row["time"]),
-            *(_text(config.get(name)) for name in varying),
-        )
-        for row, config in zip(rows, configs, strict=True)
-    ]
+    lines = []
+    for row, config in zip(rows, configs, strict=True):
+        status = row["error"] or row["status"] + ", beyond limits" * bool(row.get("beyond_limits"))
+        values = ("" if row["epoch"] is None else _text(row.get(goal)) for goal in goals)
+        spent = (_text(row["epoch"]), str(row["epochs"]), duration(row["time"]))
+        others = (_text(config.get(name)) for name in varying)
+        lines.append((row["trial_id"], status, *values, *spent, *others))
     return _table(head, lines)
 
 

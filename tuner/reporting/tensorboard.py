@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import socket
 from collections.abc import Mapping
@@ -103,11 +102,22 @@ class TensorBoardWriter:
             setattr(start.hparams[name], field, value)
         end = SessionEndInfo(status=_SESSION[trial.status], end_time_secs=trial.ended or 0)
         contents = {
-            metadata.SESSION_START_INFO_TAG: {"session_start_info": start},
-            metadata.SESSION_END_INFO_TAG: {"session_end_info": end},
+            metadata.SESSION_START_INFO_TAG: HParamsPluginData(session_start_info=start),
+            metadata.SESSION_END_INFO_TAG: HParamsPluginData(session_end_info=end),
         }
-        data = version_record(time=trial.started) + hparams_record(contents, time=trial.started)
-        replace(self._run(trial.trial_id) / HPARAMS, data)
+        values = [
+            Summary.Value(
+                tag=tag,
+                tensor=metadata.NULL_TENSOR,  # what a value has that only carries metadata
+                metadata=metadata.create_summary_metadata(content),
+            )
+            for tag, content in contents.items()
+        ]
+        file = self._run(trial.trial_id) / HPARAMS
+        partial = file.with_name("tensorboard.partial")  # no name that TensorBoard would read
+        row = _record(wall_time=trial.started, summary=Summary(value=values))
+        partial.write_bytes(_record(wall_time=trial.started, file_version=_VERSION) + row)
+        partial.replace(file)  # a reader sees the old content or the new
 
     def _report(self, event: events.Event) -> None:
         trial_id, epoch, metrics = event["trial_id"], event["epoch"], event["metrics"]
@@ -129,7 +139,7 @@ class TensorBoardWriter:
         files = {path.name for path in run.iterdir() if path.name.startswith(PREFIX)}
         # Readers take a run's files in order of their names
         file = run / f"{PREFIX}{int(time):010}.{socket.gethostname()}"
-        data = b"" if file.exists() else version_record(time=time)
+        data = b"" if file.exists() else _record(wall_time=time, file_version=_VERSION)
         if files - {HPARAMS}:
             # Removes points from this step on: an earlier run may have got further than its journal
             start = SessionLog(status=SessionLog.START)
@@ -197,37 +207,9 @@ def _clean(tag: str) -> str:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Append `data` to the file, which is created if it is missing."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Replace the file at once: a reader sees the old content or the new."""
-    partial = path.with_name("tensorboard.partial")  # no name that TensorBoard would read
-    partial.write_bytes(data)
-    partial.replace(path)
-
-
-def version_record(*, time: float) -> bytes:
-    """The first record of a file."""
-    return _record(wall_time=time, file_version=_VERSION)
-
-
-def hparams_record(contents: Mapping[str, Mapping[str, Any]], *, time: float) -> bytes:
-    """The record that the HPARAMS tab reads: fields of HParamsPluginData, by tag."""
-    values = [
-        Summary.Value(
-            tag=tag,
-            tensor=metadata.NULL_TENSOR,  # what a value has that only carries metadata
-            metadata=metadata.create_summary_metadata(HParamsPluginData(**fields)),
-        )
-        for tag, fields in contents.items()
-    ]
-    return _record(wall_time=time, summary=Summary(value=values))
+    """Append `data` to the file by one write; the file is created if it is missing."""
+    with path.open("ab", buffering=0) as file:
+        file.write(data)
 
 
 def _record(**event: Any) -> bytes:

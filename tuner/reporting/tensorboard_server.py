@@ -142,12 +142,11 @@ class FollowingProvider:
         return getattr(self._provider, name)
 
     def list_tensors(
-        self, ctx: Any, *, experiment_id: str, plugin_name: str, run_tag_filter: Any = None
+        self, ctx: Any, *, plugin_name: str, **chosen: Any
     ) -> Mapping[str, Mapping[str, TensorTimeSeries]]:
         """As `DataProvider.list_tensors` of TensorBoard."""
-        tensors: Mapping[str, Mapping[str, TensorTimeSeries]] = self._provider.list_tensors(
-            ctx, experiment_id=experiment_id, plugin_name=plugin_name, run_tag_filter=run_tag_filter
-        )
+        tensors: Mapping[str, Mapping[str, TensorTimeSeries]]
+        tensors = self._provider.list_tensors(ctx, plugin_name=plugin_name, **chosen)
         if plugin_name != PLUGIN_NAME:
             return tensors
         return {

@@ -311,8 +311,7 @@ def _failed_lines(history: History, width: int) -> Iterator[str]:
 
 def status_text(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
-    history, time_left = results.history, _time_left(results, results.history)
-    status = Status(history, time_left, results.metric, _each(results))
+    history, status = results.history, _status_of(results, results.history)
     console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: {results.status_text}")
@@ -331,8 +330,8 @@ def follow(
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)
-    time_left, each = _time_left(results, history), _each(results)
-    progress = Progress(history, time_left, metric=results.metric, each=each, stream=stream)
+    now = _status_of(results, history)
+    progress = Progress(history, now.time_left, metric=now.metric, each=now.each, stream=stream)
     try:
         is_driven = True
         while is_driven:
@@ -343,17 +342,14 @@ def follow(
             for event in tail.read():
                 history.apply(event)
                 if event["event"] == CONTROL:
-                    progress.expect(_time_left(results, history))
+                    progress.expect(_status_of(results, history).time_left)
                 progress(event)
     finally:
         progress.close()
 
 
-def _each(results: Results) -> str:
-    """The resources of a trial, or "" if trials run elsewhere."""
-    return "" if results.spec.is_elsewhere else reserves(results.spec.resources)
-
-
-def _time_left(results: Results, history: History) -> TimeLeft:
-    """The estimate with the changes that controls made."""
-    return TimeLeft.of(results.spec.model_copy(update=history.steered.changes), history)
+def _status_of(results: Results, history: History) -> Status:
+    """The status with the changes that controls made."""
+    spec = results.spec.model_copy(update=history.steered.changes)
+    each = "" if spec.is_elsewhere else reserves(spec.resources)
+    return Status(history, TimeLeft.of(spec, history), results.metric, each)

@@ -133,11 +133,9 @@ class Mlflow:
             uri = (_folder(spec) / "mlruns").as_uri()
         from mlflow.tracking import MlflowClient
 
-        self._client = MlflowClient(tracking_uri=uri)
-        experiment = self._client.get_experiment_by_name(spec.name)
-        self._experiment_id = (
-            experiment.experiment_id if experiment else self._client.create_experiment(spec.name)
-        )
+        self._client = client = MlflowClient(tracking_uri=uri)
+        known = client.get_experiment_by_name(spec.name)
+        self._experiment_id = known.experiment_id if known else client.create_experiment(spec.name)
         self._runs: dict[str, str] = {}  # MLflow's ids by ours
 
     def start(self, run_id: str, name: str, config: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -177,13 +177,12 @@ def report(all_experiments: All, name: str) -> Response:
 @router.get("/{name}/control")
 def controls(results: Opened) -> Response:
     """The controls that were requested of the search, oldest first, with the driver's answers."""
-    by_id = {
-        request.id: request.model_dump(mode="json") for request in control.requested(results.files)
-    }
+    requests = control.requested(results.files)
+    by_id = {request.id: request.model_dump(mode="json") for request in requests}
     with results.lock:
         by_id |= {answer.id: answer.as_dict() for answer in results.history.steered.answers}
-    requests = [by_id[request_id] for request_id in sorted(by_id)]
-    return Json([{**each, "text": control_text(each["control"])} for each in requests])
+    in_order = [by_id[request_id] for request_id in sorted(by_id)]
+    return Json([{**each, "text": control_text(each["control"])} for each in in_order])
 
 
 @router.post("/{name}/control", status_code=202)
@@ -260,6 +259,8 @@ def curves_json(
     trials = results.trials.values()
     usable = [(int(t.trial_id), t.best.value) for t in trials if t.best and t.status != FAILED]
     dots = [(int(t.trial_id), t.best.value, t.status) for t in trials if t.best]
+    running, latest = results.history.of_status(RUNNING), list(trials)[: -each - 1 : -1]
+    chosen = {t.trial_id: t for t in [*results.top(each), *running[-each:], *latest]}
     return {
         "metric": results.metric,
         "mode": results.mode,
@@ -269,18 +270,9 @@ def curves_json(
         "of": metric,
         "curves": [
             {"trial_id": t.trial_id, "status": t.status, "points": t.values(metric)}
-            for t in _chosen(results, each)
+            for t in chosen.values()
         ],
     }
-
-
-def _chosen(results: Followed, each: int) -> Sequence[TrialRecord]:
-    """The best trials, the running ones, and the latest; each once."""
-    running = results.history.of_status(RUNNING)
-    latest = list(results.trials.values())[: -each - 1 : -1]
-    best = results.top(each)
-    by_id = {trial.trial_id: trial for trial in [*best, *running[-each:], *latest]}
-    return list(by_id.values())
 
 
 def log_of(results: Results, trial: TrialRecord, *, most: int = _MAX_LOG_BYTES) -> str:

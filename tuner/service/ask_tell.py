@@ -37,7 +37,7 @@ router = APIRouter(prefix=PATH, responses={503: _CLOSED})
 class Searches:
     """The searches that this process drives, by name; they are closed at its exit."""
 
-    def __init__(self, storage: str | None) -> None:
+    def __init__(self, storage: str) -> None:
         self._storage = storage
         self._open: dict[str, AskTell] = {}
         self._opening = threading.Lock()
@@ -52,9 +52,9 @@ class Searches:
         from tuner.search.ask_tell import AskTell
         from tuner.spec.validation import validate
 
-        check_remote({"trainable": ELSEWHERE, **raw})
-        storage = {} if self._storage is None else {"storage": self._storage}
-        spec = validate({"trainable": ELSEWHERE, **raw, **storage}, source="the spec")
+        raw = {"trainable": ELSEWHERE, **raw}
+        check_remote(raw)
+        spec = validate({**raw, "storage": self._storage}, source="the spec")
         if not spec.is_elsewhere:
             raise UsageError(f"trainable: must be {ELSEWHERE!r}, or left out")
         with self._opening, suppress(NameTakenError):

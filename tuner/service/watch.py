@@ -254,13 +254,9 @@ class Experiments:
     def _read_new(self, now: float) -> None:
         batch = self._to_read[-self._batch :]
         del self._to_read[-self._batch :]
-        if self._is_remote:
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                entries = list(pool.map(lambda folder: self._read(folder, now), batch))
-        else:
-            entries = [self._read(folder, now) for folder in batch]
-        for entry in entries:
-            self._enter(entry)
+        with ThreadPoolExecutor(_AT_ONCE if self._is_remote else 1) as pool:
+            for entry in pool.map(lambda folder: self._read(folder, now), batch):
+                self._enter(entry)
 
     def _ask(self, entry: _Entry, now: float) -> None:
         folder, was_running = entry.listed.folder, entry.listed.status == RUNNING

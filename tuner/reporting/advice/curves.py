@@ -13,7 +13,7 @@ import numpy as np
 from tuner.experiment.events import COMPLETED
 from tuner.experiment.results.statistics import mean_of
 from tuner.experiment.trials import TrialRecord
-from tuner.reporting.advice.finding import Finding, run_like
+from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
 from tuner.wording import number
 
@@ -118,9 +118,7 @@ def _noisy(record: SearchRecord, length: int) -> Iterator[Finding]:
         f"({low:.1f} to {high:.1f}) what the means of the best {n} trials differ by.",
         "The best epoch wins by chance: "
         + (f"{setting} smooths it." if smooths else "let the mean of several seeds decide."),
-        run_like(record.name, f"training.{setting}")
-        if smooths
-        else f"tuner confirm {record.name} --top {n}",
+        record.like(f"training.{setting}") if smooths else f"tuner confirm {record.name} --top {n}",
         {"noise": noise, "between": sd, "n": n, "interval": [low, high]},
     )
 
@@ -155,7 +153,7 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
         "They are cut off before they are good; longer trials may also rank differently.",
         f"tuner resume {record.name} scheduler.max_t={2 * length}"
         if record.spec.scheduler
-        else run_like(record.name, _length_setting(record, 2 * length)),
+        else record.like(_length_setting(record, 2 * length)),
         {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
         | {"share_of_improvement": of_all.mean},
     )
@@ -181,7 +179,7 @@ def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterato
         f"The leading {len(curves)} whole trials reach their best, but for {100 * _FLAT:.0f} % or "
         f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
         f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
-        run_like(record.name, _length_setting(record, shorter)),
+        record.like(_length_setting(record, shorter)),
         {"n": len(curves), "max_t": length, "best_by": max(ends), "saved_epochs": saved},
     )
 
@@ -218,7 +216,7 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         f"and then loses {100 * rise.mean:.0f} % of what it had gained "
         f"({100 * rise.low:.0f} % to {100 * (rise.high or rise.mean):.0f} %), while {twin} falls.",
         f"They overfit; regularisers of this search: {regularisers}.",
-        run_like(record.name, setting if lacks else _length_setting(record, median)),
+        record.like(setting if lacks else _length_setting(record, median)),
         {"n": len(curves), "best_epoch": median, "rise": rise.mean}
         | {"interval": [rise.low, rise.high], "regularisers": sorted(present)},
     )

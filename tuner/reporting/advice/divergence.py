@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tuner.experiment.results.statistics import wilson
-from tuner.reporting.advice.finding import Finding, Severity, run_like, share
+from tuner.reporting.advice.finding import Finding, Severity, share
 from tuner.reporting.advice.record import Mask, SearchRecord
 from tuner.spec.space.domains import Choice, literal
 from tuner.spec.space.encoding import Array
@@ -40,7 +40,7 @@ def divergence_findings(record: SearchRecord) -> Iterator[Finding]:
         f"{bad} of {n} trials ({share(low, high)}) failed or diverged: {hits} of the {inside} with "
         f"{text} ({share(low_inside, high_inside)}), {bad - hits} of the other {n - inside}.",
         "Those configs cost time and teach little: leave them out.",
-        run_like(record.name, f"search.forbid={literal([*record.spec.search.forbid, text])}"),
+        record.like(f"search.forbid={literal([*record.spec.search.forbid, text])}"),
         {"diverged": bad, "n": n, "interval": [low, high], "rule": text}
         | {"inside": inside, "hits": hits, "interval_inside": [low_inside, high_inside]},
     )

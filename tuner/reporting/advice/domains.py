@@ -12,7 +12,7 @@ from tuner.experiment.results.refinement import narrowed
 from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice.divergence import divergence_findings
 from tuner.reporting.advice.effects import Effects, effects_of, normal_scores, terms
-from tuner.reporting.advice.finding import Finding, run_like, share
+from tuner.reporting.advice.finding import Finding, share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.plain_values import flat
 from tuner.spec.space.domains import Choice, Domain, Numeric, literal
@@ -108,7 +108,7 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
         f"{hits} of the best {n} trials have {column.path} in the {side} {100 * width:.0f} % of "
         f"its domain, which ends at {bound} ({share(low, high)}){fitted}.",
         f"The best value probably lies beyond {bound}: extend that side.",
-        run_like(record.name, f"search.space.{column.path}={domain}"),
+        record.like(f"search.space.{column.path}={domain}"),
         {"hyperparameter": column.path, "side": side, "hits": hits, "n": n, "p": p}
         | {"interval": [low, high], "optimum_at_end": at_end, "domain": str(domain)},
     )
@@ -196,7 +196,7 @@ def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
         f"(all but {100 * _TRIMMED:.0f} % at each end); of the {outside} trials in the other "
         f"{100 * (1 - kept):.0f} % of its domain {bad} are hopeless.",
         "A narrower domain spends the trials where the good ones are.",
-        run_like(record.name, f"search.space.{column.path}={domain}"),
+        record.like(f"search.space.{column.path}={domain}"),
         {"hyperparameter": column.path, "wasted": 1 - kept, "outside": outside, "hopeless": bad}
         | {"n": len(record.trials), "best": k, "domain": domain},
     )
@@ -231,7 +231,7 @@ def _effect_findings(record: SearchRecord, effects: Effects) -> Iterator[Finding
             f"{name} explains {100 * effect.share:.0f} % of the differences that remain between "
             f"{effects.n} trials ({share(0, effect.high)}).",
             "Fixed at the value of the best trial, it leaves the trials to the others.",
-            run_like(record.name, f"search.space.{name}={literal(value)}"),
+            record.like(f"search.space.{name}={literal(value)}"),
             {"hyperparameter": name, "share": effect.share, "n": effects.n}
             | {"interval": [0.0, effect.high]},
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -38,15 +37,6 @@ class Finding:
         """As lines of a terminal."""
         lines = (f"{self.severity}: {self.seen}", f"  {self.meaning}", f"  $ {self.command}")
         return "\n".join(map(printable, lines))
-
-
-def run_like(name: str, setting: str) -> str:
-    """The command that repeats a search with another setting; name: a word of a shell.
-
-    >>> run_like("digits", "search.space.lr=uniform(0, 1)")
-    "tuner run --like digits 'search.space.lr=uniform(0, 1)'"
-    """
-    return f"tuner run --like {name} {shlex.quote(setting)}"
 
 
 def share(low: float, high: float) -> str:

@@ -17,7 +17,7 @@ from math import ceil
 import numpy as np
 
 from tuner.errors import UsageError, unknown
-from tuner.reporting.advice.finding import Finding, run_like
+from tuner.reporting.advice.finding import Finding
 from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.space.domains import Choice, Numeric, literal
 from tuner.spec.space.encoding import Array, Column
@@ -136,10 +136,10 @@ def _next(record: SearchRecord, column: Column, best: Level, tied: Sequence[Leve
     """The search of the levels that are tied, with the trials that should tell them apart."""
     setting = f"search.space.{column.path}="
     if not tied:
-        return run_like(record.name, f"{setting}{best.value}")
+        return record.like(f"{setting}{best.value}")
     factors = [((t.behind_interval[1] - t.behind) / max(t.behind, 1e-300)) ** 2 for t in tied]
     factor = min(max(*factors, 1.0), _MOST)
     count = ceil(factor * sum(level.n for level in (best, *tied)))
     values = ", ".join(level.value for level in (best, *tied))
     domain = f"choice([{values}])" if isinstance(column.domain, Choice) else column.domain
-    return f"{run_like(record.name, f'{setting}{domain}')} --num-samples {count}"
+    return f"{record.like(f'{setting}{domain}')} --num-samples {count}"

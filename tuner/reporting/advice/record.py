@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,6 +131,10 @@ class SearchRecord:
             and not isinstance(column.domain, Normal)
             and len(np.unique(self.u_ND[~np.isnan(self.u_ND[:, d]), d])) > 1
         ]
+
+    def like(self, setting: str) -> str:
+        """The command that repeats the search with another setting, which is KEY=VALUE."""
+        return f"tuner run --like {self.name} {shlex.quote(setting)}"
 
     def values_of(self, column: Column) -> list[Any]:
         """Each trial's value of a hyperparameter; None where it has none."""

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.experiment.events import STOPPED
 from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice.effects import ranks
-from tuner.reporting.advice.finding import Finding, run_like, share
+from tuner.reporting.advice.finding import Finding, share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.sections import EPOCH_S
 from tuner.wording import number
@@ -68,7 +68,7 @@ def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[
             f"Of the {n} trials that went on at the rung at epoch {rung}, the order there and at "
             f"epoch {later[rung]} have a rank correlation of {rho:.2f} ({low:.2f} to {high:.2f}).",
             f"It stops trials nearly by chance; the first epoch that says more is {grace}.",
-            run_like(record.name, f"scheduler.grace_period={grace}"),
+            record.like(f"scheduler.grace_period={grace}"),
             {"rung": rung, "n": n, "correlation": rho, "interval": [low, high], "better": grace},
         )
 
@@ -87,7 +87,7 @@ def _unused(record: SearchRecord, rungs: Sequence[int], meant: float) -> Iterato
             f"The rung at epoch {rung} stopped {stopped} of {n} trials ({share(low, high)}), where "
             f"ASHA means to stop {100 * meant:.0f} %.",
             "Nearly all beat the earlier ones; `forecast` compares predicted ends with the best.",
-            run_like(record.name, "scheduler.name=forecast"),
+            record.like("scheduler.name=forecast"),
             {"rung": rung, "stopped": stopped, "n": n, "interval": [low, high], "meant": meant},
         )
 
@@ -109,7 +109,7 @@ def _late(record: SearchRecord, rung: int, factor: float) -> Iterator[Finding]:
             f"The best {len(leaders)} of {len(order)} trials ({share(low, 1)}) are among the best "
             f"{len(kept)} at epoch {epoch} already; none is stopped before epoch {rung}.",
             f"With a rung there this search would have trained {100 * saved / spent:.0f} % less.",
-            run_like(record.name, f"scheduler.grace_period={epoch}"),
+            record.like(f"scheduler.grace_period={epoch}"),
             {"better": epoch, "n": len(order), "interval": [low, 1.0], "saved_epochs": saved},
         )
 
@@ -137,7 +137,7 @@ def _idle(record: SearchRecord) -> Iterator[Finding]:
         fits = reserved * used / slots
         fits = floor(fits) if fits >= 1 else max(floor(100 * fits), 1) / 100
         meaning = f"Only {used} of {slots} trials fit at a time: reserve less for each."
-        command = run_like(record.name, f"resources.{kind}={fits:g}")
+        command = record.like(f"resources.{kind}={fits:g}")
     elif ends >= waits:
         meaning = f"{n} trials are few for {slots} slots: more of them keep all busy."
         command = f"tuner resume {record.name} --add-samples {n}"
@@ -173,7 +173,7 @@ def _spare(record: SearchRecord) -> Iterator[Finding]:
             f"The largest of {len(peaks)} trials takes {100 * max(peaks):.0f} % of a GPU's memory, "
             f"and each reserves {100 * gpus:.0f} %.",
             f"{fits} such trials fit where one is now, or batches about {fits} times as large.",
-            run_like(record.name, f"resources.gpus={floor(100 * gpus / fits) / 100:g}"),
+            record.like(f"resources.gpus={floor(100 * gpus / fits) / 100:g}"),
             {"peak_share": max(peaks), "reserved": gpus, "n": len(peaks), "fits": fits},
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.colors import hex_to_rgb
@@ -11,6 +12,7 @@ from tuner.experiment.events import FAILED
 from tuner.experiment.results.comparison import Comparison, Curve, Side
 from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
 from tuner.experiment.results.statistics import class_accuracies, confusion_in
+from tuner.experiment.trials import TrialRecord
 from tuner.reporting.figures.figure import (
     BLACK,
     BLUE,
@@ -24,6 +26,7 @@ from tuner.reporting.report import NO_TRIALS, Report, escaped, evenly, fence_of
 from tuner.spec.sections import Objective
 from tuner.wording import amount_of
 
+_SO_FAR = {"color": BLUE, "width": 2.5, "shape": "hv"}  # a line of the best so far
 _MOST_POINTS = 3000
 _MOST_ON_FRONT = 100
 _WIDE = 50  # from the least to the greatest value, from which an axis is logarithmic
@@ -46,25 +49,12 @@ def history(report: Report) -> Drawing:
     values = ((trial.number, trial.value) for trial in trials if trial.value is not None)
     steps = best_so_far(values, ranked.objective)
     steps.append((trials[-1].number, steps[-1][1]))
-    plot = go.Figure(
-        [
-            go.Scatter(
-                x=[trial.number for trial in drawn],
-                y=[trial.value for trial in drawn],
-                mode="markers",
-                marker={"color": GREY, "size": 5, "opacity": 0.7},
-                name="a trial's best",
-            ),
-            go.Scatter(
-                x=[number for number, _ in steps],
-                y=[value for _, value in steps],
-                mode="lines",
-                line={"color": BLUE, "width": 2.5, "shape": "hv"},
-                name="best so far",
-            ),
-        ],
-        {"xaxis": {"title": "trial"}, "yaxis": {"title": ranked.label}},
-    )
+    plot = go.Figure(layout={"xaxis": {"title": "trial"}, "yaxis": {"title": ranked.label}})
+    numbers, best = [trial.number for trial in drawn], [trial.value for trial in drawn]
+    marker = {"color": GREY, "size": 5, "opacity": 0.7}
+    plot.add_scatter(x=numbers, y=best, mode="markers", marker=marker, name="a trial's best")
+    x, y = zip(*steps, strict=True)
+    plot.add_scatter(x=x, y=y, mode="lines", line=_SO_FAR, name="best so far")
     later = sum(trial.number > ranked.trials[0].number for trial in trials)
     caption = (
         f"Trials in the order of their ids: {later} after the best one brought nothing better. "
@@ -84,22 +74,13 @@ def classes(report: Report) -> Drawing:
         return "Nothing to show: the test split has no image.", None
     names = [escaped(name) for name in confusion[0]]
     shares = [[count / max(sum(row), 1) for count in row] for row in confusion[1]]
+    hover = "%{y} taken for %{x}: %{customdata} images, %{z:.0%}<extra></extra>"
     plot = go.Figure(
-        go.Heatmap(
-            z=shares,
-            x=names,
-            y=names,
-            customdata=confusion[1],
-            colorscale="Blues",
-            zmin=0,
-            zmax=1,
-            hovertemplate="%{y} taken for %{x}: %{customdata} images, %{z:.0%}<extra></extra>",
-        ),
-        {
-            "xaxis": {"title": "predicted class", "type": "category"},
-            "yaxis": {"title": "true class", "type": "category", "autorange": "reversed"},
-        },
+        go.Heatmap(x=names, y=names, z=shares, customdata=confusion[1], hovertemplate=hover)
     )
+    plot.update_traces(colorscale="Blues", zmin=0, zmax=1)
+    plot.update_xaxes(title="predicted class", type="category")
+    plot.update_yaxes(title="true class", type="category", autorange="reversed")
     worst = rows[0]
     low, high = worst.interval
     caption = (
@@ -126,22 +107,22 @@ def front(report: Report) -> Drawing:
     scale = "log" if 0 < _WIDE * min(values) < max(values) else "linear"
     plot = go.Figure(layout={"xaxis": {"title": escaped(x.metric), "type": scale}})
     plot.update_layout(yaxis={"title": escaped(y.metric)})
+
+    def add(shown: list[tuple[tuple[float, ...], TrialRecord]], **style: Any) -> None:
+        plot.add_scatter(
+            x=[x.key(point[1]) for point, _ in shown],
+            y=[y.key(point[0]) for point, _ in shown],
+            text=[trial.trial_id for _, trial in shown],
+            **style,
+        )
+
     for status, colour in STATUS_COLOURS.items():
-        shown = [(point, trial) for point, trial in points if trial.status == status]
-        if shown:
-            plot.add_scatter(
-                x=[x.key(point[1]) for point, _ in shown],
-                y=[y.key(point[0]) for point, _ in shown],
-                text=[trial.trial_id for _, trial in shown],
-                mode="markers",
-                marker={"color": colour, "size": 6, "opacity": 0.7},
-                name=status,
-            )
+        if shown := [(point, trial) for point, trial in points if trial.status == status]:
+            marker = {"color": colour, "size": 6, "opacity": 0.7}
+            add(shown, mode="markers", marker=marker, name=status)
     best = front_of((p, trial) for p, trial in points if trial.status != FAILED)
-    plot.add_scatter(
-        x=[x.key(point[1]) for point, _ in best],
-        y=[y.key(point[0]) for point, _ in best],
-        text=[trial.trial_id for _, trial in best],
+    add(
+        best,
         mode="markers" if third else "lines+markers",
         line={"color": BLACK, "width": 1, "shape": "vh"},
         marker={"color": BLACK, "size": 9, "symbol": "circle-open"},
@@ -173,15 +154,11 @@ def volume(report: Report) -> Drawing:
     worst = (_BOUND,) * len(ranges)
     counts = evenly(range(1, len(scaled) + 1), _MOST_ON_FRONT)
     fronts = [[point for point, _ in front_of(scaled[:count])] for count in counts]
-    plot = go.Figure(
-        go.Scatter(
-            x=[int(points[count - 1][1].trial_id) for count in counts],
-            y=[hypervolume(each, worst) for each in fronts],
-            mode="lines",
-            line={"color": BLUE, "width": 2.5, "shape": "hv"},
-        ),
-        {"xaxis": {"title": "trial"}, "yaxis": {"title": "hypervolume", "range": [0, 1]}},
-    )
+    numbers = [int(points[count - 1][1].trial_id) for count in counts]
+    volumes = [hypervolume(each, worst) for each in fronts]
+    plot = go.Figure(go.Scatter(x=numbers, y=volumes, mode="lines", line=_SO_FAR))
+    plot.update_xaxes(title="trial")
+    plot.update_yaxes(title="hypervolume", range=[0, 1])
     caption = (
         "The share of the box from the best to the worst value of each objective that lies behind "
         "the front. Where the line has been flat for long, more trials bring little."
@@ -196,15 +173,10 @@ def epochs(comparison: Comparison) -> Drawing:
     plot = go.Figure()
     for number, side in enumerate(sides):
         _add(plot, side, number)
-    plot.update_layout(
-        xaxis={"title": "epochs", "rangemode": "tozero"},
-        yaxis={
-            "title": escaped(comparison.objective.metric),
-            "range": _range(curves, comparison.objective),
-        },
-        showlegend=True,
-        height=420,
-    )
+    objective = comparison.objective
+    plot.update_xaxes(title="epochs", rangemode="tozero")
+    plot.update_yaxes(title=escaped(objective.metric), range=_range(curves, objective))
+    plot.update_layout(showlegend=True, height=420)
     return _CAPTION, plot
 
 

@@ -29,30 +29,24 @@ def importance(report: Report) -> Drawing:
     if not importances:
         return report.ranked.why_nothing(FEWEST), None
     bars = list(reversed(importances))  # the first one drawn is the lowest
-    plot = go.Figure(
-        go.Bar(
-            orientation="h",
-            x=[item.share for item in bars],
-            y=[
-                f"{item.name}  {f'{item.share:.2f}' if item.told_apart else _UNCERTAIN}"
-                for item in bars
-            ],
-            hovertemplate=[
-                f"{item.name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
-                for item in bars
-            ],
-            marker_color=[BLUE if item.told_apart else GREY for item in bars],
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [max(0.0, item.high - item.share) for item in bars],
-                "arrayminus": [max(0.0, item.share - item.low) for item in bars],
-                "color": BLACK,
-            },
-        ),
-        {
-            "height": 120 + 40 * len(bars),
-            "xaxis": {"title": "share of all importance", "range": [0, 1]},
+    shares = [f"{item.share:.2f}" if item.told_apart else _UNCERTAIN for item in bars]
+    plot = go.Figure(layout={"height": 120 + 40 * len(bars)})
+    plot.update_xaxes(title="share of all importance", range=[0, 1])
+    plot.add_bar(
+        orientation="h",
+        x=[item.share for item in bars],
+        y=[f"{item.name}  {share}" for item, share in zip(bars, shares, strict=True)],
+        hovertemplate=[
+            f"{item.name}: {item.share:.2f} ({item.low:.2f} to {item.high:.2f})<extra></extra>"
+            for item in bars
+        ],
+        marker_color=[BLUE if item.told_apart else GREY for item in bars],
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [max(0.0, item.high - item.share) for item in bars],
+            "arrayminus": [max(0.0, item.share - item.low) for item in bars],
+            "color": BLACK,
         },
     )
     caption = f"{_verdict(importances)} The lines span nine in ten resamples of the trials."

@@ -26,6 +26,7 @@ def curves(report: Report) -> Drawing:
     for trial_id in ids:
         trial, is_best = reported[trial_id], best_first[:1] == [trial_id]
         group = "the best trial" if is_best else trial.status
+        colour = BLACK if is_best else STATUS_COLOURS[trial.status]
         epochs, values = zip(*trial.values(metric), strict=True)
         plot.add_scatter(
             x=epochs,
@@ -35,10 +36,7 @@ def curves(report: Report) -> Drawing:
             showlegend=group not in groups,
             mode="lines+markers" if is_best or len(trial.results) < 3 else "lines",
             marker={"size": 4},
-            line={
-                "color": BLACK if is_best else STATUS_COLOURS[trial.status],
-                "width": 3 if is_best else 1,
-            },
+            line={"color": colour, "width": 3 if is_best else 1},
             opacity=1 if is_best else 0.5,
             hovertemplate=f"trial {trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
@@ -80,17 +78,10 @@ def rungs(report: Report) -> Drawing:
     names = [str(rung.epoch) for rung in counts]
     went_on = [rung.reached - rung.stopped for rung in counts]
     stopped = [rung.stopped for rung in counts]
-    plot = go.Figure(
-        [
-            go.Bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE),
-            go.Bar(x=names, y=stopped, name="stopped there", marker_color=SKY),
-        ],
-        {
-            "barmode": "stack",
-            "xaxis": {"title": "rung (epoch)", "type": "category"},
-            "yaxis": {"title": "trials that reached it"},
-        },
-    )
+    plot = go.Figure(layout={"barmode": "stack", "yaxis": {"title": "trials that reached it"}})
+    plot.update_xaxes(title="rung (epoch)", type="category")
+    plot.add_bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE)
+    plot.add_bar(x=names, y=stopped, name="stopped there", marker_color=SKY)
     most = max(counts, key=lambda rung: rung.stopped)
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
@@ -105,51 +96,37 @@ def forecasts(report: Report) -> Drawing:
         return None
     metric = report.spec.objective.metric
     points = [
-        (
-            trial.trial_id,
-            epoch,
-            forecast["end"],
-            forecast["low"],
-            forecast["high"],
-            trial.values(metric)[-1][1],
-        )
+        (trial.trial_id, epoch, f["end"], f["low"], f["high"], trial.values(metric)[-1][1])
         for trial in report.results.trials.values()
         if trial.status == COMPLETED and trial.values(metric)
-        for epoch, forecast in (trial.forecasts or {}).items()
-        if {"end", "low", "high"} <= forecast.keys()
+        for epoch, f in (trial.forecasts or {}).items()
+        if {"end", "low", "high"} <= f.keys()
     ]
     if not points:
         return "Nothing to show: no end was predicted of a trial that came to it.", None
     inside = sum(low <= true <= high for _, _, _, low, high, true in points)
     ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
-    plot = go.Figure(
-        [
-            go.Scatter(
-                x=ends,
-                y=trues,
-                error_x={
-                    "array": [high - end for high, end in zip(highs, ends, strict=True)],
-                    "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
-                    "thickness": 0.5,
-                },
-                customdata=list(zip(ids, epochs, strict=True)),
-                mode="markers",
-                marker={"color": BLUE, "size": 6, "opacity": 0.6},
-                hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
-                "%{y:.4g} reached<extra></extra>",
-                name="forecast",
-            ),
-            go.Scatter(
-                x=[min(trues), max(trues)],
-                y=[min(trues), max(trues)],
-                mode="lines",
-                line={"color": BLACK, "dash": "dot"},
-                name="as predicted",
-                hoverinfo="skip",
-            ),
-        ],
-        {"xaxis": {"title": f"predicted {metric}"}, "yaxis": {"title": "true one"}},
+    plot = go.Figure()
+    plot.update_xaxes(title=f"predicted {metric}")
+    plot.update_yaxes(title="true one")
+    plot.add_scatter(
+        x=ends,
+        y=trues,
+        error_x={
+            "array": [high - end for high, end in zip(highs, ends, strict=True)],
+            "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
+            "thickness": 0.5,
+        },
+        customdata=list(zip(ids, epochs, strict=True)),
+        mode="markers",
+        marker={"color": BLUE, "size": 6, "opacity": 0.6},
+        hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
+        "%{y:.4g} reached<extra></extra>",
+        name="forecast",
     )
+    diagonal, line = [min(trues), max(trues)], {"color": BLACK, "dash": "dot"}
+    plot.add_scatter(x=diagonal, y=diagonal, mode="lines", line=line, name="as predicted")
+    plot.update_traces(hoverinfo="skip", selector={"name": "as predicted"})
     caption = (
         f"{inside} of {len(points)} forecasts ({inside / len(points):.0%}) were right within one "
         "standard deviation, which the bars show; of normal ones 68% are. Only trials that ran to "

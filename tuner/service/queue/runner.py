@@ -188,12 +188,8 @@ class Runner:
         first = next_to_start(
             waits, demands, at_once=self._terms.at_once, capacity=capacity, weights=weights
         )
-        by_name = limits(
-            [*demands, *([first] if first else [])],
-            capacity=capacity,
-            unused=self._unused(capacity),
-            weights=weights,
-        )
+        demanding, unused = [*demands, *([first] if first else [])], self._unused(capacity)
+        by_name = limits(demanding, capacity=capacity, unused=unused, weights=weights)
         for name, search in self._searches.items():
             search.limit(by_name[name])
         # Without others it starts in any case: a search that is too large reports that itself

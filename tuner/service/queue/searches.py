@@ -10,10 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.errors import JournalError, TunerError, UsageError
+from tuner.experiment import events
 from tuner.experiment.control import control_of, request
-from tuner.experiment.events import COMPLETED as EXPERIMENT_COMPLETED
-from tuner.experiment.events import EXPERIMENT_ENDED, RUNNING
-from tuner.experiment.events import INTERRUPTED as TRIAL_INTERRUPTED
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail, last_event
 from tuner.experiment.remote.lease import Lease
@@ -66,12 +64,12 @@ def left_of(history: History, spec: ExperimentSpec) -> int | None:
 
     At its end a search still evaluates its best trial.
     """
-    live = history.counts[RUNNING]
+    live = history.counts[events.RUNNING]
     if history.steered.finishing:
         return max(1, live)
     samples = history.steered.samples or spec.num_samples
     total = history.total(spec.search.trials(samples))
-    unfinished = live + history.counts[TRIAL_INTERRUPTED]
+    unfinished = live + history.counts[events.INTERRUPTED]
     return None if total is None else max(1, total - len(history.trials) + unfinished)
 
 
@@ -115,7 +113,7 @@ class Search:
 
     def demand(self) -> Demand:
         """How many trials it can use, and may be running now."""
-        left, live = left_of(self._history, self._spec), self._history.counts[RUNNING]
+        left, live = left_of(self._history, self._spec), self._history.counts[events.RUNNING]
         accepted = self._history.steered.changes.get("max_concurrent")  # by the present driver
         may_run = max(accepted or self._first_limit, self._requested)
         holds = max(live, may_run if left is None else min(may_run, left))
@@ -161,9 +159,9 @@ def verdict(code: int | None, *, outcome: str | None, tries: int) -> str:
 def outcome_of(folder: Path) -> str | None:
     """The outcome of a search by its journal; None: it was killed."""
     event = last_event(folder) or {}
-    if event.get("event") != EXPERIMENT_ENDED:
+    if event.get("event") != events.EXPERIMENT_ENDED:
         return None
-    if event.get("status") == EXPERIMENT_COMPLETED:
+    if event.get("status") == events.COMPLETED:
         with suppress(TunerError):
             return COMPLETED if Results(folder).top(1) else FAILED
     return INTERRUPTED if event.get("status") == INTERRUPTED else FAILED
