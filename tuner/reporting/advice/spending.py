@@ -192,6 +192,6 @@ def _waiting(record: SearchRecord) -> Iterator[Finding]:
             f"{waiting} of {n} trials ({share(low, high)}) wait for their data for more than "
             f"{100 * _WAITING:.0f} % of their time, half of them for {100 * middle:.0f} % or more.",
             "The network is idle meanwhile: decode the images once, or load with more processes.",
-            run_like(record.name, f"resources.cpus={2 * record.spec.resources.cpus:g}"),
+            record.like(f"resources.cpus={2 * record.spec.resources.cpus:g}"),
             {"waiting": waiting, "n": n, "interval": [low, high], "median": middle},
         )
