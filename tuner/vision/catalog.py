@@ -30,13 +30,12 @@ from tuner.vision.models._model import ModelInfo
 from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
 from tuner.vision.sources._decoded import (
-    LICENCE,
-    ORIGIN,
     STORE,
     DecodedSet,
     Decoding,
     decode,
     decoded_path,
+    user_images,
 )
 from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source, sizes
 
@@ -305,21 +304,13 @@ def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
 
-    size = sizes(outline.counts)
-    return DatasetInfo(
+    return user_images(
         load,
+        sizes(outline.counts),
         channels=outline.channels,
         image_size=settings.image_size or outline.image_size,
         classes=outline.classes,
-        train=size["train"],
-        validation=size["validation"],
-        test=size["test"],
-        mean=(),
-        std=(),
-        files=True,
         title=outline.title,
-        origin=ORIGIN,
-        licence=LICENCE,
         class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
     )
 

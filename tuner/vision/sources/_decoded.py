@@ -47,7 +47,6 @@ INFO, NAMES = "info.json", "names.json"
 _ARRAYS = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "digests.npy")
 FILES = (*_ARRAYS, NAMES, INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
-ORIGIN, LICENCE = "the images of the model's trainer", "not stated"
 CONSTANT = 1.0  # in place of a standard deviation of 0, by which nothing can be divided
 PATIENCE_S = 120.0  # for a decoded set to arrive on a node
 
@@ -56,6 +55,16 @@ _SHOWN = 5  # unreadable images that a message lists
 _KEY_LENGTH = 12
 _POLL_S = 0.1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DESCRIBED = ("channels", "image_size", "title", "content", "bits")  # in INFO, beside lists
+
+
+def user_images(
+    load: Callable[..., ImageArrays], sizes: Mapping[str, int], **described: Any
+) -> DatasetInfo:
+    """The description of a user's images without mean and std; `sizes` counts images of splits."""
+    origin = {"origin": "the images of the model's trainer", "licence": "not stated"}
+    unknown: Any = {"mean": (), "std": ()}
+    return DatasetInfo(load, files=True, **sizes, **unknown, **origin, **described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +337,8 @@ class DecodedSet:
         contents = self._open(folder)
         rows_N = np.arange(len(contents.labels_N))
         arrays = ImageArrays(contents.images_NHWC, contents.labels_N, {"test": rows_N})
-        return contents.described(self._load, {"test": len(rows_N)}), arrays
+        sizes = {"train": 0, "validation": 0, "test": len(rows_N)}
+        return contents.described(self._load, sizes), arrays
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
@@ -355,24 +365,9 @@ class _Contents:
 
     def described(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
         """The description without what depends on the split; `sizes` counts images of splits."""
-        return DatasetInfo(
-            load,
-            channels=self.info["channels"],
-            image_size=self.info["image_size"],
-            classes=tuple(self.info["classes"]),
-            train=sizes.get("train", 0),
-            validation=sizes.get("validation", 0),
-            test=sizes["test"],
-            mean=(),
-            std=(),
-            files=True,
-            title=self.info["title"],
-            origin=ORIGIN,
-            licence=LICENCE,
-            content=self.info["content"],
-            bits=self.info["bits"],
-            skipped=tuple(self.info["skipped"]),
-        )
+        listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
+        plain = {name: self.info[name] for name in _DESCRIBED}
+        return user_images(load, sizes, **listed, **plain)
 
     def splits(self, seed: int) -> dict[str, NDArray[np.int64]]:
         return complete_splits(self.labels_N, self.splits_N, seed=seed)
