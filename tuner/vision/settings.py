@@ -223,9 +223,13 @@ def settings_of_trial(
     name = config.get("dataset")
     if isinstance(name, str) and not catalog.ships(name):
         raise SpecError([own_data_searched(name)], "the config")
-    values = merged(constants, config)
+    return valid_settings(merged(constants, config), "the image classifier", split=split)
+
+
+def valid_settings(values: Mapping[str, Any], what: str, *, split: int = 1) -> ClassifierSettings:
+    """The settings `values` of a trial. Raises SpecError, of `what`, if they cannot work."""
     if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
-        raise SpecError(faults, "the image classifier")
+        raise SpecError(faults, what)
     return ClassifierSettings.model_validate(values)
 
 

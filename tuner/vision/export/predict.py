@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from functools import partial
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import DataError, UsageError, reason_of
 from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
 from tuner.vision.catalog import archive_of, decoded_before, is_at_hand
 from tuner.vision.datasets._dataset import data_folder
-from tuner.vision.export.read import Calibration, Export, ImageInput, read_export
+from tuner.vision.export.read import Calibration, Export, read_export
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources.folder import SUFFIXES
 from tuner.vision.weights import CONFIG
@@ -35,10 +35,9 @@ from tuner.vision.weights import CONFIG
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from tuner.vision.batches import ImageSet
-    from tuner.vision.blueprint import Blueprint
     from tuner.vision.evaluation import Predictor
 
 Top = tuple[tuple[str, float], ...]
@@ -105,16 +104,8 @@ def predictions(
         named, made = len(export.config.classes), plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings, model = export.settings(), export.model(trust_code=trust_code)
-    device = usable_device()
-    predictor = Predictor(
-        model,
-        plan,
-        settings,
-        device,
-        mean=given.mean,
-        std=given.std,
-        temperature=export.temperature,
-    )
+    how: Any = {"mean": given.mean, "std": given.std, "temperature": export.temperature}
+    predictor = Predictor(model, plan, settings, usable_device(), **how)
     return _predictions(export, predictor, files, top)
 
 
@@ -188,32 +179,11 @@ def _row(export: Export, file: str) -> NDArray[np.uint8] | str:
         return reason_of(error).replace(f" {file!r}", "")
 
 
-def calibrated(
-    network: nn.Module,
-    plan: Blueprint,
-    pixels: ImageInput,
-    content: str,
-    settings: ClassifierSettings,
-    *,
-    fold: int,
-) -> Calibration | None:
-    """The calibration of a trained network, or None if its validation images are not here.
+def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
+    """The images of a training, on the CPU, or None if they are not at hand and decoded.
 
-    content: of the data of the training. settings: of the training; those in an export do not say
-    where the images are. fold: in which it was trained. Neither downloads nor decodes images.
+    settings: of the training; those in an export do not say where the images are. fold: from 0.
     """
-    from tuner.vision.evaluation import Predictor, usable_device
-
-    images = _images_here(settings, fold)
-    if images is None or images.info.content != content:
-        return None
-    device = usable_device()
-    predictor = Predictor(network, plan, settings, device, mean=pixels.mean, std=pixels.std)
-    return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
-
-
-def _images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
-    """The images of the training, on the CPU, if they are at hand and decoded."""
     import torch
 
     from tuner.vision.batches import image_set, of_trial
