@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, mix
-from tuner.vision.catalog import DataChoice, DataSettings, dataset_info, pinned
+from tuner.vision.catalog import DataChoice, dataset_info, pinned
 from tuner.vision.datasets._dataset import (
     DatasetInfo,
     ImageArrays,
@@ -67,14 +67,13 @@ class ImageSet:
         return replace(images, info=replace(self.info, **sizes))
 
 
-def image_set(settings: DataSettings, device: torch.device) -> ImageSet:
-    """The data set that `settings` choose, loaded once for all trials of a process.
+def image_set(choice: DataChoice, device: torch.device) -> ImageSet:
+    """The chosen data set, loaded once for all trials of a process.
 
     A user's images are decoded first if need be. Raises DataError if the data is not available.
     """
-    chosen = pinned(settings)
-    folder = data_folder(settings.data_dir)
-    return _image_set(chosen.dataset, folder, settings.split_seed, device)
+    folder = data_folder(choice.data_dir)
+    return _image_set(pinned(choice).dataset, folder, choice.split_seed, device)
 
 
 @lru_cache(maxsize=2)

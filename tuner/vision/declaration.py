@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -242,10 +242,7 @@ class ClassifierDeclaration(Declaration):
         if isinstance(dataset, str) and catalog.is_dotted(dataset):
             yield "training.dataset", dataset
 
-    def default_experiment(
-        self, dataset: str, directory: Path, training: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        return default_experiment(dataset, directory, training)
+    default_experiment = staticmethod(default_experiment)
 
     def export(
         self, results: Any, to: Path, *, trial_id: str | None, formats: Collection[str]
@@ -293,7 +290,7 @@ def settings_faults(
     """
     yield from _own_data_faults(spec)
     # A folder is listed once, not for every extreme
-    described = catalog.remembering(catalog.describe)
+    described = cache(catalog.describe)
     settings_check = partial(check_settings, split=spec.resources.split, describe=described)
 
     def check(values: Mapping[str, Any]) -> list[Fault]:
@@ -316,7 +313,7 @@ def start_faults(*, here: bool) -> FaultsOf:
         if not here:
             settings = settings.model_copy(update={"pretrained": False})
         start = (settings.pretrained, settings.start_from, settings.freeze)
-        if not any(start) or (data := catalog.describe(settings)) is None:
+        if not any(start) or (data := catalog.describe(settings.data)) is None:
             return []
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.transfer import start_faults

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from tuner.experiment.results.statistics import CONFUSION, MISTAKES
 from tuner.vision.batches import ImageSet, Normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.epochs import seeded, shards
-from tuner.vision.features import MOST_FITTED, Features, fitted
+from tuner.vision.features import MOST_FITTED, Features, fit_head
 from tuner.vision.loss import CrossEntropy, Measured, Measures
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
@@ -113,7 +112,7 @@ def usable_device() -> torch.device:
 
 
 class Predictor:
-    """The probabilities of a trained model of `plan`, computed as `measure` does.
+    """The logits of a trained model of `plan`, computed as `measure` does.
 
     mean, std: of each channel, for pixels from 0 to 1. temperature: divides the logits. batch:
     images that it computes at once, if its memory allows.
@@ -140,10 +139,6 @@ class Predictor:
         self.batch = evaluation_batch(device)
         self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
 
-    def __call__(self, rows_NP: Tensor) -> Tensor:
-        """probabilities_NK, on the CPU, of images as rows of bytes."""
-        return self.logits(rows_NP).softmax(1)
-
     @torch.inference_mode()
     def logits(self, rows_NP: Tensor) -> Tensor:
         """logits_NK, on the CPU, of images as rows of bytes."""
@@ -152,7 +147,7 @@ class Predictor:
             self._precision.forward(),
             seeded(self._settings.seed, self._device),
         ):
-            return self._micro.run(partial(self._logits, rows_NP.to(self._device))).cpu()
+            return self._micro.compute(rows_NP.to(self._device), self._logits).cpu()
 
     def logits_of(self, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
@@ -166,12 +161,9 @@ class Predictor:
         with self._precision.applied(), self._precision.forward():
             renew_statistics(self._model, layers, batches)
 
-    def _logits(self, rows_NP: Tensor, size: int) -> Tensor:
-        parts = []
-        for part_NP in rows_NP.split(size):
-            views = [self._model(view) for view in self._loss.views(self._normalise(part_NP))]
-            parts.append(self._loss.averaged(views).to(self._loss.dtype))
-        return torch.cat(parts)
+    def _logits(self, rows_NP: Tensor) -> Tensor:
+        views = [self._model(view) for view in self._loss.views(self._normalise(rows_NP))]
+        return self._loss.averaged(views).to(self._loss.dtype)
 
 
 def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.device) -> float:
@@ -264,7 +256,7 @@ def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor
     probabilities_NK = torch.empty(len(rows_N), images.info.num_classes)
     for fold in range(_FOLDS):
         is_here_N = fold_N == fold
-        weight_KF, bias_K = fitted(features, images, rows_N[~is_here_N], rows_N[is_here_N])
+        weight_KF, bias_K = fit_head(features, images, rows_N[~is_here_N], rows_N[is_here_N])
         here_N = rows_N[is_here_N].to(features.views_NVF.device)
         x_NF = features.views_NVF.index_select(0, here_N).mean(1).cpu()
         probabilities_NK[is_here_N] = (x_NF @ weight_KF.T + bias_K).softmax(1)

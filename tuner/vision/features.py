@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights
 from tuner.vision.replica import evaluation_batch
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import backbone_digest, begin, head_of
+from tuner.vision.transfer import backbone_digest, head_of, initial_network
 
 FORMAT = 1  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
@@ -79,42 +78,28 @@ def features_of(
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
     inputs = settings, plan, images, precision, device
-    key = _key(*inputs)
-    if key not in _kept:
-        if len(_kept) == _MOST_KEPT:
-            del _kept[next(iter(_kept))]
-        if plan.code is None:
-            array, head = _stored(data_folder(settings.data_dir) / STORE / key, *inputs)
-        else:
-            array, head = _computed(*inputs)
-        views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
-        _kept[key] = Features(views_NVF, head)
-    return _kept[key]
-
-
-_kept: dict[str, Features] = {}
-
-
-def _key(
-    settings: ClassifierSettings,
-    plan: Blueprint,
-    images: ImageSet,
-    precision: Precision,
-    device: torch.device,
-) -> str:
-    """A digest of what the features depend on."""
-    info = images.info
     made_from = {
         "format": FORMAT,
-        "images": info.content or settings.dataset,
-        "stats": [info.mean, info.std],
+        "images": images.info.content or settings.dataset,
+        "stats": [images.info.mean, images.info.std],
         "weights": backbone_digest(settings, plan.info),
         "network": plan.model_dump(mode="json", exclude={"num_classes"}),
         "precision": [device.type, precision.name, settings.dtype],
         "views": _views(settings),
         "torch": torch.__version__,
     }
-    return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
+    key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
+    if key not in _kept:
+        if len(_kept) == _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        folder = data_folder(settings.data_dir) / STORE / key
+        array, head = _stored(folder, *inputs) if plan.code is None else _computed(*inputs)
+        views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
+        _kept[key] = Features(views_NVF, head)
+    return _kept[key]
+
+
+_kept: dict[str, Features] = {}
 
 
 def _views(settings: ClassifierSettings) -> int:
@@ -160,17 +145,14 @@ def _computed(
     ):
         task = bar.add_task("Computing features", total=count)
 
-        def compute(rows_N: Tensor, size: int) -> Tensor:
-            done = []
-            for some_N in rows_N.split(size):
-                x_NCHW, _ = batcher.batch(some_N)
-                views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
-                done.append(torch.stack([_captured(model, v, captured) for v in views], 1))
-            return torch.cat(done)
+        def compute(rows_N: Tensor) -> Tensor:
+            x_NCHW, _ = batcher.batch(rows_N)
+            views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
+            return torch.stack([_captured(model, view, captured) for view in views], 1)
 
         rows_N = torch.arange(count, device=images.rows_NP.device)
         for some_N in rows_N.split(micro.size):
-            parts.append(micro.run(partial(compute, some_N)).cpu())
+            parts.append(micro.compute(some_N, compute).cpu())
             bar.advance(task, len(some_N))
     return torch.cat(parts).numpy(), name
 
@@ -179,9 +161,7 @@ def _frozen(
     settings: ClassifierSettings, plan: Blueprint, precision: Precision, device: torch.device
 ) -> tuple[nn.Module, str]:
     """(the network with its initial weights, which do not train; the name of its head)."""
-    with seeded(0):
-        model = plan.initial()
-    begin(model, settings, plan.info)
+    model = initial_network(settings, plan)
     name = head_of(model)
     head = model.get_submodule(name)
     if not isinstance(head, nn.Linear) or head.bias is None:
@@ -277,19 +257,14 @@ class FeatureBatcher(Batcher):
         return x_NF1V, labels_N
 
 
-def fit_head(features: Features, images: ImageSet) -> tuple[Tensor, Tensor]:
-    """(weight_KF, bias_K), in float32, of the linear head with the least validation loss.
-
-    Multinomial logistic regression on the training split, all views, by L-BFGS; its L2 penalty is
-    the best of a path from strong to weak.
-    """
-    return fitted(features, images, images.splits["train"], images.splits["validation"])
-
-
-def fitted(
+def fit_head(
     features: Features, images: ImageSet, train_N: Tensor, held_out_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """`fit_head` of the rows `train_N`, with the penalty that is best for `held_out_N`."""
+    """(weight_KF, bias_K), in float32, of the linear head with the least loss of `held_out_N`.
+
+    Multinomial logistic regression on the images `train_N`, all views, by L-BFGS; its L2 penalty is
+    the best of a path from strong to weak.
+    """
     train_N = train_N[:: ceil(len(train_N) / MOST_FITTED)]
     labels_N = images.labels_N.cpu()
     views_NVF = features.views_NVF.index_select(0, train_N.to(features.views_NVF.device)).cpu()

@@ -110,7 +110,7 @@ class ImageClassifier:
         """Make all that trains, of an epoch or of the fold number `fold`."""
         self._settings = settings = self._trial_settings.in_fold(fold)
         split, device = self._split, self._device
-        images = image_set(settings, self._device)
+        images = image_set(settings.data, self._device)
         data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
         self._data = of_trial(data, settings, fold=fold)
         # Its validation split chooses the initial head
@@ -184,10 +184,12 @@ class ImageClassifier:
             print(begun)
         if settings.fit_head:
             features = self._features()
-            split = self._searched_on.splits["validation"].numpy().tobytes()
-            if split not in features.fitted:  # once for all trials of this process
-                features.fitted[split] = fit_head(features, self._searched_on)
-            weight_KF, bias_K = features.fitted[split]
+            splits = self._searched_on.splits
+            key = splits["validation"].numpy().tobytes()
+            if key not in features.fitted:  # once for all trials of this process
+                rows = splits["train"], splits["validation"]
+                features.fitted[key] = fit_head(features, self._searched_on, *rows)
+            weight_KF, bias_K = features.fitted[key]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
                 head.get_parameter("weight").copy_(weight_KF)
@@ -298,7 +300,7 @@ class ImageClassifier:
         measured = self._averaged("test")
         self.confusion = measured.confusion(self._data.info.classes)
         if isinstance(self._part, Replica) and not self._ranks.several:
-            self._check_labels(self._part, image_names(self._settings))
+            self._check_labels(self._part, image_names(self._settings.data))
         return {**measured.of_test(), **self._data.baseline("test")}
 
     def _check_labels(self, part: Replica, names: list[str]) -> None:

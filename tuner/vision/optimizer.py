@@ -109,10 +109,7 @@ def build_optimizer(
         raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
     set_to = settings.muon_momentum
     matrices = [
-        {
-            **group,
-            "params": [nn.Parameter(weight.detach().flatten(1)) for weight in group["params"]],
-        }
+        {**group, "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]]}
         for group in filters
     ]
     momentum = MUON_MOMENTUM if set_to is None else set_to
@@ -232,7 +229,9 @@ def build_lr_schedule(
 
     The warm-up comes before the schedule; one_cycle and triangular rise for as long as it lasts.
     """
-    warmup = warmup_steps(settings, steps=steps)
+    warmup = 0
+    if settings.warmup_epochs:
+        warmup = max(1, round(settings.warmup_epochs * steps / settings.epochs))
     if settings.lr_schedule == "cosine" and not warmup:
         return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
@@ -256,13 +255,6 @@ def build_lr_schedule(
     if warmup:
         factor = partial(_warmed_up, warmup=warmup, then=factor)
     return LambdaLR(optimizer, factor)
-
-
-def warmup_steps(settings: ClassifierSettings, *, steps: int) -> int:
-    """The number of `steps` that are warm-up, at least 1 if there is any."""
-    if not settings.warmup_epochs:
-        return 0
-    return max(1, round(settings.warmup_epochs * steps / settings.epochs))
 
 
 def next_lr(schedule: LRScheduler, *, steps: int) -> float:

@@ -1,4 +1,4 @@
-"""Pieces of training recipes, each off by default, and every fault that they can have.
+"""Pieces of training recipes, each off by default.
 
 Nothing here imports torch, so that a spec is checked in milliseconds.
 """
@@ -6,8 +6,6 @@ Nothing here imports torch, so that a spec is checked in milliseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from importlib.metadata import version
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -15,7 +13,6 @@ from pydantic import BeforeValidator, Field
 
 from tuner.errors import Fault
 from tuner.spec.settings import FaultsError, Settings, known_names
-from tuner.vision.datasets._dataset import DatasetInfo
 
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
@@ -202,55 +199,3 @@ class RecipeSettings(Settings):
         description="whether to report latency_ms, the milliseconds from the pixels of one image "
         "to its logits on the trial's device; set where a limit or the objective names it",
     )
-
-
-def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:
-    """Settings that do not fit the optimizer, the weights' `dtype`, or the installed torch."""
-    if dtype in HALF and optimizer == "adamw":
-        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
-    if dtype in HALF and settings.ema_decay:
-        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
-    if optimizer == "muon":
-        from packaging.version import Version
-
-        installed = version("torch")
-        if Version(installed) < Version(MUON_SINCE):
-            rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
-            yield Fault("optimizer", rule, "muon")
-    else:
-        for key in ("muon_lr", "muon_momentum"):
-            value = getattr(settings, key)
-            if value is not None:
-                rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
-                yield Fault(key, rule, value)
-    if settings.decoupled and optimizer not in DECOUPLED:
-        fitting = " or ".join(map(repr, DECOUPLED))
-        rule = f"needs optimizer {fitting}, and optimizer is {optimizer!r}"
-        yield Fault("decoupled", rule, settings.decoupled)
-
-
-def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:
-    """Settings that do not fit the schedule of the rate, or its length in epochs."""
-    warmup, steps = settings.warmup_epochs, settings.lr_steps
-    if warmup >= epochs:
-        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", warmup)
-    for key, value in {"lr_steps": steps, "lr_step_factor": settings.lr_step_factor}.items():
-        if value is not None and lr_schedule != "step":
-            rule = f"is used by lr_schedule 'step' alone, and lr_schedule is {lr_schedule!r}"
-            yield Fault(key, rule, value)
-    if steps and lr_schedule == "step" and steps[-1] >= epochs:
-        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
-
-
-def image_faults(settings: RecipeSettings, info: DatasetInfo, *, name: str) -> Iterator[Fault]:
-    """Settings that do not fit the images and classes of the data set `name`."""
-    weights = settings.class_weights
-    if isinstance(weights, tuple) and len(weights) != info.num_classes:
-        rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"
-        yield Fault("class_weights", rule, len(weights))
-    if settings.cutmix and info.image_size < 2:
-        rule = f"needs images of at least 2x2, and those of dataset {name!r} are 1x1"
-        yield Fault("cutmix", rule, settings.cutmix)
-    if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
-        rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
-        yield Fault("metrics", f"{rule} {info.num_classes}")

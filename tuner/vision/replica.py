@@ -149,7 +149,7 @@ class Replica:
 
     def logits(self, rows_N: Tensor) -> Tensor:
         """logits_NK of the images `rows_N`, in the precision that is applied."""
-        return self._evaluation_micro.run(partial(self._logits, rows_N))
+        return self._evaluation_micro.compute(rows_N, self._logits)
 
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of the model."""
@@ -231,13 +231,9 @@ class Replica:
                 loss_sum += loss.detach()
         return loss_sum
 
-    def _logits(self, rows_N: Tensor, size: int) -> Tensor:
-        parts = []
-        for part_N in rows_N.split(size):
-            x_NCHW, _ = self._batcher.batch(part_N)
-            views = [self._model(view) for view in self._loss.views(x_NCHW)]
-            parts.append(self._loss.averaged(views))
-        return torch.cat(parts)
+    def _logits(self, rows_N: Tensor) -> Tensor:
+        x_NCHW, _ = self._batcher.batch(rows_N)
+        return self._loss.averaged([self._model(view) for view in self._loss.views(x_NCHW)])
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:

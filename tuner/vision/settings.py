@@ -6,6 +6,8 @@ Nothing here imports torch, so that a spec is checked in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -52,6 +54,9 @@ def _patterns(raw: object) -> object:
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
         raise FaultsError(Fault("", "must be a name pattern or a list of them", raw))
     return tuple(patterns)
+
+
+_OF_DATA = {field.name for field in fields(catalog.DataChoice)}
 
 
 class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
@@ -201,6 +206,11 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         return self.model_copy(update=changes) if self.folds else self
 
     @property
+    def data(self) -> catalog.DataChoice:
+        """The settings that choose the data set."""
+        return catalog.DataChoice(**self.model_dump(include=_OF_DATA))
+
+    @property
     def begins_with_weights(self) -> bool:
         """Whether the network begins with weights of an earlier training."""
         return self.pretrained or self.start_from is not None
@@ -233,7 +243,7 @@ def valid_settings(values: Mapping[str, Any], what: str, *, split: int = 1) -> C
     return ClassifierSettings.model_validate(values)
 
 
-Describe = Callable[[ClassifierSettings], DatasetInfo | None]
+Describe = Callable[[catalog.DataChoice], DatasetInfo | None]
 
 
 def check_settings(
@@ -271,13 +281,9 @@ def check_settings(
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     if "optimizer" not in faulty:
-        faults += recipe.optimizer_faults(
-            settings, optimizer=settings.optimizer, dtype=settings.dtype
-        )
+        faults += _optimizer_faults(settings)
     if not {"lr_schedule", "epochs"} & faulty:
-        faults += recipe.schedule_faults(
-            settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
-        )
+        faults += _schedule_faults(settings)
     faults += _feature_faults(settings)
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
@@ -290,7 +296,7 @@ def check_settings(
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
     try:
-        data = describe(settings)
+        data = describe(settings.data)
     except FaultsError as error:
         return [*faults, *(fault.under("dataset") for fault in error.faults)]
     if data is not None:
@@ -311,6 +317,49 @@ def _fold_faults(settings: ClassifierSettings) -> Iterator[Fault]:
         value = getattr(settings, key)
         if settings.folds and value != usual:
             yield Fault(key, "cannot be combined with folds", value)
+
+
+def _optimizer_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    """Settings that do not fit the optimizer, the weights' `dtype`, or the installed torch."""
+    optimizer, dtype = settings.optimizer, settings.dtype
+    if dtype in recipe.HALF and optimizer == "adamw":
+        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
+    if dtype in recipe.HALF and settings.ema_decay:
+        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
+    if optimizer == "muon":
+        from packaging.version import Version
+
+        least, installed = recipe.MUON_SINCE, version("torch")
+        if Version(installed) < Version(least):
+            rule = f"needs torch {least} or newer, and torch {installed} is installed"
+            yield Fault("optimizer", rule, "muon")
+    else:
+        yield from _unused(settings, ("muon_lr", "muon_momentum"), "optimizer", "muon")
+    if settings.decoupled and optimizer not in recipe.DECOUPLED:
+        fitting = " or ".join(map(repr, recipe.DECOUPLED))
+        rule = f"needs optimizer {fitting}, and optimizer is {optimizer!r}"
+        yield Fault("decoupled", rule, settings.decoupled)
+
+
+def _schedule_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    """Settings that do not fit the schedule of the rate, or its length in epochs."""
+    epochs, steps = settings.epochs, settings.lr_steps
+    if settings.warmup_epochs >= epochs:
+        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", settings.warmup_epochs)
+    if settings.lr_schedule != "step":
+        yield from _unused(settings, ("lr_steps", "lr_step_factor"), "lr_schedule", "step")
+    elif steps and steps[-1] >= epochs:
+        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
+
+
+def _unused(
+    settings: ClassifierSettings, keys: tuple[str, ...], owner: str, user: str
+) -> Iterator[Fault]:
+    """The faults of `keys` that are set, and that the setting `owner` uses only if it is `user`."""
+    for key in keys:
+        if (value := getattr(settings, key)) is not None:
+            rule = f"is used by {owner} {user!r} alone, and {owner} is {getattr(settings, owner)!r}"
+            yield Fault(key, rule, value)
 
 
 def _feature_faults(settings: ClassifierSettings) -> Iterator[Fault]:
@@ -398,7 +447,16 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         value = getattr(settings, key) or 0
         if value > most:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
-    yield from recipe.image_faults(settings, info, name=name)
+    weights = settings.class_weights
+    if isinstance(weights, tuple) and len(weights) != info.num_classes:
+        rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"
+        yield Fault("class_weights", rule, len(weights))
+    if settings.cutmix and info.image_size < 2:
+        rule = f"needs images of at least 2x2, and those of dataset {name!r} are 1x1"
+        yield Fault("cutmix", rule, settings.cutmix)
+    if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
+        rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
+        yield Fault("metrics", f"{rule} {info.num_classes}")
 
 
 def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:

@@ -117,6 +117,14 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
     return f"started from {source}; new: {', '.join(new) or 'nothing'}"
 
 
+def initial_network(settings: ClassifierSettings, plan: Blueprint) -> nn.Module:
+    """The network of `plan` with the initial weights that `settings` name. Raises as `begin`."""
+    with seeded(0):
+        model = plan.initial()
+    begin(model, settings, plan.info)
+    return model
+
+
 def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
     """Why a trial could not load its initial weights, or freeze its layers; builds the network."""
     faults: list[Fault] = []
@@ -257,9 +265,7 @@ def with_backbone(
     if backbone_digest(settings, plan.info) != state[BACKBONE]:
         source = source_of(settings, plan.info)
         raise CheckpointError(f"{source} are not the weights that this head was trained on")
-    with seeded(0):
-        model = plan.initial()
-    begin(model, settings, plan.info)
+    model = initial_network(settings, plan)
     return {**state, "model": {**model.state_dict(), **state["model"]}}
 
 

@@ -117,8 +117,8 @@ def _of_classifier(
     else:
         constants = moved(config.training, data_dir) if data_dir else config.training
         settings = settings_of_trial(constants, config.config, split=1)
-        images = image_set(settings, device)
-        names = image_names(settings)
+        images = image_set(settings.data, device)
+        names = image_names(settings.data)
         _check_trained_on(images.info, config, plan)
     # With the mean and std of the training
     info = replace(images.info, mean=pixels.mean, std=pixels.std)

@@ -160,7 +160,7 @@ def _tops(
     if not rows:
         return []
     rows_NP = torch.stack([torch.from_numpy(row_P) for row_P in rows])
-    likeliest = predictor(rows_NP).topk(min(most, len(classes)))
+    likeliest = predictor.logits(rows_NP).softmax(1).topk(min(most, len(classes)))
     pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
     return [tuple((classes[k], p) for k, p in zip(*pair, strict=True)) for pair in pairs]
 
@@ -192,7 +192,8 @@ def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
     if archive and archive.is_missing(data_folder(settings.data_dir)):
         return None
     try:
-        choice = settings if is_at_hand(settings.dataset) else decoded_before(settings)
+        data = settings.data
+        choice = data if is_at_hand(data.dataset) else decoded_before(data)
         images = image_set(choice, torch.device("cpu")) if choice else None
         return images and of_trial(images, settings, fold=fold)
     except (DataError, FaultsError):

@@ -194,7 +194,7 @@ class _Combinations:
         self._models, self._metric = models, metric
         self._settings = _settings_of(models[0])
         self._device = usable_device()
-        images = image_set(self._settings, self._device)
+        images = image_set(self._settings.data, self._device)
         self._images = of_trial(images, self._settings, fold=models[0].checkpoint.epoch - 1)
         check_same({"content": models[0].entries["data"].content}, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
