@@ -9,7 +9,7 @@ import math
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from tuner.errors import Fault
 from tuner.spec.settings import FaultsError, Settings, known_names
@@ -24,6 +24,9 @@ DECOUPLED = ("sgdw", "muon")  # optimizers whose decay does not depend on the ra
 IMAGES = 1024  # that `decoupled` rates and decays are for
 HALF = ("float16", "bfloat16")  # of `dtype`
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
+
+BelowOne = Annotated[float, Field(ge=0, lt=1)]  # and at least 0
+UpToOne = Annotated[float, Field(gt=0, le=1)]  # and above 0
 
 
 def _numbers(raw: object) -> tuple[float, ...] | None:
@@ -56,16 +59,14 @@ def _class_weights(raw: object) -> object:
 class RecipeSettings(Settings):
     """A recipe's settings beside the optimizer, its rate and its decay; augmentation first."""
 
-    crop_padding: int = Field(
-        0, ge=0, description="px that are added on each side before a random crop"
+    crop_padding: NonNegativeInt = Field(
+        0, description="px that are added on each side before a random crop"
     )
     crop_fill: Literal["black", "reflect"] = Field(
         "black", description="what crop_padding adds: black pixels, or the image's own, mirrored"
     )
-    crop_scale: float = Field(
+    crop_scale: UpToOne = Field(
         1.0,
-        gt=0,
-        le=1,
         description="the least share of an image's area in a random crop, which is resized to the "
         "image's size; 1 for no crops",
     )
@@ -73,10 +74,8 @@ class RecipeSettings(Settings):
     alternating_flip: bool = Field(
         False, description="with flip: mirror each image in every second epoch instead"
     )
-    cutout: int = Field(
-        0,
-        ge=0,
-        description="side in px of a square of each image that is set to the mean; 0 for none",
+    cutout: NonNegativeInt = Field(
+        0, description="side in px of a square of each image that is set to the mean; 0 for none"
     )
     augment_at_once: bool = Field(
         False,
@@ -87,15 +86,12 @@ class RecipeSettings(Settings):
         False,
         description="whether to evaluate the mean of the logits of an image and its mirror image",
     )
-    test_time_shift: int = Field(
-        0,
-        ge=0,
-        description="evaluate images shifted by so many px, too, which weigh half; 0 for none",
+    test_time_shift: NonNegativeInt = Field(
+        0, description="evaluate images shifted by so many px, too, which weigh half; 0 for none"
     )
 
-    warmup_epochs: float = Field(
+    warmup_epochs: NonNegativeFloat = Field(
         0.0,
-        ge=0,
         description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
     )
     lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
@@ -109,16 +105,12 @@ class RecipeSettings(Settings):
         lt=1,
         description="for lr_schedule step: the factor by which the rate falls; unless set 0.1",
     )
-    muon_lr: float | None = Field(
+    muon_lr: PositiveFloat | None = Field(
         None,
-        gt=0,
         description="for optimizer muon: the rate of the weights of hidden layers; unless set 0.02",
     )
-    muon_momentum: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="for optimizer muon: the momentum of the same weights; unless set 0.95",
+    muon_momentum: BelowOne | None = Field(
+        None, description="for optimizer muon: the momentum of the same weights; unless set 0.95"
     )
     decoupled: bool = Field(
         False,
@@ -128,36 +120,29 @@ class RecipeSettings(Settings):
     decay_norms_and_biases: bool = Field(
         True, description="whether norm layers and biases decay, too"
     )
-    clip_grad_norm: float = Field(
-        0.0, ge=0, description="the largest norm of all gradients; 0 for no limit"
+    clip_grad_norm: NonNegativeFloat = Field(
+        0.0, description="the largest norm of all gradients; 0 for no limit"
     )
-    ema_decay: float = Field(
+    ema_decay: BelowOne = Field(
         0.0,
-        ge=0,
-        lt=1,
         description="evaluate a moving average of the weights that keeps this share at each step; "
         "0 for none",
     )
-    lookahead_steps: int = Field(
+    lookahead_steps: NonNegativeInt = Field(
         0,
-        ge=0,
         description="one step of Lookahead after so many steps, and one at the end of each epoch; "
         "0 for none",
     )
-    lookahead_decay: float = Field(
-        0.5, ge=0, lt=1, description="with lookahead_steps: the share that the slow weights keep"
+    lookahead_decay: BelowOne = Field(
+        0.5, description="with lookahead_steps: the share that the slow weights keep"
     )
-    lookahead_power: float = Field(
+    lookahead_power: NonNegativeFloat = Field(
         0.0,
-        ge=0,
         description="with lookahead_steps: that share grows as this power of the share of steps "
         "done",
     )
-    norm_momentum: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="the share of a batch in BatchNorm's statistics; unless set 0.1",
+    norm_momentum: UpToOne | None = Field(
+        None, description="the share of a batch in BatchNorm's statistics; unless set 0.1"
     )
     train_norm_scales: bool = Field(
         True, description="whether the scales of norm layers train, or stay as they begin"

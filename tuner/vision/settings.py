@@ -11,7 +11,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    create_model,
+)
 
 from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, parse
@@ -20,6 +28,9 @@ from tuner.vision import catalog, recipe
 from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import Arguments
+from tuner.vision.recipe import BelowOne, UpToOne
+
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 def _fields_of_models() -> dict[str, Any]:
@@ -95,8 +106,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     skip_unreadable: bool = Field(
         False, description="whether to train without those of your own images that cannot be read"
     )
-    split_seed: int = Field(
-        0, ge=0, description="the seed of the split of your own images, the same for every trial"
+    split_seed: NonNegativeInt = Field(
+        0, description="the seed of the split of your own images, the same for every trial"
     )
 
     train_on: Literal["train", "train+validation"] = Field(
@@ -112,33 +123,31 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         description="cross-validation: an epoch of a trial is a complete training without one of "
         "so many parts of the training and validation images; val_ metrics are means over parts",
     )
-    fold_epochs: int | None = Field(
-        None, ge=1, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
+    fold_epochs: AtLeastOne | None = Field(
+        None, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
     )
     resplit: bool = Field(
         False, description="whether the seed of a trial draws its training and validation split"
     )
 
-    batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
+    batch_size: AtLeastOne = Field(64, description="images in an optimizer step, over all workers")
 
     optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
         "sgd",
         description="sgd has Nesterov momentum; the weight decay of sgdw and muon does not depend "
         "on lr",
     )
-    lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
+    lr: PositiveFloat = Field(0.1, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
-    norm_bias_lr: float = Field(
-        1.0, gt=0, description="biases of norm layers train at lr times this factor"
+    norm_bias_lr: PositiveFloat = Field(
+        1.0, description="biases of norm layers train at lr times this factor"
     )
-    momentum: float = Field(
-        0.9, ge=0, lt=1, description="momentum of the optimizer; for adamw its beta1"
+    momentum: BelowOne = Field(0.9, description="momentum of the optimizer; for adamw its beta1")
+    weight_decay: NonNegativeFloat = Field(
+        5e-4, description="how strongly weights decay towards 0; 0 for not at all"
     )
-    weight_decay: float = Field(
-        5e-4, ge=0, description="how strongly weights decay towards 0; 0 for not at all"
-    )
-    label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="the share of each label that is spread over all classes"
+    label_smoothing: BelowOne = Field(
+        0.0, description="the share of each label that is spread over all classes"
     )
 
     start_from: str | None = Field(
@@ -164,19 +173,14 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         description="whether training begins with the head that fits the features of the initial "
         "weights best",
     )
-    layer_decay: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="the factor of the learning rate from each layer to the one before it",
+    layer_decay: UpToOne = Field(
+        1.0, description="the factor of the learning rate from each layer to the one before it"
     )
     freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
         (), description="layers, or patterns of parameter names, that do not train"
     )
-    unfreeze_epoch: int | None = Field(
-        None,
-        ge=1,
-        description="epochs after which frozen layers train too; unless set they never do",
+    unfreeze_epoch: AtLeastOne | None = Field(
+        None, description="epochs after which frozen layers train too; unless set they never do"
     )
 
     dtype: Literal["float32", "float64", "float16", "bfloat16"] = Field(
@@ -191,7 +195,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     compile: bool = Field(
         False, description="whether to compile the forward pass of training with torch.compile"
     )
-    epochs: int = Field(10, ge=1, description="epochs that the learning rate's schedule covers")
+    epochs: AtLeastOne = Field(10, description="epochs that the learning rate's schedule covers")
     seed: int = Field(
         0,
         ge=0,
