@@ -26,6 +26,7 @@ from tuner.vision.datasets._dataset import (
     stratified_sample,
 )
 from tuner.vision.epochs import Epoch, plan_epoch
+from tuner.vision.models._model import PixelStats
 
 if TYPE_CHECKING:
     from tuner.vision.settings import ClassifierSettings
@@ -159,12 +160,12 @@ class Batcher:
         self._augmentation = augmentation
         self._device = device or images.rows_NP.device
         self._dtype = dtype
-        self.normalise_by(images.info.mean, images.info.std)
+        self.normalise_by((images.info.mean, images.info.std))
 
-    def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
+    def normalise_by(self, stats: PixelStats) -> None:
         """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
         size, dtype = self._images.info.image_size, self._dtype
-        self._normalise = Normaliser(mean, std, size=size, dtype=dtype, device=self._device)
+        self._normalise = normaliser(stats, size=size, dtype=dtype, device=self._device)
 
     def epoch(self, number: int, *, seed: int, count: int) -> Epoch:
         """Epoch `number` over the training split, with `count` positions; see `plan_epoch`."""
@@ -247,27 +248,19 @@ class Batcher:
         return values.pin_memory().to(self._device, non_blocking=True)
 
 
-class Normaliser:
-    """Makes float images of rows of bytes: x_NCHW = (byte / 255 - mean) / std of each channel."""
+def normaliser(
+    stats: PixelStats, *, size: int, dtype: torch.dtype, device: torch.device | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Makes x_NCHW = (byte / 255 - mean) / std of each channel, in `dtype`, of rows of bytes."""
+    scale_P, shift_P = (each.to(device, dtype) for each in affine(*stats, pixels=size**2))
 
-    def __init__(
-        self,
-        mean: Sequence[float],
-        std: Sequence[float],
-        *,
-        size: int,
-        dtype: torch.dtype,
-        device: torch.device | None = None,
-    ) -> None:
-        scale_P, shift_P = affine(mean, std, pixels=size**2)
-        self._scale_P, self._shift_P = scale_P.to(device, dtype), shift_P.to(device, dtype)
-        self._size = size
-
-    def __call__(self, rows_NP: Tensor) -> Tensor:
+    def normalise(rows_NP: Tensor) -> Tensor:
         # Over whole rows: broadcasting over 3 channels innermost would not vectorise
-        x_NP = rows_NP.to(self._scale_P.dtype).mul_(self._scale_P).add_(self._shift_P)
+        x_NP = rows_NP.to(dtype).mul_(scale_P).add_(shift_P)
         # Stored with the channels last, so the view is channels_last without a copy
-        return x_NP.view(len(rows_NP), self._size, self._size, -1).permute(0, 3, 1, 2)
+        return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
+
+    return normalise
 
 
 def affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:

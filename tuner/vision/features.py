@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -140,7 +138,6 @@ def _computed(
         precision.applied(),
         precision.forward(),
         seeded(0, device),
-        _inputs_of(model.get_submodule(name)) as captured,
         progress_bar() as bar,
     ):
         task = bar.add_task("Computing features", total=count)
@@ -148,7 +145,7 @@ def _computed(
         def compute(rows_N: Tensor) -> Tensor:
             x_NCHW, _ = batcher.batch(rows_N)
             views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
-            return torch.stack([_captured(model, view, captured) for view in views], 1)
+            return torch.stack([_inputs_of(name, model, view) for view in views], 1)
 
         rows_N = torch.arange(count, device=images.rows_NP.device)
         for some_N in rows_N.split(micro.size):
@@ -172,24 +169,13 @@ def _frozen(
     return model.eval(), name
 
 
-@contextmanager
-def _inputs_of(layer: nn.Module) -> Iterator[list[Tensor]]:
-    """Within it the list has the input of the last call of `layer`."""
-    captured: list[Tensor] = []
-
-    def capture(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        captured[:] = inputs[:1]
-
-    handle = layer.register_forward_pre_hook(capture)
-    try:
-        yield captured
-    finally:
-        handle.remove()
-
-
-def _captured(model: nn.Module, x_NCHW: Tensor, captured: list[Tensor]) -> Tensor:
-    model(x_NCHW)
-    [inputs_NF] = captured
+def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
+    """The input, in float32, of the last call of the layer `name` for these images."""
+    inputs: list[Tensor] = []
+    layer = model.get_submodule(name)
+    with layer.register_forward_pre_hook(lambda _, given: inputs.append(given[0])):
+        model(x_NCHW)
+    inputs_NF = inputs[-1]
     if inputs_NF.shape[:-1] != (len(x_NCHW),):
         rule = f"needs a head that takes N x F features, and it takes {tuple(inputs_NF.shape)}"
         raise SpecError([Fault("train_layers", rule)], "the image classifier")
@@ -236,7 +222,7 @@ class FeatureBatcher(Batcher):
         rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
         super().__init__(rows, dtype=dtype, augmentation=flips, device=device)
 
-    def normalise_by(self, mean: object, std: object) -> None:
+    def normalise_by(self, stats: object) -> None:
         """Features are of images that are normalised already."""
 
     def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:

@@ -352,7 +352,7 @@ class ImageClassifier:
         data = state.get(DATA)
         if data is not None:
             check_same(data, self._data.info)
-            self._batcher.normalise_by(data["mean"], data["std"])
+            self._batcher.normalise_by((data["mean"], data["std"]))
         if self._settings.ema_decay:
             self._model.load_state_dict(state.get("raw_model", state["model"]))
             self._average.updates = state.get("ema_updates", 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from tuner.errors import CheckpointError, Fault, SpecError
+from tuner.errors import CheckpointError, Fault, SpecError, translate_error
 from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
 from tuner.vision.catalog import model_info
@@ -275,10 +275,8 @@ def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
     assert source is not None  # as the settings' faults have it
     path = Path(source).expanduser()
     path = path / EXPORTED if path.is_dir() else path
-    try:
+    with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
         stat = path.stat()
-    except OSError as error:
-        raise CheckpointError(f"start_from {path} cannot be read: {error.strerror}") from error
     return _digest(path, stat.st_mtime_ns, stat.st_size)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tuner.errors import DataError, UsageError, reason_of
 from tuner.spec import quotas
@@ -104,8 +104,8 @@ def predictions(
         named, made = len(export.config.classes), plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings, model = export.settings(), export.model(trust_code=trust_code)
-    how: Any = {"mean": given.mean, "std": given.std, "temperature": export.temperature}
-    predictor = Predictor(model, plan, settings, usable_device(), **how)
+    parts = model, plan, settings, usable_device(), (given.mean, given.std)
+    predictor = Predictor(*parts, temperature=export.temperature)
     return _predictions(export, predictor, files, top)
 
 

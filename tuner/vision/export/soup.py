@@ -244,8 +244,8 @@ class _Combinations:
 
     def _metrics(self, network: nn.Module, *, renew: Collection[str] = ()) -> dict[str, float]:
         images, pixels, settings = self._images, self._pixels, self._settings
-        arguments = network, self._plans[0], settings, self._device
-        predictor = Predictor(*arguments, mean=pixels.mean, std=pixels.std)
+        stats = pixels.mean, pixels.std
+        predictor = Predictor(network, self._plans[0], settings, self._device, stats)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])

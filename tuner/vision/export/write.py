@@ -129,8 +129,8 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
     images = images_here(model.settings, model.checkpoint.epoch - 1)
     if images is None or images.info.content != data.content:
         return None
-    stats = {"mean": pixels.mean, "std": pixels.std}
-    predictor = Predictor(network, plan, model.settings, usable_device(), **stats)
+    stats = pixels.mean, pixels.std
+    predictor = Predictor(network, plan, model.settings, usable_device(), stats)
     return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
 
 

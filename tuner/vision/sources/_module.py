@@ -203,14 +203,9 @@ def _by_split(part: Part, splits: Any, location: str) -> dict[str, Part]:
     named = [split_of(str(name)) for name in splits]
     if len(named) != len(part.labels) or None in named:
         raise fault("its splits must name train, val or test for each image", location)
-    positions = {split: [n for n, name in enumerate(named) if name == split] for split in SPLITS}
-    return {split: _taken(part, each) for split, each in positions.items()}
 
+    def taken(positions: Sequence[int]) -> Part:
+        labels = [part.labels[position] for position in positions]
+        return Part(lambda number: part.read(positions[number]), labels, part.classes)
 
-def _taken(part: Part, positions: Sequence[int]) -> Part:
-    """The images of `part` at these positions."""
-
-    def read(number: int) -> Any:
-        return part.read(positions[number])
-
-    return Part(read, [part.labels[position] for position in positions], part.classes)
+    return {split: taken([n for n, s in enumerate(named) if s == split]) for split in SPLITS}

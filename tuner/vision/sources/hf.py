@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import DataError, reason_of
+from tuner.errors import DataError, translate_error
 from tuner.vision.sources._images import Images, Source, fault, require, split_of
 from tuner.vision.sources._module import Part, images_of
 
@@ -26,13 +26,13 @@ def find(name: str, folder: Path) -> Images:
     _require(name)
     import datasets
 
-    try:
-        if Path(name).expanduser().is_dir():
-            loaded: Any = datasets.load_from_disk(str(Path(name).expanduser()))
+    path = Path(name).expanduser()
+    # A download or a damaged file may raise any type
+    with translate_error(DataError, f"hf:{name} cannot be had"):
+        if path.is_dir():
+            loaded: Any = datasets.load_from_disk(str(path))
         else:
             loaded = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
-    except Exception as error:  # a download or a damaged file may raise any type
-        raise DataError(f"hf:{name} cannot be had: {reason_of(error)}") from error
     splits = dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
     known = {split_of(split): each for split, each in splits.items() if split_of(split)}
     if "train" not in known:

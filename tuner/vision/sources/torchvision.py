@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import DataError, reason_of, translate_error, unknown
+from tuner.errors import DataError, translate_error, unknown
 from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
 from tuner.vision.sources._images import Images, Source, require
@@ -33,11 +33,9 @@ def find(name: str, folder: Path) -> Images:
         raise FaultsError(unknown("", "data set of torchvision", name, known))
     root = folder / "torchvision"
     root.mkdir(parents=True, exist_ok=True)
-    try:
+    # A download or a missing file may raise any type
+    with translate_error(DataError, f"torchvision's {name} is not in {root} and cannot be had"):
         parts = dict(_splits(kind, root))
-    except Exception as error:  # a download or a missing file may raise any type
-        what = f"torchvision's {name} is not in {root} and cannot be had"
-        raise DataError(f"{what}: {reason_of(error)}") from error
     return images_of(
         parts_of(parts, name),
         location=name,
