@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, mix
+from tuner.vision.augment import crop_and_flip, cut_out, mix
 from tuner.vision.catalog import DataChoice, dataset_info, pinned
 from tuner.vision.datasets._dataset import (
     DatasetInfo,
@@ -27,6 +27,7 @@ from tuner.vision.datasets._dataset import (
 )
 from tuner.vision.epochs import Epoch, plan_epoch
 from tuner.vision.models._model import PixelStats
+from tuner.vision.recipe import Augmentation
 
 if TYPE_CHECKING:
     from tuner.vision.settings import ClassifierSettings

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import without_compiler
-from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, ImageSet, home_of
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._archive import folder_made_once, progress_bar
@@ -34,6 +33,7 @@ from tuner.vision.epochs import Epoch, seeded
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights
+from tuner.vision.recipe import Augmentation
 from tuner.vision.replica import evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import backbone_digest, head_of, initial_network

@@ -268,16 +268,12 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
     return used
 
 
-def lr_schedule_state(schedule: LRScheduler, *, steps: int) -> dict[str, Any]:
-    """The state of a schedule over `steps` steps, for `load_lr_schedule`."""
-    return {**schedule.state_dict(), "steps": steps}
-
-
 def load_lr_schedule(
     schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
 ) -> None:
     """Continue from `state`, after `done` steps, in a schedule over `steps` steps.
 
+    state: that of a schedule, with the `steps` that it is over.
     A schedule of another length is stretched: the next rate is that of a trial of the new length at
     this step. torch alone would keep the old length, and train at rates next to 0.
     """

@@ -56,8 +56,8 @@ def _class_weights(raw: object) -> object:
     return weights
 
 
-class RecipeSettings(Settings):
-    """A recipe's settings beside the optimizer, its rate and its decay; augmentation first."""
+class Augmentation(Settings):
+    """What is drawn for each training image: crops, mirror images, cutout, mixes with another."""
 
     crop_padding: NonNegativeInt = Field(
         0, description="px that are added on each side before a random crop"
@@ -77,6 +77,29 @@ class RecipeSettings(Settings):
     cutout: NonNegativeInt = Field(
         0, description="side in px of a square of each image that is set to the mean; 0 for none"
     )
+    mixup: float = Field(
+        0.0,
+        ge=0,
+        le=MOST_ALPHA,
+        description="blend pairs of images in shares drawn from Beta(mixup, mixup); 0 for none",
+    )
+    cutmix: float = Field(
+        0.0,
+        ge=0,
+        le=MOST_ALPHA,
+        description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
+        "for none",
+    )
+
+    @property
+    def mixes(self) -> bool:
+        """Whether an image is mixed with another one."""
+        return self.mixup > 0 or self.cutmix > 0
+
+
+class RecipeSettings(Augmentation):
+    """A recipe's settings beside the optimizer, its rate and its decay."""
+
     augment_at_once: bool = Field(
         False,
         description="whether to augment all images of an epoch before it: fewer and larger "
@@ -151,19 +174,6 @@ class RecipeSettings(Settings):
         "short",
         description="what an epoch does with the images that are left over: a short batch, none, "
         "or a batch filled with its first images",
-    )
-    mixup: float = Field(
-        0.0,
-        ge=0,
-        le=MOST_ALPHA,
-        description="blend pairs of images in shares drawn from Beta(mixup, mixup); 0 for none",
-    )
-    cutmix: float = Field(
-        0.0,
-        ge=0,
-        le=MOST_ALPHA,
-        description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
-        "for none",
     )
     class_weights: Annotated[
         Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)

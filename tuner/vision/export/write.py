@@ -106,6 +106,17 @@ class TrialModel:
             self.entries = _classifier(self.settings, info, self.constants)
             self.state = with_backbone(self.state, self.settings, self.entries["model"])
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The entries of config.json, also of one of several models, about the trial."""
+        return {
+            "config": self.trial.config,
+            "seed": self.trial.trained_with(self.constants["seed"]),
+            "trial_id": self.trial.trial_id,
+            "epoch": self.checkpoint.epoch,
+            "checkpoint_sha256": self.checkpoint.sha256,
+        }
+
 
 def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | None:
     """The calibration of the exported network, or None if its validation images are not here.
@@ -195,12 +206,11 @@ def _write_formats(export: read.Export, formats: Collection[str]) -> None:
 def _config(
     model: TrialModel, weights_sha256: str | None, search: Results, combined: read.Combined | None
 ) -> read.ExportConfig:
-    results, trial, searched = model.results, model.trial, search.spec.model_dump(mode="json")
+    results, searched = model.results, search.spec.model_dump(mode="json")
     values: dict[str, Any] = {
         "trainable": results.spec.trainable,
         "training": model.constants,
-        "config": trial.config,
-        "seed": trial.trained_with(model.constants["seed"]),
+        **model.origin,
         "model": None,
         "input": None,
         "data": None,
@@ -208,9 +218,6 @@ def _config(
         "combined": combined,
         "weights_sha256": weights_sha256,
         "experiment": results.name,
-        "trial_id": trial.trial_id,
-        "epoch": model.checkpoint.epoch,
-        "checkpoint_sha256": model.checkpoint.sha256,
         "search": {
             "experiment": search.name,
             "strategy": searched["search"]["strategy"],

@@ -312,11 +312,12 @@ class DecodedSet:
         import numpy as np
 
         contents = self._open(folder)
-        splits, labels_N = contents.splits(split_seed), contents.labels_N
+        labels_N, splits_N = contents.labels_N, contents.splits_N
+        splits = complete_splits(labels_N, splits_N, seed=split_seed)
         validation_N = labels_N[splits["validation"]]
         mean_C, std_C = contents.mean_and_std(splits["train"])
         counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
-        present = {*contents.splits_N.tolist()}
+        present = {*splits_N.tolist()}
         return replace(
             contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
             mean=tuple(mean_C.tolist()),
@@ -342,7 +343,9 @@ class DecodedSet:
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
-        return ImageArrays(contents.images_NHWC, contents.labels_N, contents.splits(split_seed))
+        labels_N = contents.labels_N
+        splits = complete_splits(labels_N, contents.splits_N, seed=split_seed)
+        return ImageArrays(contents.images_NHWC, labels_N, splits)
 
     def _open(self, folder: Path) -> _Contents:
         path = self.path(folder)
@@ -368,9 +371,6 @@ class _Contents:
         listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
         plain = {name: self.info[name] for name in _DESCRIBED}
         return user_images(load, sizes, **listed, **plain)
-
-    def splits(self, seed: int) -> dict[str, NDArray[np.int64]]:
-        return complete_splits(self.labels_N, self.splits_N, seed=seed)
 
     def mean_and_std(
         self, rows_N: NDArray[np.int64]
