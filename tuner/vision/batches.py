@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -107,7 +106,10 @@ def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) 
 
 def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -> ImageSet:
     """The images of `arrays`, on `device` where it has room."""
-    rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
+    with warnings.catch_warnings():
+        # torch warns that a tensor cannot be read-only. Nothing writes to it: batches are copies
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        rows_NP = torch.from_numpy(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
     home = home_of(rows_NP.nbytes, device)
     return ImageSet(
         info=info,
@@ -132,14 +134,6 @@ def home_of(
     if device.type == "cuda" and size > LARGEST_SHARE * free(device):
         return torch.device("cpu")
     return device
-
-
-def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
-    """A tensor on the array's own memory, which may be a read-only map of a file."""
-    with warnings.catch_warnings():
-        # torch warns that a tensor cannot be read-only. Nothing writes to it: batches are copies
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
 
 
 class Batcher:

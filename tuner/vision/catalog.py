@@ -36,7 +36,7 @@ from tuner.vision.sources._decoded import (
     decoded_path,
     user_images,
 )
-from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source, sizes
+from tuner.vision.sources._images import LARGEST_SIZE, Images, Source, sizes
 
 METRICS = (
     "train_loss",
@@ -140,7 +140,21 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
         _module.import_loader(choice.dataset)
         return None
     outline = SOURCES[scheme].outline(location)
-    return None if outline is None else _outlined(outline, choice)
+    if outline is None:
+        return None
+
+    def load(folder: Path, *, split_seed: int) -> ImageArrays:
+        return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
+
+    return user_images(
+        load,
+        sizes(outline.counts),
+        channels=outline.channels,
+        image_size=choice.image_size or outline.image_size,
+        classes=outline.classes,
+        title=outline.title,
+        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
+    )
 
 
 def listing_doubts(choice: DataChoice) -> tuple[str, ...]:
@@ -272,21 +286,6 @@ def short_name(dataset: str) -> str:
 
 def _info_of(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
     return decoded.info(data_folder(choice.data_dir), split_seed=choice.split_seed)
-
-
-def _outlined(outline: Outline, choice: DataChoice) -> DatasetInfo:
-    def load(folder: Path, *, split_seed: int) -> ImageArrays:
-        return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
-
-    return user_images(
-        load,
-        sizes(outline.counts),
-        channels=outline.channels,
-        image_size=choice.image_size or outline.image_size,
-        classes=outline.classes,
-        title=outline.title,
-        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
-    )
 
 
 def without_place(dataset: str) -> str:

@@ -56,7 +56,7 @@ def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> 
     loss, ranks = part.setup.loss, part.setup.ranks
     sums = loss.nothing(ranks.device)
     with precision.applied(), precision.forward():
-        for shard in shards(len(rows_N), **part.share(part.evaluation_batch)):
+        for shard in shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
             if shard.count:
                 sums += part.measure(rows_N[shard.positions])
     return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))

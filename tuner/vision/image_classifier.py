@@ -379,7 +379,7 @@ class ImageClassifier:
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         before = self._epoch * self._batches
         self._lookahead.begin()
-        parts = shards(self._images, **self._part.share(settings.batch_size))
+        parts = shards(self._images, batch_size=settings.batch_size, **self._part.share)
         for done, shard in enumerate(parts, 1):
             loss_sum += self._part.backward(epoch, shard)
             if most := settings.clip_grad_norm:  # Pascanu et al. 2013, section 3.2

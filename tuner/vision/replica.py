@@ -80,7 +80,8 @@ class Replica:
     DistributedDataParallel gradients. There the ranks rehearse a step without any exchange, agree
     on a size that fits all, and only then take it; again when the optimizer holds more tensors.
 
-    evaluation_batch: images of a split that all ranks evaluate at once.
+    evaluation_batch: images of a split that all ranks evaluate at once. share: the arguments that
+    make `shards` this rank's.
     """
 
     def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
@@ -105,15 +106,12 @@ class Replica:
         size = evaluation_batch(device)
         self._evaluation_micro = MicroBatch(size, device=device, purpose="evaluation")
         self.evaluation_batch = size * world_size
+        self.share = {"rank": self._ranks.rank, "world_size": world_size}
 
     @property
     def micro_batch_size(self) -> int:
         """Images that this rank computes at once."""
         return self._micro.size
-
-    def share(self, batch_size: int) -> dict[str, int]:
-        """The arguments that make `shards` this rank's."""
-        return self._ranks.share(batch_size)
 
     def train(self, optimizer: Optimizer) -> None:
         """Prepare for an epoch; other parameters may train than before. `optimizer` steps later."""

@@ -62,9 +62,9 @@ def user_images(
     load: Callable[..., ImageArrays], sizes: Mapping[str, int], **described: Any
 ) -> DatasetInfo:
     """The description of a user's images without mean and std; `sizes` counts images of splits."""
-    origin = {"origin": "the images of the model's trainer", "licence": "not stated"}
-    unknown: Any = {"mean": (), "std": ()}
-    return DatasetInfo(load, files=True, **sizes, **unknown, **origin, **described)
+    origin = "the images of the model's trainer"
+    known: Any = {**sizes, "mean": (), "std": (), "origin": origin, "licence": "not stated"}
+    return DatasetInfo(load, files=True, **known, **described)
 
 
 @dataclass(frozen=True, slots=True)
