@@ -208,10 +208,9 @@ def image_names(choice: DataChoice) -> list[str]:
 
     Raises DataError if the data set is not available.
     """
-    scheme, _, name = pinned(choice).dataset.partition(":")
-    if scheme != DECODED:
+    if ships(choice.dataset):
         return []
-    names = DecodedSet(name).names(data_folder(choice.data_dir))
+    names = decoded_set(choice).names(data_folder(choice.data_dir))
     scheme, _, location = choice.dataset.partition(":")
     return within(location, names) if scheme == "folder" else names
 

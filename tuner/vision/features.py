@@ -208,19 +208,13 @@ class FeatureBatcher(Batcher):
     """Batches of features in place of images: x_NF1V, so that a mirror image is a flip of V."""
 
     def __init__(
-        self,
-        features: Features,
-        images: ImageSet,
-        *,
-        dtype: torch.dtype,
-        augmentation: Augmentation,
-        device: torch.device,
+        self, features: Features, images: ImageSet, *, augmentation: Augmentation, **how: Any
     ) -> None:
         self._shape = features.views_NVF.shape[1:]
         flips = Augmentation(flip=augmentation.flip, alternating_flip=augmentation.alternating_flip)
         views_NP = features.views_NVF.flatten(1)
         rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
-        super().__init__(rows, dtype=dtype, augmentation=flips, device=device)
+        super().__init__(rows, augmentation=flips, **how)
 
     def normalise_by(self, stats: object) -> None:
         """Features are of images that are normalised already."""

@@ -182,9 +182,7 @@ def _pretrained(package: str, name: str) -> Path:
     return path
 
 
-def _build_shipped(
-    name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: object
-) -> nn.Module:
+def _build_shipped(name: str, *, in_channels: int, num_classes: int, **_: object) -> nn.Module:
     from tuner.vision.models._torchvisions import network
 
     return _for_channels(network(name, num_classes), in_channels)
