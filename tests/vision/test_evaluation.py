@@ -37,8 +37,7 @@ def both(values):
     plan = blueprint_of(settings, images.info)
     model = plan.initial()
     model.load_state_dict(learner.model.state_dict())
-    stats = images.info.mean, images.info.std
-    predictor = Predictor(model, plan, settings, device, stats)
+    predictor = Predictor(model, plan, settings, device, (images.info.mean, images.info.std))
     metrics, details = measure(predictor, images, metrics=settings.metrics)
     assert sum(map(sum, details["confusion"]["matrix"])) == metrics["images"]
     return learner, metrics

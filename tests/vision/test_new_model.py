@@ -20,8 +20,6 @@ from tuner.vision.new_model import (
 from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
 
-FLOAT32 = Precision("cpu")
-
 
 def plan(name, *, image_size=8, in_channels=1, **model_args):
     return Blueprint(
@@ -36,7 +34,7 @@ def plan(name, *, image_size=8, in_channels=1, **model_args):
 def tried(name, **options):
     blueprint = plan(name, **options)
     model = blueprint.initial()
-    set_layout(model, blueprint, FLOAT32)
+    set_layout(model, blueprint, Precision("cpu"))
     return model
 
 
@@ -66,7 +64,7 @@ def test_set_layout_leaves_weights_modes_and_generators():
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.norm.eval()
     states = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
-    set_layout(model, blueprint, FLOAT32)
+    set_layout(model, blueprint, Precision("cpu"))
     after = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
     assert after == states
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -102,17 +100,17 @@ def test_set_layout_of_a_broken_network_reports_one_fault(name, message):
 )
 def test_without_gradient_names_unreached_parameters(name, unused):
     model = tried(name)
-    assert without_gradient(model, plan(name), FLOAT32) == unused
+    assert without_gradient(model, plan(name), Precision("cpu")) == unused
     assert all(parameter.grad is None for parameter in model.parameters())
     model.requires_grad_(False)
     model.head.requires_grad_(True)
-    assert without_gradient(model, plan(name), FLOAT32) == []
+    assert without_gradient(model, plan(name), Precision("cpu")) == []
 
 
 def test_without_gradient_rejects_layers_in_a_list():
     model = tried("Listed")
     with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
-        without_gradient(model, plan("Listed"), FLOAT32)
+        without_gradient(model, plan("Listed"), Precision("cpu"))
 
 
 def test_check_one_image_rejects_networks_that_need_more():
