@@ -36,7 +36,6 @@ from PIL import Image, ImageOps
 from torch.utils.data import DataLoader, Dataset
 
 from tuner.errors import DataError
-from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, DataChoice
@@ -44,6 +43,7 @@ from tuner.vision.datasets import cifar10
 from tuner.vision.datasets._dataset import ImageArrays, data_folder
 from tuner.vision.epochs import plan_epoch, shards
 from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.recipe import Augmentation
 from tuner.vision.settings import ClassifierSettings
 
 BATCH_SIZE = 128

@@ -294,10 +294,10 @@ def our_epoch(place: Path, data_dir: str) -> int:
     """Every training batch of an epoch; how many images that were."""
     import torch
 
-    from tuner.vision.augment import Augmentation
     from tuner.vision.batches import Batcher, image_set
     from tuner.vision.catalog import DataChoice
     from tuner.vision.epochs import plan_epoch, shards
+    from tuner.vision.recipe import Augmentation
 
     cpu = torch.device("cpu")
     augmentation = Augmentation(crop_padding=SIZE // 8, flip=True)

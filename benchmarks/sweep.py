@@ -168,12 +168,12 @@ def whole_batches(batch_size: int, seed: int):
     """The same of tuner's data path: uint8 in memory, read once a process, a batch at once."""
     import torch
 
-    from tuner.vision.augment import Augmentation
     from tuner.vision.batches import Batcher, image_set
     from tuner.vision.catalog import DataChoice
     from tuner.vision.epochs import plan_epoch
+    from tuner.vision.recipe import Augmentation
 
-    cpu, plain = torch.device("cpu"), Augmentation(0, False, 0, False)
+    cpu, plain = torch.device("cpu"), Augmentation()
     images = image_set(DataChoice(EXPERIMENT), cpu)
     batcher = Batcher(images, dtype=torch.float32, augmentation=plain)
     train_N, val_N = images.splits["train"], images.splits["validation"]

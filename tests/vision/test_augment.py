@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import tiny_images
@@ -8,10 +6,11 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, draw, draw_mixes, mix
+from tuner.vision.augment import crop_and_flip, cut_out, draw, draw_mixes, mix
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import micro_shards, plan_epoch, shards
+from tuner.vision.recipe import Augmentation
 
 AUGMENTATIONS = st.builds(
     Augmentation,
@@ -189,15 +188,15 @@ def epoch_of(augmentation, *, epoch=0, seed=0):
     return planned, Batcher(data, dtype=torch.float64, augmentation=augmentation)
 
 
-AUGMENTED = Augmentation(2, True, 6, mixup=0.4, cutmix=1.0)
-RESIZED = Augmentation(0, True, 6, mixup=0.4, cutmix=1.0, crop_scale=0.3)
+AUGMENTED = Augmentation(crop_padding=2, flip=True, cutout=6, mixup=0.4, cutmix=1.0)
+RESIZED = Augmentation(flip=True, cutout=6, mixup=0.4, cutmix=1.0, crop_scale=0.3)
 either = pytest.mark.parametrize("augmentation", [AUGMENTED, RESIZED], ids=["padded", "resized"])
 
 
 @either
 def test_partner_is_the_next_image_of_the_epoch(augmentation):
     planned, batcher = epoch_of(augmentation)
-    plain, batcher_alone = epoch_of(replace(augmentation, mixup=0.0, cutmix=0.0))
+    plain, batcher_alone = epoch_of(augmentation.model_copy(update={"mixup": 0.0, "cutmix": 0.0}))
     assert torch.equal(planned.order_N, plain.order_N)  # mixing leaves the other draws alone
     count, every = len(planned.order_N), slice(0, None)
     x_NCHW, labels_N = batcher_alone.training_batch(plain, every)

@@ -5,10 +5,10 @@ import tiny_images
 import torch
 from test_epochs import plan
 
-from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, home_of, image_set, of_trial
 from tuner.vision.catalog import DataChoice
 from tuner.vision.epochs import plan_epoch
+from tuner.vision.recipe import Augmentation
 from tuner.vision.settings import ClassifierSettings
 
 CPU = torch.device("cpu")

@@ -67,7 +67,7 @@ def library(tmp_path, monkeypatch, forget):
         built.append(name)
         return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes))
 
-    fake = _foreign.Library(build, lambda name: (None, "fetch-it"), _foreign._imagenet_stats, ())
+    fake = _foreign.Library(build, lambda _: (None, "fetch-it"), lambda _: _foreign.IMAGENET, ())
     monkeypatch.setitem(_foreign.LIBRARIES, "torchvision", fake)
     return built
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.augment import Augmentation
 from tuner.vision.epochs import micro_shards, plan_epoch, seeded, shards, trained_images
+from tuner.vision.recipe import Augmentation
 from tuner.vision.settings import ClassifierSettings
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from torch import nn
 from tuner.vision.batches import ImageSet, image_set
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DataChoice
-from tuner.vision.evaluation import doubtful_labels, measure
+from tuner.vision.evaluation import Predictor, doubtful_labels, measure
 from tuner.vision.features import Features
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
@@ -37,7 +37,8 @@ def both(values):
     plan = blueprint_of(settings, images.info)
     model = plan.initial()
     model.load_state_dict(learner.model.state_dict())
-    metrics, details = measure(model, plan, settings, images, device)
+    predictor = Predictor(model, plan, settings, device, (images.info.mean, images.info.std))
+    metrics, details = measure(predictor, images, metrics=settings.metrics)
     assert sum(map(sum, details["confusion"]["matrix"])) == metrics["images"]
     return learner, metrics
 

@@ -131,8 +131,8 @@ def test_fit_head_separates_separable_features():
     splits = {"train": torch.arange(200), "validation": torch.arange(200, 300)}
     info = replace(tiny_images.INFO, classes=("a", "b", "c"))
     images = ImageSet(info, views_NVF.flatten(1), labels_N, splits)
-    weight_KF, bias_K = features.fit_head(features.Features(views_NVF, "head"), images)
-    predicted_N = (views_NVF.mean(1) @ weight_KF.T + bias_K).argmax(1)
+    w_KF, b_K = features.fit_head(features.Features(views_NVF, "head"), images, *splits.values())
+    predicted_N = (views_NVF.mean(1) @ w_KF.T + b_K).argmax(1)
     assert (predicted_N == labels_N).float().mean() > 0.97
 
 

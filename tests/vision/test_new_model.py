@@ -1,7 +1,6 @@
 """A foreign network is tried before it trains, and its faults are reported; summaries of models."""
 
 import random
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,11 +12,12 @@ from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.new_model import (
     check_one_image,
     fault_of_logits,
-    fit_in,
+    set_layout,
     step_s,
     summary_of,
     without_gradient,
 )
+from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
 
 
@@ -34,7 +34,7 @@ def plan(name, *, image_size=8, in_channels=1, **model_args):
 def tried(name, **options):
     blueprint = plan(name, **options)
     model = blueprint.initial()
-    fit_in(model, blueprint, context=nullcontext)
+    set_layout(model, blueprint, Precision("cpu"))
     return model
 
 
@@ -43,14 +43,14 @@ def is_channels_last(model):
     return all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
 
 
-def test_fit_in_puts_the_channels_last_if_possible():
+def test_set_layout_puts_the_channels_last_if_possible():
     model = tried("Plain", in_channels=3)
     assert is_channels_last(model)
     assert not model._forward_pre_hooks
 
 
 @pytest.mark.parametrize("in_channels", [1, 3])
-def test_fit_in_of_a_network_with_view_puts_the_channels_first(in_channels):
+def test_set_layout_of_a_network_with_view_puts_the_channels_first(in_channels):
     model = tried("Small", in_channels=in_channels, width=6)
     if in_channels > 1:
         assert not is_channels_last(model)
@@ -58,13 +58,13 @@ def test_fit_in_of_a_network_with_view_puts_the_channels_first(in_channels):
     assert model.eval()(x_NCHW).shape == (4, 5)
 
 
-def test_fit_in_leaves_weights_modes_and_generators():
+def test_set_layout_leaves_weights_modes_and_generators():
     blueprint = plan("Drawing")
     model = blueprint.initial()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.norm.eval()
     states = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
-    fit_in(model, blueprint, context=nullcontext)
+    set_layout(model, blueprint, Precision("cpu"))
     after = random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
     assert after == states
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -83,7 +83,7 @@ def test_fit_in_leaves_weights_modes_and_generators():
         ("missing", r"cannot be built for images of 1x8x8 \(AttributeError: module 'own_netw"),
     ],
 )
-def test_fit_in_of_a_broken_network_reports_one_fault(name, message):
+def test_set_layout_of_a_broken_network_reports_one_fault(name, message):
     with pytest.raises(SpecError, match=f"model: {message}") as refused:
         tried(name)
     assert len(refused.value.faults) == 1
@@ -100,17 +100,17 @@ def test_fit_in_of_a_broken_network_reports_one_fault(name, message):
 )
 def test_without_gradient_names_unreached_parameters(name, unused):
     model = tried(name)
-    assert without_gradient(model, plan(name), context=nullcontext) == unused
+    assert without_gradient(model, plan(name), Precision("cpu")) == unused
     assert all(parameter.grad is None for parameter in model.parameters())
     model.requires_grad_(False)
     model.head.requires_grad_(True)
-    assert without_gradient(model, plan(name), context=nullcontext) == []
+    assert without_gradient(model, plan(name), Precision("cpu")) == []
 
 
 def test_without_gradient_rejects_layers_in_a_list():
     model = tried("Listed")
     with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
-        without_gradient(model, plan("Listed"), context=nullcontext)
+        without_gradient(model, plan("Listed"), Precision("cpu"))
 
 
 def test_check_one_image_rejects_networks_that_need_more():

@@ -14,47 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from tuner.vision.settings import ClassifierSettings
+from tuner.vision.recipe import Augmentation
 
 WIDEST = 4 / 3  # the largest ratio of a resized crop's sides
-
-
-@dataclass(frozen=True, slots=True)
-class Augmentation:
-    """The settings of these names; `crop_padding` and `cutout` in px, 0 for none.
-
-    crop_fill: "black", or "reflect" for the image's own pixels. alternating_flip: `flip` mirrors an
-    image in every second epoch, instead of at random. mixup, cutmix: alpha of the Beta distribution
-    of the shares of two images, 0 for none. crop_scale: the least share of an image's area in a
-    resized crop, 1 for none; it replaces `crop_padding`.
-    """
-
-    crop_padding: int = 0
-    flip: bool = False
-    cutout: int = 0
-    alternating_flip: bool = False
-    crop_fill: str = "black"
-    mixup: float = 0.0
-    cutmix: float = 0.0
-    crop_scale: float = 1.0
-
-    @classmethod
-    def of(cls, settings: ClassifierSettings) -> Augmentation:
-        """The augmentation that `settings` name."""
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
-
-    @property
-    def mixes(self) -> bool:
-        """Whether an image is mixed with another one."""
-        return self.mixup > 0 or self.cutmix > 0
 
 
 @dataclass(frozen=True)

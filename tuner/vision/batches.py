@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tuner.vision.augment import Augmentation, crop_and_flip, cut_out, mix
-from tuner.vision.catalog import DataChoice, DataSettings, dataset_info, pinned
+from tuner.vision.augment import crop_and_flip, cut_out, mix
+from tuner.vision.catalog import DataChoice, dataset_info, pinned
 from tuner.vision.datasets._dataset import (
     DatasetInfo,
     ImageArrays,
@@ -26,6 +25,8 @@ from tuner.vision.datasets._dataset import (
     stratified_sample,
 )
 from tuner.vision.epochs import Epoch, plan_epoch
+from tuner.vision.models._model import PixelStats
+from tuner.vision.recipe import Augmentation
 
 if TYPE_CHECKING:
     from tuner.vision.settings import ClassifierSettings
@@ -67,14 +68,13 @@ class ImageSet:
         return replace(images, info=replace(self.info, **sizes))
 
 
-def image_set(settings: DataSettings, device: torch.device) -> ImageSet:
-    """The data set that `settings` choose, loaded once for all trials of a process.
+def image_set(choice: DataChoice, device: torch.device) -> ImageSet:
+    """The chosen data set, loaded once for all trials of a process.
 
     A user's images are decoded first if need be. Raises DataError if the data is not available.
     """
-    chosen = pinned(settings)
-    folder = data_folder(settings.data_dir)
-    return _image_set(chosen.dataset, folder, settings.split_seed, device)
+    folder = data_folder(choice.data_dir)
+    return _image_set(pinned(choice).dataset, folder, choice.split_seed, device)
 
 
 @lru_cache(maxsize=2)
@@ -106,7 +106,10 @@ def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) 
 
 def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -> ImageSet:
     """The images of `arrays`, on `device` where it has room."""
-    rows_NP = _as_tensor(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
+    with warnings.catch_warnings():
+        # torch warns that a tensor cannot be read-only. Nothing writes to it: batches are copies
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        rows_NP = torch.from_numpy(arrays.images_NHWC.reshape(len(arrays.images_NHWC), -1))
     home = home_of(rows_NP.nbytes, device)
     return ImageSet(
         info=info,
@@ -133,14 +136,6 @@ def home_of(
     return device
 
 
-def _as_tensor(array: npt.NDArray[np.uint8]) -> Tensor:
-    """A tensor on the array's own memory, which may be a read-only map of a file."""
-    with warnings.catch_warnings():
-        # torch warns that a tensor cannot be read-only. Nothing writes to it: batches are copies
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
-
-
 class Batcher:
     """Batches of an image set as normalised float images and labels, on `device`.
 
@@ -160,12 +155,12 @@ class Batcher:
         self._augmentation = augmentation
         self._device = device or images.rows_NP.device
         self._dtype = dtype
-        self.normalise_by(images.info.mean, images.info.std)
+        self.normalise_by((images.info.mean, images.info.std))
 
-    def normalise_by(self, mean: Sequence[float], std: Sequence[float]) -> None:
+    def normalise_by(self, stats: PixelStats) -> None:
         """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
         size, dtype = self._images.info.image_size, self._dtype
-        self._normalise = Normaliser(mean, std, size=size, dtype=dtype, device=self._device)
+        self._normalise = normaliser(stats, size=size, dtype=dtype, device=self._device)
 
     def epoch(self, number: int, *, seed: int, count: int) -> Epoch:
         """Epoch `number` over the training split, with `count` positions; see `plan_epoch`."""
@@ -248,27 +243,19 @@ class Batcher:
         return values.pin_memory().to(self._device, non_blocking=True)
 
 
-class Normaliser:
-    """Makes float images of rows of bytes: x_NCHW = (byte / 255 - mean) / std of each channel."""
+def normaliser(
+    stats: PixelStats, *, size: int, dtype: torch.dtype, device: torch.device | None = None
+) -> Callable[[Tensor], Tensor]:
+    """Makes x_NCHW = (byte / 255 - mean) / std of each channel, in `dtype`, of rows of bytes."""
+    scale_P, shift_P = (each.to(device, dtype) for each in affine(*stats, pixels=size**2))
 
-    def __init__(
-        self,
-        mean: Sequence[float],
-        std: Sequence[float],
-        *,
-        size: int,
-        dtype: torch.dtype,
-        device: torch.device | None = None,
-    ) -> None:
-        scale_P, shift_P = affine(mean, std, pixels=size**2)
-        self._scale_P, self._shift_P = scale_P.to(device, dtype), shift_P.to(device, dtype)
-        self._size = size
-
-    def __call__(self, rows_NP: Tensor) -> Tensor:
+    def normalise(rows_NP: Tensor) -> Tensor:
         # Over whole rows: broadcasting over 3 channels innermost would not vectorise
-        x_NP = rows_NP.to(self._scale_P.dtype).mul_(self._scale_P).add_(self._shift_P)
+        x_NP = rows_NP.to(dtype).mul_(scale_P).add_(shift_P)
         # Stored with the channels last, so the view is channels_last without a copy
-        return x_NP.view(len(rows_NP), self._size, self._size, -1).permute(0, 3, 1, 2)
+        return x_NP.view(len(rows_NP), size, size, -1).permute(0, 3, 1, 2)
+
+    return normalise
 
 
 def affine(mean: Sequence[float], std: Sequence[float], *, pixels: int) -> tuple[Tensor, Tensor]:

@@ -138,7 +138,7 @@ def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) 
 
     data: the data set's description, if known.
     """
-    data = data or dataset_info(settings)
+    data = data or dataset_info(settings.data)
     return Blueprint(
         name=settings.model,
         settings=model_settings(settings),

@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
 from tuner.spec.sections import EPOCHS_TRAINED
@@ -30,15 +29,14 @@ from tuner.vision.models._model import ModelInfo
 from tuner.vision.sources import _module
 from tuner.vision.sources import folder as folders
 from tuner.vision.sources._decoded import (
-    LICENCE,
-    ORIGIN,
     STORE,
     DecodedSet,
     Decoding,
     decode,
     decoded_path,
+    user_images,
 )
-from tuner.vision.sources._images import LARGEST_SIZE, Images, Outline, Source, sizes
+from tuner.vision.sources._images import LARGEST_SIZE, Images, Source, sizes
 
 METRICS = (
     "train_loss",
@@ -70,23 +68,6 @@ MODELS: dict[str, ModelInfo] = {
 }
 DATASETS: dict[str, DatasetInfo] = _declared(datasets, "DATASET")
 SOURCES: dict[str, Source] = _declared(sources, "SOURCE")
-
-
-class DataSettings(Protocol):
-    """The settings that choose a data set: a `DataChoice`, or all of `ClassifierSettings`."""
-
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def data_dir(self) -> str | None: ...
-    @property
-    def image_size(self) -> int | None: ...
-    @property
-    def image_bits(self) -> int | None: ...
-    @property
-    def skip_unreadable(self) -> bool: ...
-    @property
-    def split_seed(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,30 +125,44 @@ def check_form(dataset: str) -> None:
         raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
 
 
-def describe(settings: DataSettings) -> DatasetInfo | None:
+def describe(choice: DataChoice) -> DatasetInfo | None:
     """The description of a data set without torch and without decoding it, or None.
 
     Imports a user's module. Raises FaultsError if the data set is not available here, and DataError
     for a damaged decoded set.
     """
-    scheme, _, location = settings.dataset.partition(":")
-    if ships(settings.dataset):
-        return DATASETS[settings.dataset]
+    scheme, _, location = choice.dataset.partition(":")
+    if ships(choice.dataset):
+        return DATASETS[choice.dataset]
     if scheme == DECODED:
-        return _info_of(DecodedSet(location), settings)
+        return _info_of(DecodedSet(location), choice)
     if scheme not in SOURCES:
-        _module.import_loader(settings.dataset)
+        _module.import_loader(choice.dataset)
         return None
     outline = SOURCES[scheme].outline(location)
-    return None if outline is None else _outlined(outline, settings)
+    if outline is None:
+        return None
+
+    def load(folder: Path, *, split_seed: int) -> ImageArrays:
+        return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
+
+    return user_images(
+        load,
+        sizes(outline.counts),
+        channels=outline.channels,
+        image_size=choice.image_size or outline.image_size,
+        classes=outline.classes,
+        title=outline.title,
+        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
+    )
 
 
-def listing_doubts(settings: DataSettings) -> tuple[str, ...]:
+def listing_doubts(choice: DataChoice) -> tuple[str, ...]:
     """Warnings about the layout of the files of a user's images.
 
     Raises FaultsError if the data set is not available.
     """
-    scheme, _, location = settings.dataset.partition(":")
+    scheme, _, location = choice.dataset.partition(":")
     outline = SOURCES[scheme].outline(location) if scheme in SOURCES else None
     return outline.doubts if outline else ()
 
@@ -180,23 +175,15 @@ def archive_of(dataset: str) -> Archive | DecodedSet | None:
     return DATASETS[dataset].archive if ships(dataset) else None
 
 
-def remembering(
-    describe: Callable[[DataSettings], DatasetInfo | None],
-) -> Callable[[DataSettings], DatasetInfo | None]:
-    """`describe` with a cache, for one check of many settings."""
-    cached = cache(describe)
-    return lambda s: cached(data_choice({f.name: getattr(s, f.name) for f in fields(DataChoice)}))
-
-
-def dataset_info(settings: DataSettings) -> DatasetInfo:
-    """The data set that `settings` choose: its shape, its classes, its splits.
+def dataset_info(choice: DataChoice) -> DatasetInfo:
+    """The chosen data set: its shape, its classes, its splits.
 
     A user's images are decoded only if nothing else describes them. Raises DataError if they are
     not available.
     """
-    with translate_error(DataError, f"dataset {settings.dataset!r}", of=FaultsError):
-        described = describe(settings)
-    return described or _info_of(decoded_set(settings), settings)
+    with translate_error(DataError, f"dataset {choice.dataset!r}", of=FaultsError):
+        described = describe(choice)
+    return described or _info_of(decoded_set(choice), choice)
 
 
 def data_choice(values: Mapping[str, Any]) -> DataChoice:
@@ -205,27 +192,26 @@ def data_choice(values: Mapping[str, Any]) -> DataChoice:
     return DataChoice(**{name: values[name] for name in names})
 
 
-def pinned(settings: DataSettings) -> DataChoice:
+def pinned(choice: DataChoice) -> DataChoice:
     """The same data set by its decoded form, which later changes of the files leave alone.
 
     A data set that ships is returned as it is. Raises DataError if the data set is not available.
     """
-    name, size = settings.dataset, settings.image_size
+    name, size = choice.dataset, choice.image_size
     if not ships(name):
-        name, size = f"{DECODED}:{decoded_set(settings).name}", None
-    return DataChoice(name, settings.data_dir, size, settings.split_seed)
+        name, size = f"{DECODED}:{decoded_set(choice).name}", None
+    return DataChoice(name, choice.data_dir, size, choice.split_seed)
 
 
-def image_names(settings: DataSettings) -> list[str]:
+def image_names(choice: DataChoice) -> list[str]:
     """The names of a user's images by row, of files their paths; none of a data set that ships.
 
     Raises DataError if the data set is not available.
     """
-    scheme, _, name = pinned(settings).dataset.partition(":")
-    if scheme != DECODED:
+    if ships(choice.dataset):
         return []
-    names = DecodedSet(name).names(data_folder(settings.data_dir))
-    scheme, _, location = settings.dataset.partition(":")
+    names = decoded_set(choice).names(data_folder(choice.data_dir))
+    scheme, _, location = choice.dataset.partition(":")
     return within(location, names) if scheme == "folder" else names
 
 
@@ -235,13 +221,13 @@ def within(folder: str, names: Iterable[str]) -> list[str]:
     return [os.path.join(root, name) for name in names]
 
 
-def decoded_set(settings: DataSettings) -> DecodedSet:
+def decoded_set(choice: DataChoice) -> DecodedSet:
     """The decoded form of a user's data set, decoded now if it is missing. Raises DataError."""
-    scheme, _, location = settings.dataset.partition(":")
+    scheme, _, location = choice.dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(location)
-    with translate_error(DataError, f"dataset {settings.dataset!r}", of=(FaultsError, OSError)):
-        images, target = _to_decode(settings)
+    with translate_error(DataError, f"dataset {choice.dataset!r}", of=(FaultsError, OSError)):
+        images, target = _to_decode(choice)
         return DecodedSet(decode(images, **target).name)
 
 
@@ -269,20 +255,20 @@ def await_copy(values: Mapping[str, Any]) -> None:
         DecodedSet(name).await_in(data_folder(values.get("data_dir")))
 
 
-def decoded_before(settings: DataSettings) -> DataChoice | None:
+def decoded_before(choice: DataChoice) -> DataChoice | None:
     """The same data set by its decoded form, or None if that is missing or unknown.
 
     Downloads nothing, and calls no user's function. Raises FaultsError if the data set is not
     available.
     """
-    scheme = settings.dataset.partition(":")[0]
+    scheme = choice.dataset.partition(":")[0]
     if scheme not in SOURCES or not SOURCES[scheme].lists:
         return None
-    images, target = _to_decode(settings)
+    images, target = _to_decode(choice)
     path = decoded_path(images, **target)
     if path is None or not path.is_dir():
         return None
-    return DataChoice(f"{DECODED}:{path.name}", settings.data_dir, None, settings.split_seed)
+    return DataChoice(f"{DECODED}:{path.name}", choice.data_dir, None, choice.split_seed)
 
 
 def short_name(dataset: str) -> str:
@@ -297,31 +283,8 @@ def short_name(dataset: str) -> str:
     return "-".join(words)[-60:].strip("-_") or "images"
 
 
-def _info_of(decoded: DecodedSet, settings: DataSettings) -> DatasetInfo:
-    return decoded.info(data_folder(settings.data_dir), split_seed=settings.split_seed)
-
-
-def _outlined(outline: Outline, settings: DataSettings) -> DatasetInfo:
-    def load(folder: Path, *, split_seed: int) -> ImageArrays:
-        return _info_of(decoded_set(settings), settings).load(folder, split_seed=split_seed)
-
-    size = sizes(outline.counts)
-    return DatasetInfo(
-        load,
-        channels=outline.channels,
-        image_size=settings.image_size or outline.image_size,
-        classes=outline.classes,
-        train=size["train"],
-        validation=size["validation"],
-        test=size["test"],
-        mean=(),
-        std=(),
-        files=True,
-        title=outline.title,
-        origin=ORIGIN,
-        licence=LICENCE,
-        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
-    )
+def _info_of(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
+    return decoded.info(data_folder(choice.data_dir), split_seed=choice.split_seed)
 
 
 def without_place(dataset: str) -> str:
@@ -337,17 +300,17 @@ def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
     return {**values, "data_dir": data_dir}
 
 
-def _to_decode(settings: DataSettings) -> tuple[Images, dict[str, Any]]:
+def _to_decode(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
     """(a user's images, the further arguments of `decode`)."""
-    scheme, _, location = settings.dataset.partition(":")
-    folder = data_folder(settings.data_dir)
+    scheme, _, location = choice.dataset.partition(":")
+    folder = data_folder(choice.data_dir)
     if scheme in SOURCES:
         images = SOURCES[scheme].find(location, folder)
     else:
-        images = _module.find(settings.dataset)
-    size = settings.image_size or min(images.own_size, LARGEST_SIZE)
-    how = Decoding(size, settings.image_bits, settings.skip_unreadable)
-    return images, {"how": how, "store": folder / STORE, "name": short_name(settings.dataset)}
+        images = _module.find(choice.dataset)
+    size = choice.image_size or min(images.own_size, LARGEST_SIZE)
+    how = Decoding(size, choice.image_bits, choice.skip_unreadable)
+    return images, {"how": how, "store": folder / STORE, "name": short_name(choice.dataset)}
 
 
 def model_info(reference: str) -> ModelInfo:

@@ -34,10 +34,6 @@ class Ranks:
     def several(self) -> bool:
         return self.world_size > 1
 
-    def share(self, batch_size: int) -> dict[str, int]:
-        """The arguments that make `shards` this rank's."""
-        return {"batch_size": batch_size, "rank": self.rank, "world_size": self.world_size}
-
     def synchronised(self, model: nn.Module) -> nn.Module:
         """`model` with BatchNorm over the complete batch, if the device has it."""
         if self.several and self.device.type in SHARING_NORMS:

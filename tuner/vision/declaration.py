@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +17,7 @@ from tuner.errors import Fault, SpecError
 from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import DEFAULT, SCHEDULERS
-from tuner.spec.sections import EPOCHS_TRAINED, Resources
+from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.spec.settings import FaultsError, parse
 from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_space
@@ -119,7 +119,7 @@ class ClassifierDeclaration(Declaration):
         if length := spec.training.get("fold_epochs"):
             yield f"each epoch of a trial is a fold, which trains for {length} epochs"
         images = _own_images(spec)
-        if images and (hint := from_scratch_hint(images, _first_settings(spec))):
+        if images and (hint := from_scratch_hint(images, next(_extreme_settings(spec)))):
             yield hint
 
     def refitting(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
@@ -186,8 +186,7 @@ class ClassifierDeclaration(Declaration):
         Raises SpecError for a network that cannot be built or trained.
         """
         first: dict[str, ClassifierSettings] = {}
-        for config in extreme_configs(spec.search.space):
-            settings = ClassifierSettings.model_validate(merged(spec.constants, config))
+        for settings in _extreme_settings(spec):
             first.setdefault(settings.model, settings)
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.new_model import summary_of
@@ -217,7 +216,7 @@ class ClassifierDeclaration(Declaration):
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.new_model import step_s
 
-        settings = _first_settings(spec)
+        settings = next(_extreme_settings(spec))
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
         length = settings.fold_epochs or 1
@@ -242,10 +241,7 @@ class ClassifierDeclaration(Declaration):
         if isinstance(dataset, str) and catalog.is_dotted(dataset):
             yield "training.dataset", dataset
 
-    def default_experiment(
-        self, dataset: str, directory: Path, training: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        return default_experiment(dataset, directory, training)
+    default_experiment = staticmethod(default_experiment)
 
     def export(
         self, results: Any, to: Path, *, trial_id: str | None, formats: Collection[str]
@@ -293,11 +289,14 @@ def settings_faults(
     """
     yield from _own_data_faults(spec)
     # A folder is listed once, not for every extreme
-    described = catalog.remembering(catalog.describe)
+    described = cache(catalog.describe)
     settings_check = partial(check_settings, split=spec.resources.split, describe=described)
 
     def check(values: Mapping[str, Any]) -> list[Fault]:
-        faults = [*settings_check(values), *_rank_faults(values, spec.resources)]
+        faults, workers = settings_check(values), spec.resources.workers
+        [size] = _values_of(values.get("batch_size"), "batch_size")
+        if isinstance(size, int) and size % workers:  # every rank takes the same share
+            faults.append(Fault("batch_size", f"must be divisible by the {workers} workers", size))
         return faults or further(values)
 
     yield from faults_of_configs(spec, check, pinned=pinned)
@@ -316,7 +315,7 @@ def start_faults(*, here: bool) -> FaultsOf:
         if not here:
             settings = settings.model_copy(update={"pretrained": False})
         start = (settings.pretrained, settings.start_from, settings.freeze)
-        if not any(start) or (data := catalog.describe(settings)) is None:
+        if not any(start) or (data := catalog.describe(settings.data)) is None:
             return []
         from tuner.vision.blueprint import blueprint_of
         from tuner.vision.transfer import start_faults
@@ -390,13 +389,6 @@ def _in_folds(spec: ExperimentSpec) -> tuple[ExperimentSpec, list[Fault]]:
     return spec.model_copy(update=changes), faults
 
 
-def _rank_faults(settings: Mapping[str, Any], resources: Resources) -> Iterator[Fault]:
-    """Every rank takes the same share of a batch."""
-    [size] = _values_of(settings.get("batch_size"), "batch_size")
-    if isinstance(size, int) and size % resources.workers:
-        yield Fault("batch_size", f"must be divisible by the {resources.workers} workers", size)
-
-
 def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
     """The extremes of a domain, or the constant itself; the default of `setting` if it is None."""
     if value is None and setting:
@@ -404,10 +396,10 @@ def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
     return tuple(value.extremes()) if isinstance(value, Domain) else (value,)
 
 
-def _first_settings(spec: ExperimentSpec) -> ClassifierSettings:
-    """The settings of the first of the configs that span the search space."""
-    config = next(iter(extreme_configs(spec.search.space)))
-    return ClassifierSettings.model_validate(merged(spec.constants, config))
+def _extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
+    """The settings of the configs that span the search space."""
+    for config in extreme_configs(spec.search.space):
+        yield ClassifierSettings.model_validate(merged(spec.constants, config))
 
 
 def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tuner.vision.augment import Augmentation, Draws, Mixes, draw, draw_mixes
+from tuner.vision.augment import Draws, Mixes, draw, draw_mixes
+from tuner.vision.recipe import Augmentation
 
 if TYPE_CHECKING:
     from tuner.vision.settings import ClassifierSettings

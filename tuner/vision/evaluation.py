@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from tuner.experiment.results.statistics import CONFUSION, MISTAKES
-from tuner.vision.batches import ImageSet, Normaliser
+from tuner.vision.batches import ImageSet, normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.epochs import seeded, shards
-from tuner.vision.features import MOST_FITTED, Features, fitted
+from tuner.vision.features import MOST_FITTED, Features, fit_head
 from tuner.vision.loss import CrossEntropy, Measured, Measures
 from tuner.vision.micro_batch import MicroBatch
+from tuner.vision.models._model import PixelStats
 from tuner.vision.new_model import set_layout
 from tuner.vision.norms import renew_statistics
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
@@ -56,7 +56,7 @@ def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> 
     loss, ranks = part.setup.loss, part.setup.ranks
     sums = loss.nothing(ranks.device)
     with precision.applied(), precision.forward():
-        for shard in shards(len(rows_N), **part.share(part.evaluation_batch)):
+        for shard in shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
             if shard.count:
                 sums += part.measure(rows_N[shard.positions])
     return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))
@@ -73,28 +73,16 @@ def logits_of(part: Replica, rows_N: Tensor, *, precision: Precision) -> Tensor:
 
 
 def measure(
-    model: nn.Module,
-    plan: Blueprint,
-    settings: ClassifierSettings,
-    images: ImageSet,
-    device: torch.device,
-    *,
-    names: Sequence[str] = (),
-    temperature: float = 1.0,
+    predictor: Predictor, images: ImageSet, *, metrics: tuple[str, ...], names: Sequence[str] = ()
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """`ImageClassifier.test` of a trained model of `plan`, its logits divided by `temperature`.
+    """`ImageClassifier.test` of a trained model.
 
-    names: of all images by row, if they have any. Returns its metrics, and its `confusion` and
-    `mistakes` by name.
-
-    The images are normalised by the mean and std of `images.info`. Settings of the training have no
-    effect.
+    metrics: as in the settings. names: of all images by row, if they have any. Returns its metrics,
+    and its `confusion` and `mistakes` by name.
     """
-    stats = {"mean": images.info.mean, "std": images.info.std}
-    predictor = Predictor(model, plan, settings, device, **stats, temperature=temperature)
     rows_N = images.splits["test"]
     logits_NK, labels_N = predictor.logits_of(images, rows_N)
-    measures = Measures(settings.metrics, images.info.num_classes)
+    measures = Measures(metrics, images.info.num_classes)
     loss = CrossEntropy(logits_NK.dtype, measures=measures)
     sums = loss.nothing(logits_NK.device)
     parts = logits_NK.split(predictor.batch), labels_N.split(predictor.batch)
@@ -113,10 +101,10 @@ def usable_device() -> torch.device:
 
 
 class Predictor:
-    """The probabilities of a trained model of `plan`, computed as `measure` does.
+    """The logits of a trained model of `plan`. Settings of its training have no effect.
 
-    mean, std: of each channel, for pixels from 0 to 1. temperature: divides the logits. batch:
-    images that it computes at once, if its memory allows.
+    stats: mean and std of each channel, for pixels from 0 to 1. temperature: divides the logits.
+    batch: images that it computes at once, if its memory allows.
     """
 
     def __init__(
@@ -125,9 +113,8 @@ class Predictor:
         plan: Blueprint,
         settings: ClassifierSettings,
         device: torch.device,
+        stats: PixelStats,
         *,
-        mean: Sequence[float],
-        std: Sequence[float],
         temperature: float = 1.0,
     ) -> None:
         self._model, self._settings, self._device = model, settings, device
@@ -135,14 +122,10 @@ class Predictor:
         dtype = weights_in(settings, self._precision)
         cast_weights(model.to(device).eval(), dtype)
         set_layout(model, plan, self._precision)
-        self._normalise = Normaliser(mean, std, size=plan.image_size, dtype=dtype, device=device)
+        self._normalise = normaliser(stats, size=plan.image_size, dtype=dtype, device=device)
         self._loss = replace(CrossEntropy.of(settings), temperature=temperature)
         self.batch = evaluation_batch(device)
         self._micro = MicroBatch(self.batch, device=device, purpose="prediction")
-
-    def __call__(self, rows_NP: Tensor) -> Tensor:
-        """probabilities_NK, on the CPU, of images as rows of bytes."""
-        return self.logits(rows_NP).softmax(1)
 
     @torch.inference_mode()
     def logits(self, rows_NP: Tensor) -> Tensor:
@@ -152,7 +135,7 @@ class Predictor:
             self._precision.forward(),
             seeded(self._settings.seed, self._device),
         ):
-            return self._micro.run(partial(self._logits, rows_NP.to(self._device))).cpu()
+            return self._micro.compute(rows_NP.to(self._device), self._logits).cpu()
 
     def logits_of(self, images: ImageSet, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """(logits_NK, labels_N), on the CPU, of the images `rows_N`."""
@@ -166,12 +149,9 @@ class Predictor:
         with self._precision.applied(), self._precision.forward():
             renew_statistics(self._model, layers, batches)
 
-    def _logits(self, rows_NP: Tensor, size: int) -> Tensor:
-        parts = []
-        for part_NP in rows_NP.split(size):
-            views = [self._model(view) for view in self._loss.views(self._normalise(part_NP))]
-            parts.append(self._loss.averaged(views).to(self._loss.dtype))
-        return torch.cat(parts)
+    def _logits(self, rows_NP: Tensor) -> Tensor:
+        views = [self._model(view) for view in self._loss.views(self._normalise(rows_NP))]
+        return self._loss.averaged(views).to(self._loss.dtype)
 
 
 def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.device) -> float:
@@ -180,8 +160,8 @@ def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.devi
     """
     with seeded(settings.seed, device):
         model = plan.initial().eval()
-    grey = [0.5] * plan.in_channels
-    predictor = Predictor(model, plan, settings, device, mean=grey, std=grey)
+    grey = (0.5,) * plan.in_channels
+    predictor = Predictor(model, plan, settings, device, (grey, grey))
     row_1P = torch.zeros(1, plan.in_channels * plan.image_size**2, dtype=torch.uint8)
     times = []
     for _ in range(_TIMED):
@@ -203,23 +183,21 @@ def mistakes(
     wrong_N = (predicted_N != images.labels_N.cpu()[rows_N]).nonzero().flatten()
     worst_N = wrong_N[probability_N[wrong_N].argsort(descending=True)][:_MOST_MISTAKES]
     chosen = predicted_N[worst_N], probability_N[worst_N]
-    return _listed(images, names, rows_N[worst_N], "predicted", *chosen)
+    return _listed(images, names, rows_N[worst_N], "predicted", chosen)
 
 
 def _listed(
-    images: ImageSet,
-    names: Sequence[str],
-    rows_N: Tensor,
-    key: str,
-    classes_N: Tensor,
-    probability_N: Tensor,
+    images: ImageSet, names: Sequence[str], rows_N: Tensor, key: str, chosen: tuple[Tensor, Tensor]
 ) -> list[dict[str, Any]]:
-    """An entry for each of the images `rows_N`; key: what its class in `classes_N` is called."""
+    """An entry for each of the images `rows_N`.
+
+    chosen: another class, which an entry has as its `key`, and its probability.
+    """
     classes = images.info.classes
-    values = (rows_N.tolist(), images.labels_N.cpu()[rows_N].tolist(), classes_N.tolist())
+    columns = (rows_N, images.labels_N.cpu()[rows_N], *chosen)
     return [
         {"file": names[row], "label": classes[label], key: classes[other], "probability": p}
-        for row, label, other, p in zip(*values, probability_N.tolist(), strict=True)
+        for row, label, other, p in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 
@@ -249,7 +227,7 @@ def doubtful_labels(
     doubtful_N = is_doubtful_N.nonzero().flatten()
     worst_N = doubtful_N[margin_N[doubtful_N].argsort(descending=True)][:_MOST_DOUBTFUL]
     chosen = suggested_N[worst_N], probability_N[worst_N]
-    return _listed(images, names, rows_N[worst_N], "suggested", *chosen)
+    return _listed(images, names, rows_N[worst_N], "suggested", chosen)
 
 
 def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor:
@@ -264,7 +242,7 @@ def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor
     probabilities_NK = torch.empty(len(rows_N), images.info.num_classes)
     for fold in range(_FOLDS):
         is_here_N = fold_N == fold
-        weight_KF, bias_K = fitted(features, images, rows_N[~is_here_N], rows_N[is_here_N])
+        weight_KF, bias_K = fit_head(features, images, rows_N[~is_here_N], rows_N[is_here_N])
         here_N = rows_N[is_here_N].to(features.views_NVF.device)
         x_NF = features.views_NVF.index_select(0, here_N).mean(1).cpu()
         probabilities_NK[is_here_N] = (x_NF @ weight_KF.T + bias_K).softmax(1)

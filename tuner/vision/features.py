@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -28,7 +25,6 @@ from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import without_compiler
-from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, ImageSet, home_of
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._archive import folder_made_once, progress_bar
@@ -37,9 +33,10 @@ from tuner.vision.epochs import Epoch, seeded
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
 from tuner.vision.precision import Precision, cast_weights
+from tuner.vision.recipe import Augmentation
 from tuner.vision.replica import evaluation_batch
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import backbone_digest, begin, head_of
+from tuner.vision.transfer import backbone_digest, head_of, initial_network
 
 FORMAT = 1  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
@@ -79,42 +76,28 @@ def features_of(
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
     inputs = settings, plan, images, precision, device
-    key = _key(*inputs)
-    if key not in _kept:
-        if len(_kept) == _MOST_KEPT:
-            del _kept[next(iter(_kept))]
-        if plan.code is None:
-            array, head = _stored(data_folder(settings.data_dir) / STORE / key, *inputs)
-        else:
-            array, head = _computed(*inputs)
-        views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
-        _kept[key] = Features(views_NVF, head)
-    return _kept[key]
-
-
-_kept: dict[str, Features] = {}
-
-
-def _key(
-    settings: ClassifierSettings,
-    plan: Blueprint,
-    images: ImageSet,
-    precision: Precision,
-    device: torch.device,
-) -> str:
-    """A digest of what the features depend on."""
-    info = images.info
     made_from = {
         "format": FORMAT,
-        "images": info.content or settings.dataset,
-        "stats": [info.mean, info.std],
+        "images": images.info.content or settings.dataset,
+        "stats": [images.info.mean, images.info.std],
         "weights": backbone_digest(settings, plan.info),
         "network": plan.model_dump(mode="json", exclude={"num_classes"}),
         "precision": [device.type, precision.name, settings.dtype],
         "views": _views(settings),
         "torch": torch.__version__,
     }
-    return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
+    key = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:_KEY_LENGTH]
+    if key not in _kept:
+        if len(_kept) == _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        folder = data_folder(settings.data_dir) / STORE / key
+        array, head = _stored(folder, *inputs) if plan.code is None else _computed(*inputs)
+        views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
+        _kept[key] = Features(views_NVF, head)
+    return _kept[key]
+
+
+_kept: dict[str, Features] = {}
 
 
 def _views(settings: ClassifierSettings) -> int:
@@ -155,22 +138,18 @@ def _computed(
         precision.applied(),
         precision.forward(),
         seeded(0, device),
-        _inputs_of(model.get_submodule(name)) as captured,
         progress_bar() as bar,
     ):
         task = bar.add_task("Computing features", total=count)
 
-        def compute(rows_N: Tensor, size: int) -> Tensor:
-            done = []
-            for some_N in rows_N.split(size):
-                x_NCHW, _ = batcher.batch(some_N)
-                views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
-                done.append(torch.stack([_captured(model, v, captured) for v in views], 1))
-            return torch.cat(done)
+        def compute(rows_N: Tensor) -> Tensor:
+            x_NCHW, _ = batcher.batch(rows_N)
+            views = [x_NCHW, x_NCHW.flip(3)][: _views(settings)]
+            return torch.stack([_inputs_of(name, model, view) for view in views], 1)
 
         rows_N = torch.arange(count, device=images.rows_NP.device)
         for some_N in rows_N.split(micro.size):
-            parts.append(micro.run(partial(compute, some_N)).cpu())
+            parts.append(micro.compute(some_N, compute).cpu())
             bar.advance(task, len(some_N))
     return torch.cat(parts).numpy(), name
 
@@ -179,9 +158,7 @@ def _frozen(
     settings: ClassifierSettings, plan: Blueprint, precision: Precision, device: torch.device
 ) -> tuple[nn.Module, str]:
     """(the network with its initial weights, which do not train; the name of its head)."""
-    with seeded(0):
-        model = plan.initial()
-    begin(model, settings, plan.info)
+    model = initial_network(settings, plan)
     name = head_of(model)
     head = model.get_submodule(name)
     if not isinstance(head, nn.Linear) or head.bias is None:
@@ -192,24 +169,13 @@ def _frozen(
     return model.eval(), name
 
 
-@contextmanager
-def _inputs_of(layer: nn.Module) -> Iterator[list[Tensor]]:
-    """Within it the list has the input of the last call of `layer`."""
-    captured: list[Tensor] = []
-
-    def capture(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        captured[:] = inputs[:1]
-
-    handle = layer.register_forward_pre_hook(capture)
-    try:
-        yield captured
-    finally:
-        handle.remove()
-
-
-def _captured(model: nn.Module, x_NCHW: Tensor, captured: list[Tensor]) -> Tensor:
-    model(x_NCHW)
-    [inputs_NF] = captured
+def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
+    """The input, in float32, of the last call of the layer `name` for these images."""
+    inputs: list[Tensor] = []
+    layer = model.get_submodule(name)
+    with layer.register_forward_pre_hook(lambda _, given: inputs.append(given[0])):
+        model(x_NCHW)
+    inputs_NF = inputs[-1]
     if inputs_NF.shape[:-1] != (len(x_NCHW),):
         rule = f"needs a head that takes N x F features, and it takes {tuple(inputs_NF.shape)}"
         raise SpecError([Fault("train_layers", rule)], "the image classifier")
@@ -242,21 +208,15 @@ class FeatureBatcher(Batcher):
     """Batches of features in place of images: x_NF1V, so that a mirror image is a flip of V."""
 
     def __init__(
-        self,
-        features: Features,
-        images: ImageSet,
-        *,
-        dtype: torch.dtype,
-        augmentation: Augmentation,
-        device: torch.device,
+        self, features: Features, images: ImageSet, *, augmentation: Augmentation, **how: Any
     ) -> None:
         self._shape = features.views_NVF.shape[1:]
         flips = Augmentation(flip=augmentation.flip, alternating_flip=augmentation.alternating_flip)
         views_NP = features.views_NVF.flatten(1)
         rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
-        super().__init__(rows, dtype=dtype, augmentation=flips, device=device)
+        super().__init__(rows, augmentation=flips, **how)
 
-    def normalise_by(self, mean: object, std: object) -> None:
+    def normalise_by(self, stats: object) -> None:
         """Features are of images that are normalised already."""
 
     def batch(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
@@ -277,19 +237,14 @@ class FeatureBatcher(Batcher):
         return x_NF1V, labels_N
 
 
-def fit_head(features: Features, images: ImageSet) -> tuple[Tensor, Tensor]:
-    """(weight_KF, bias_K), in float32, of the linear head with the least validation loss.
-
-    Multinomial logistic regression on the training split, all views, by L-BFGS; its L2 penalty is
-    the best of a path from strong to weak.
-    """
-    return fitted(features, images, images.splits["train"], images.splits["validation"])
-
-
-def fitted(
+def fit_head(
     features: Features, images: ImageSet, train_N: Tensor, held_out_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """`fit_head` of the rows `train_N`, with the penalty that is best for `held_out_N`."""
+    """(weight_KF, bias_K), in float32, of the linear head with the least loss of `held_out_N`.
+
+    Multinomial logistic regression on the images `train_N`, all views, by L-BFGS; its L2 penalty is
+    the best of a path from strong to weak.
+    """
     train_N = train_N[:: ceil(len(train_N) / MOST_FITTED)]
     labels_N = images.labels_N.cpu()
     views_NVF = features.views_NVF.index_select(0, train_N.to(features.views_NVF.device)).cpu()

@@ -30,7 +30,6 @@ from tuner.spec.sections import EPOCHS_TRAINED
 from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 from tuner.vision import transfer
-from tuner.vision.augment import Augmentation
 from tuner.vision.averages import Lookahead, WeightAverage
 from tuner.vision.batches import Batcher, image_set, of_trial
 from tuner.vision.blueprint import blueprint_of
@@ -50,13 +49,7 @@ from tuner.vision.features import FeatureBatcher, Features, Head, features_of, f
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
-from tuner.vision.optimizer import (
-    build_lr_schedule,
-    build_optimizer,
-    load_lr_schedule,
-    lr_schedule_state,
-    next_lr,
-)
+from tuner.vision.optimizer import build_lr_schedule, build_optimizer, load_lr_schedule, next_lr
 from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
@@ -110,7 +103,7 @@ class ImageClassifier:
         """Make all that trains, of an epoch or of the fold number `fold`."""
         self._settings = settings = self._trial_settings.in_fold(fold)
         split, device = self._split, self._device
-        images = image_set(settings, self._device)
+        images = image_set(settings.data, self._device)
         data = replace(images, info=transfer.with_pixel_stats(images.info, settings))
         self._data = of_trial(data, settings, fold=fold)
         # Its validation split chooses the initial head
@@ -124,12 +117,7 @@ class ImageClassifier:
         self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
         self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
-        augmentation = Augmentation.of(settings)
-        self._batches_as: Any = {
-            "dtype": self._dtype,
-            "augmentation": augmentation,
-            "device": device,
-        }
+        self._batching: Any = {"dtype": self._dtype, "augmentation": settings, "device": device}
         model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
         self._parameters = self._count_parameters(model)
         self._model = model = self._ranks.synchronised(model)
@@ -157,7 +145,7 @@ class ImageClassifier:
 
     def _new_model(self, split: int) -> nn.Module:
         """The model of all layers, and `_batcher` of the images."""
-        self._batcher = Batcher(self._data, **self._batches_as)
+        self._batcher = Batcher(self._data, **self._batching)
         how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
         return new_model(self._settings, self._plan, self._batcher, images=self._images, **how)
 
@@ -166,7 +154,7 @@ class ImageClassifier:
         features = self._features()
         digest = transfer.backbone_digest(self._settings, self._plan.info)
         self._backbone = {transfer.BACKBONE: digest}
-        self._batcher = FeatureBatcher(features, self._data, **self._batches_as)
+        self._batcher = FeatureBatcher(features, self._data, **self._batching)
         with seeded(self._settings.seed):
             head = Head(features.head, features.views_NVF.shape[2], self._plan.num_classes)
         return head.to(self._device, self._dtype)
@@ -178,16 +166,15 @@ class ImageClassifier:
         """Give the model its initial weights, before its first step."""
         settings = self._settings
         if settings.train_layers == "all":
-            begun = transfer.begin(self._model, settings, self._plan.info)
-            if begun is None:
-                return
-            print(begun)
+            print(transfer.begin(self._model, settings, self._plan.info))
         if settings.fit_head:
             features = self._features()
-            split = self._searched_on.splits["validation"].numpy().tobytes()
-            if split not in features.fitted:  # once for all trials of this process
-                features.fitted[split] = fit_head(features, self._searched_on)
-            weight_KF, bias_K = features.fitted[split]
+            splits = self._searched_on.splits
+            key = splits["validation"].numpy().tobytes()
+            if key not in features.fitted:  # once for all trials of this process
+                rows = splits["train"], splits["validation"]
+                features.fitted[key] = fit_head(features, self._searched_on, *rows)
+            weight_KF, bias_K = features.fitted[key]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
                 head.get_parameter("weight").copy_(weight_KF)
@@ -298,7 +285,7 @@ class ImageClassifier:
         measured = self._averaged("test")
         self.confusion = measured.confusion(self._data.info.classes)
         if isinstance(self._part, Replica) and not self._ranks.several:
-            self._check_labels(self._part, image_names(self._settings))
+            self._check_labels(self._part, image_names(self._settings.data))
         return {**measured.of_test(), **self._data.baseline("test")}
 
     def _check_labels(self, part: Replica, names: list[str]) -> None:
@@ -328,7 +315,7 @@ class ImageClassifier:
                 trained["model"] = self._part.weights()
         return {
             **trained,
-            "lr_schedule": host_copy(lr_schedule_state(self._lr_schedule, steps=self._steps)),
+            "lr_schedule": host_copy({**self._lr_schedule.state_dict(), "steps": self._steps}),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
             **self._trained_in.described(),
@@ -350,7 +337,7 @@ class ImageClassifier:
         data = state.get(DATA)
         if data is not None:
             check_same(data, self._data.info)
-            self._batcher.normalise_by(data["mean"], data["std"])
+            self._batcher.normalise_by((data["mean"], data["std"]))
         if self._settings.ema_decay:
             self._model.load_state_dict(state.get("raw_model", state["model"]))
             self._average.updates = state.get("ema_updates", 0)
@@ -392,7 +379,7 @@ class ImageClassifier:
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         before = self._epoch * self._batches
         self._lookahead.begin()
-        parts = shards(self._images, **self._part.share(settings.batch_size))
+        parts = shards(self._images, batch_size=settings.batch_size, **self._part.share)
         for done, shard in enumerate(parts, 1):
             loss_sum += self._part.backward(epoch, shard)
             if most := settings.clip_grad_norm:  # Pascanu et al. 2013, section 3.2

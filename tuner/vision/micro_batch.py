@@ -73,6 +73,10 @@ class MicroBatch:
             )
             self.size = agreed
 
+    def compute(self, rows: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """The results of `part` for all `rows`, in parts that fit in memory."""
+        return self.run(lambda size: torch.cat([part(some) for some in rows.split(size)]))
+
     def rehearse(self, attempt: Callable[[int], object], *, agree: Callable[[int], int]) -> None:
         """Find the size as `run` does, then restore the buffers and the random state."""
         self.run(attempt, agree=agree)

@@ -10,8 +10,7 @@ seconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from functools import partial
 from statistics import median
 from typing import Any
@@ -38,38 +37,40 @@ PREPARING = 1000  # training images from which a model may learn before it train
 FEW = 2  # images, so that BatchNorm has values to normalise
 
 _ROUNDING = 1e-5  # error of a sum of probabilities in float32; more in half precision
-Context = Callable[[], AbstractContextManager[None]]
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
 _TIMED = 5  # steps
 _STAGE = ("name", "kind", "output", "parameters")  # of a part of a model
 
 
-def fit_in(model: nn.Module, plan: Blueprint, *, context: Context) -> None:
+def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
     """Lay out the memory of `model` with the channels last, as the images have them, if possible.
 
     It is not for a network that flattens with `view`: that gets its images with the channels first.
-    Called on the final device and in the final dtype; context: of its forward pass. Raises
-    SpecError for a network that does not map x_NCHW to logits_NK, in training or in evaluation.
+    Called on the final device and in the final dtype. Raises SpecError for a foreign network that
+    does not map x_NCHW to logits_NK, in training or in evaluation.
     """
+    # torch has the argument, its stubs do not
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    rule, error = _refusal(model, plan, context)
+    if not plan.info.foreign:
+        return
+    rule, error = _refusal(model, plan, precision)
     if rule:
         model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         model.register_forward_pre_hook(_channels_first)
-        rule, error = _refusal(model, plan, context)
+        rule, error = _refusal(model, plan, precision)
     if rule:
         raise plan.refused(rule) from error
 
 
-def without_gradient(model: nn.Module, plan: Blueprint, *, context: Context) -> list[str]:
+def without_gradient(model: nn.Module, plan: Blueprint, precision: Precision) -> list[str]:
     """The names of the trainable parameters that the logits do not depend on.
 
-    Called after `fit_in`, with its context. Raises SpecError if the logits depend on trainable
-    tensors that are no parameters of the model, such as layers in a plain list: neither the
-    optimizer nor a checkpoint would have them.
+    Called after `set_layout`. Raises SpecError if the logits depend on trainable tensors that are
+    no parameters of the model, such as layers in a plain list: neither the optimizer nor a
+    checkpoint would have them.
     """
-    with context():
+    with precision.forward():
         blank = _blank(plan, model, FEW)
         output, _ = _outputs(model, blank, training=True, gradients=True)
     nodes = _graph(output) if isinstance(output, Tensor) else []
@@ -115,11 +116,11 @@ def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
 
 
 def _refusal(
-    model: nn.Module, plan: Blueprint, context: Context
+    model: nn.Module, plan: Blueprint, precision: Precision
 ) -> tuple[str | None, Exception | None]:
     """The rule that a network breaks, and the exception that it raises."""
     for training in (True, False):
-        with context():  # a new context each time: autocast caches the weights
+        with precision.forward():  # a new context each time: autocast caches the weights
             output, error = _outputs(model, _blank(plan, model, FEW), training=training)
         if error is not None:
             return f"cannot take images of {plan.shape} ({message_of(error)})", error
@@ -195,7 +196,7 @@ def new_model(
         model.to(ranks.device)
     set_layout(model, plan, precision)
     if plan.info.foreign:
-        unused = without_gradient(model, plan, context=precision.forward)
+        unused = without_gradient(model, plan, precision)
         if unused and ranks.rank == 0:
             print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
         last = images % settings.batch_size or settings.batch_size
@@ -204,18 +205,6 @@ def new_model(
     if plan.info.prepare is not None:
         plan.info.prepare(model, batcher.first(PREPARING))
     return model
-
-
-def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
-    """Store the weights with their channels last, as images are, if the network can use them so.
-
-    Raises SpecError for a foreign network that does not take the images of `plan`.
-    """
-    if plan.info.foreign:
-        fit_in(model, plan, context=precision.forward)
-    else:
-        # torch has the argument, its stubs do not
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -229,10 +218,9 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     """
     with seeded(0):
         model = plan.initial()
-    unused: list[str] = []
-    if plan.info.foreign:
-        fit_in(model, plan, context=nullcontext)
-        unused = without_gradient(model, plan, context=nullcontext)
+    float32 = Precision("cpu")
+    set_layout(model, plan, float32)
+    unused = without_gradient(model, plan, float32) if plan.info.foreign else []
     still = matching(model, frozen)
     parameters = dict(model.named_parameters())
     return {

@@ -109,10 +109,7 @@ def build_optimizer(
         raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
     set_to = settings.muon_momentum
     matrices = [
-        {
-            **group,
-            "params": [nn.Parameter(weight.detach().flatten(1)) for weight in group["params"]],
-        }
+        {**group, "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]]}
         for group in filters
     ]
     momentum = MUON_MOMENTUM if set_to is None else set_to
@@ -232,7 +229,9 @@ def build_lr_schedule(
 
     The warm-up comes before the schedule; one_cycle and triangular rise for as long as it lasts.
     """
-    warmup = warmup_steps(settings, steps=steps)
+    warmup = 0
+    if settings.warmup_epochs:
+        warmup = max(1, round(settings.warmup_epochs * steps / settings.epochs))
     if settings.lr_schedule == "cosine" and not warmup:
         return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
@@ -258,13 +257,6 @@ def build_lr_schedule(
     return LambdaLR(optimizer, factor)
 
 
-def warmup_steps(settings: ClassifierSettings, *, steps: int) -> int:
-    """The number of `steps` that are warm-up, at least 1 if there is any."""
-    if not settings.warmup_epochs:
-        return 0
-    return max(1, round(settings.warmup_epochs * steps / settings.epochs))
-
-
 def next_lr(schedule: LRScheduler, *, steps: int) -> float:
     """Go to the next optimizer step's rate; returns the rate of the last step.
 
@@ -276,16 +268,12 @@ def next_lr(schedule: LRScheduler, *, steps: int) -> float:
     return used
 
 
-def lr_schedule_state(schedule: LRScheduler, *, steps: int) -> dict[str, Any]:
-    """The state of a schedule over `steps` steps, for `load_lr_schedule`."""
-    return {**schedule.state_dict(), "steps": steps}
-
-
 def load_lr_schedule(
     schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
 ) -> None:
     """Continue from `state`, after `done` steps, in a schedule over `steps` steps.
 
+    state: that of a schedule, with the `steps` that it is over.
     A schedule of another length is stretched: the next rate is that of a trial of the new length at
     this step. torch alone would keep the old length, and train at rates next to 0.
     """

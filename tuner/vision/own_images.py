@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,13 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
 
 def doubts(info: DatasetInfo) -> list[str]:
     """What makes measures on these images doubtful, in words."""
-    messages = [*_of_pixels(info)]
+    messages = []
+    stds = [0.0 if std == CONSTANT else std for std in info.std]
+    if stds and max(stds) < _FLAT:
+        messages.append(
+            f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
+            "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
+        )
     if info.skipped:
         count = amount_of(len(info.skipped), "image")
         messages.append(f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}")
@@ -135,15 +141,6 @@ def best_model(device: str) -> str | None:
             if catalog.has_weights(model):
                 return model
     return None
-
-
-def _of_pixels(info: DatasetInfo) -> Iterator[str]:
-    stds = [0.0 if std == CONSTANT else std for std in info.std]
-    if stds and max(stds) < _FLAT:
-        yield (
-            f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
-            "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
-        )
 
 
 def default_experiment(

@@ -85,10 +85,7 @@ class Stage:
         self._schedules: dict[tuple[int, bool], ScheduleGPipe] = {}
         self.micro_batch_size = size // micro_batches(size, self._most)
         self.evaluation_batch = evaluation_batch(self._ranks.device)
-
-    def share(self, batch_size: int) -> dict[str, int]:
-        """The arguments that make `shards` this rank's: all images."""
-        return {"batch_size": batch_size}
+        self.share: dict[str, int] = {}  # the arguments that make `shards` this rank's: all images
 
     def train(self, optimizer: Optimizer) -> None:
         """Prepare for an epoch."""

@@ -1,4 +1,4 @@
-"""Pieces of training recipes, each off by default, and every fault that they can have.
+"""Pieces of training recipes, each off by default.
 
 Nothing here imports torch, so that a spec is checked in milliseconds.
 """
@@ -6,16 +6,13 @@ Nothing here imports torch, so that a spec is checked in milliseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from importlib.metadata import version
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from tuner.errors import Fault
 from tuner.spec.settings import FaultsError, Settings, known_names
-from tuner.vision.datasets._dataset import DatasetInfo
 
 # Each is reported, of both splits, where the setting `metrics` names it
 OPTIONAL_METRICS = ("top5_accuracy", "balanced_accuracy", "macro_f1")
@@ -27,6 +24,9 @@ DECOUPLED = ("sgdw", "muon")  # optimizers whose decay does not depend on the ra
 IMAGES = 1024  # that `decoupled` rates and decays are for
 HALF = ("float16", "bfloat16")  # of `dtype`
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
+
+BelowOne = Annotated[float, Field(ge=0, lt=1)]  # and at least 0
+UpToOne = Annotated[float, Field(gt=0, le=1)]  # and above 0
 
 
 def _numbers(raw: object) -> tuple[float, ...] | None:
@@ -56,19 +56,17 @@ def _class_weights(raw: object) -> object:
     return weights
 
 
-class RecipeSettings(Settings):
-    """A recipe's settings beside the optimizer, its rate and its decay; augmentation first."""
+class Augmentation(Settings):
+    """What is drawn for each training image: crops, mirror images, cutout, mixes with another."""
 
-    crop_padding: int = Field(
-        0, ge=0, description="px that are added on each side before a random crop"
+    crop_padding: NonNegativeInt = Field(
+        0, description="px that are added on each side before a random crop"
     )
     crop_fill: Literal["black", "reflect"] = Field(
         "black", description="what crop_padding adds: black pixels, or the image's own, mirrored"
     )
-    crop_scale: float = Field(
+    crop_scale: UpToOne = Field(
         1.0,
-        gt=0,
-        le=1,
         description="the least share of an image's area in a random crop, which is resized to the "
         "image's size; 1 for no crops",
     )
@@ -76,99 +74,8 @@ class RecipeSettings(Settings):
     alternating_flip: bool = Field(
         False, description="with flip: mirror each image in every second epoch instead"
     )
-    cutout: int = Field(
-        0,
-        ge=0,
-        description="side in px of a square of each image that is set to the mean; 0 for none",
-    )
-    augment_at_once: bool = Field(
-        False,
-        description="whether to augment all images of an epoch before it: fewer and larger "
-        "operations, more memory",
-    )
-    test_time_flip: bool = Field(
-        False,
-        description="whether to evaluate the mean of the logits of an image and its mirror image",
-    )
-    test_time_shift: int = Field(
-        0,
-        ge=0,
-        description="evaluate images shifted by so many px, too, which weigh half; 0 for none",
-    )
-
-    warmup_epochs: float = Field(
-        0.0,
-        ge=0,
-        description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
-    )
-    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
-        None,
-        description="for lr_schedule step: the epochs after which the rate falls; unless set half "
-        "and three quarters of all epochs",
-    )
-    lr_step_factor: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="for lr_schedule step: the factor by which the rate falls; unless set 0.1",
-    )
-    muon_lr: float | None = Field(
-        None,
-        gt=0,
-        description="for optimizer muon: the rate of the weights of hidden layers; unless set 0.02",
-    )
-    muon_momentum: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="for optimizer muon: the momentum of the same weights; unless set 0.95",
-    )
-    decoupled: bool = Field(
-        False,
-        description="whether to multiply lr and weight_decay by (1 - momentum) * batch_size / "
-        "1024, so that none of the four changes the effect of another",
-    )
-    decay_norms_and_biases: bool = Field(
-        True, description="whether norm layers and biases decay, too"
-    )
-    clip_grad_norm: float = Field(
-        0.0, ge=0, description="the largest norm of all gradients; 0 for no limit"
-    )
-    ema_decay: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="evaluate a moving average of the weights that keeps this share at each step; "
-        "0 for none",
-    )
-    lookahead_steps: int = Field(
-        0,
-        ge=0,
-        description="one step of Lookahead after so many steps, and one at the end of each epoch; "
-        "0 for none",
-    )
-    lookahead_decay: float = Field(
-        0.5, ge=0, lt=1, description="with lookahead_steps: the share that the slow weights keep"
-    )
-    lookahead_power: float = Field(
-        0.0,
-        ge=0,
-        description="with lookahead_steps: that share grows as this power of the share of steps "
-        "done",
-    )
-    norm_momentum: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="the share of a batch in BatchNorm's statistics; unless set 0.1",
-    )
-    train_norm_scales: bool = Field(
-        True, description="whether the scales of norm layers train, or stay as they begin"
-    )
-    last_batch: Literal["short", "drop", "fill"] = Field(
-        "short",
-        description="what an epoch does with the images that are left over: a short batch, none, "
-        "or a batch filled with its first images",
+    cutout: NonNegativeInt = Field(
+        0, description="side in px of a square of each image that is set to the mean; 0 for none"
     )
     mixup: float = Field(
         0.0,
@@ -182,6 +89,91 @@ class RecipeSettings(Settings):
         le=MOST_ALPHA,
         description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
         "for none",
+    )
+
+    @property
+    def mixes(self) -> bool:
+        """Whether an image is mixed with another one."""
+        return self.mixup > 0 or self.cutmix > 0
+
+
+class RecipeSettings(Augmentation):
+    """A recipe's settings beside the optimizer, its rate and its decay."""
+
+    augment_at_once: bool = Field(
+        False,
+        description="whether to augment all images of an epoch before it: fewer and larger "
+        "operations, more memory",
+    )
+    test_time_flip: bool = Field(
+        False,
+        description="whether to evaluate the mean of the logits of an image and its mirror image",
+    )
+    test_time_shift: NonNegativeInt = Field(
+        0, description="evaluate images shifted by so many px, too, which weigh half; 0 for none"
+    )
+
+    warmup_epochs: NonNegativeFloat = Field(
+        0.0,
+        description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
+    )
+    lr_steps: Annotated[tuple[float, ...] | None, BeforeValidator(_lr_steps)] = Field(
+        None,
+        description="for lr_schedule step: the epochs after which the rate falls; unless set half "
+        "and three quarters of all epochs",
+    )
+    lr_step_factor: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="for lr_schedule step: the factor by which the rate falls; unless set 0.1",
+    )
+    muon_lr: PositiveFloat | None = Field(
+        None,
+        description="for optimizer muon: the rate of the weights of hidden layers; unless set 0.02",
+    )
+    muon_momentum: BelowOne | None = Field(
+        None, description="for optimizer muon: the momentum of the same weights; unless set 0.95"
+    )
+    decoupled: bool = Field(
+        False,
+        description="whether to multiply lr and weight_decay by (1 - momentum) * batch_size / "
+        "1024, so that none of the four changes the effect of another",
+    )
+    decay_norms_and_biases: bool = Field(
+        True, description="whether norm layers and biases decay, too"
+    )
+    clip_grad_norm: NonNegativeFloat = Field(
+        0.0, description="the largest norm of all gradients; 0 for no limit"
+    )
+    ema_decay: BelowOne = Field(
+        0.0,
+        description="evaluate a moving average of the weights that keeps this share at each step; "
+        "0 for none",
+    )
+    lookahead_steps: NonNegativeInt = Field(
+        0,
+        description="one step of Lookahead after so many steps, and one at the end of each epoch; "
+        "0 for none",
+    )
+    lookahead_decay: BelowOne = Field(
+        0.5, description="with lookahead_steps: the share that the slow weights keep"
+    )
+    lookahead_power: NonNegativeFloat = Field(
+        0.0,
+        description="with lookahead_steps: that share grows as this power of the share of steps "
+        "done",
+    )
+    norm_momentum: UpToOne | None = Field(
+        None, description="the share of a batch in BatchNorm's statistics; unless set 0.1"
+    )
+    train_norm_scales: bool = Field(
+        True, description="whether the scales of norm layers train, or stay as they begin"
+    )
+    last_batch: Literal["short", "drop", "fill"] = Field(
+        "short",
+        description="what an epoch does with the images that are left over: a short batch, none, "
+        "or a batch filled with its first images",
     )
     class_weights: Annotated[
         Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)
@@ -202,55 +194,3 @@ class RecipeSettings(Settings):
         description="whether to report latency_ms, the milliseconds from the pixels of one image "
         "to its logits on the trial's device; set where a limit or the objective names it",
     )
-
-
-def optimizer_faults(settings: RecipeSettings, *, optimizer: str, dtype: str) -> Iterator[Fault]:
-    """Settings that do not fit the optimizer, the weights' `dtype`, or the installed torch."""
-    if dtype in HALF and optimizer == "adamw":
-        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
-    if dtype in HALF and settings.ema_decay:
-        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
-    if optimizer == "muon":
-        from packaging.version import Version
-
-        installed = version("torch")
-        if Version(installed) < Version(MUON_SINCE):
-            rule = f"needs torch {MUON_SINCE} or newer, and torch {installed} is installed"
-            yield Fault("optimizer", rule, "muon")
-    else:
-        for key in ("muon_lr", "muon_momentum"):
-            value = getattr(settings, key)
-            if value is not None:
-                rule = f"is used by optimizer 'muon' alone, and optimizer is {optimizer!r}"
-                yield Fault(key, rule, value)
-    if settings.decoupled and optimizer not in DECOUPLED:
-        fitting = " or ".join(map(repr, DECOUPLED))
-        rule = f"needs optimizer {fitting}, and optimizer is {optimizer!r}"
-        yield Fault("decoupled", rule, settings.decoupled)
-
-
-def schedule_faults(settings: RecipeSettings, *, lr_schedule: str, epochs: int) -> Iterator[Fault]:
-    """Settings that do not fit the schedule of the rate, or its length in epochs."""
-    warmup, steps = settings.warmup_epochs, settings.lr_steps
-    if warmup >= epochs:
-        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", warmup)
-    for key, value in {"lr_steps": steps, "lr_step_factor": settings.lr_step_factor}.items():
-        if value is not None and lr_schedule != "step":
-            rule = f"is used by lr_schedule 'step' alone, and lr_schedule is {lr_schedule!r}"
-            yield Fault(key, rule, value)
-    if steps and lr_schedule == "step" and steps[-1] >= epochs:
-        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
-
-
-def image_faults(settings: RecipeSettings, info: DatasetInfo, *, name: str) -> Iterator[Fault]:
-    """Settings that do not fit the images and classes of the data set `name`."""
-    weights = settings.class_weights
-    if isinstance(weights, tuple) and len(weights) != info.num_classes:
-        rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"
-        yield Fault("class_weights", rule, len(weights))
-    if settings.cutmix and info.image_size < 2:
-        rule = f"needs images of at least 2x2, and those of dataset {name!r} are 1x1"
-        yield Fault("cutmix", rule, settings.cutmix)
-    if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
-        rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
-        yield Fault("metrics", f"{rule} {info.num_classes}")

@@ -80,7 +80,8 @@ class Replica:
     DistributedDataParallel gradients. There the ranks rehearse a step without any exchange, agree
     on a size that fits all, and only then take it; again when the optimizer holds more tensors.
 
-    evaluation_batch: images of a split that all ranks evaluate at once.
+    evaluation_batch: images of a split that all ranks evaluate at once. share: the arguments that
+    make `shards` this rank's.
     """
 
     def __init__(self, setup: Setup, scaler: torch.amp.GradScaler) -> None:
@@ -105,15 +106,12 @@ class Replica:
         size = evaluation_batch(device)
         self._evaluation_micro = MicroBatch(size, device=device, purpose="evaluation")
         self.evaluation_batch = size * world_size
+        self.share = {"rank": self._ranks.rank, "world_size": world_size}
 
     @property
     def micro_batch_size(self) -> int:
         """Images that this rank computes at once."""
         return self._micro.size
-
-    def share(self, batch_size: int) -> dict[str, int]:
-        """The arguments that make `shards` this rank's."""
-        return self._ranks.share(batch_size)
 
     def train(self, optimizer: Optimizer) -> None:
         """Prepare for an epoch; other parameters may train than before. `optimizer` steps later."""
@@ -149,7 +147,7 @@ class Replica:
 
     def logits(self, rows_N: Tensor) -> Tensor:
         """logits_NK of the images `rows_N`, in the precision that is applied."""
-        return self._evaluation_micro.run(partial(self._logits, rows_N))
+        return self._evaluation_micro.compute(rows_N, self._logits)
 
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of the model."""
@@ -231,13 +229,9 @@ class Replica:
                 loss_sum += loss.detach()
         return loss_sum
 
-    def _logits(self, rows_N: Tensor, size: int) -> Tensor:
-        parts = []
-        for part_N in rows_N.split(size):
-            x_NCHW, _ = self._batcher.batch(part_N)
-            views = [self._model(view) for view in self._loss.views(x_NCHW)]
-            parts.append(self._loss.averaged(views))
-        return torch.cat(parts)
+    def _logits(self, rows_N: Tensor) -> Tensor:
+        x_NCHW, _ = self._batcher.batch(rows_N)
+        return self._loss.averaged([self._model(view) for view in self._loss.views(x_NCHW)])
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:

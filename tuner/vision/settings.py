@@ -6,10 +6,20 @@ Nothing here imports torch, so that a spec is checked in milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    create_model,
+)
 
 from tuner.errors import Fault, SpecError
 from tuner.spec.settings import FaultsError, Settings, parse
@@ -18,6 +28,9 @@ from tuner.vision import catalog, recipe
 from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.models._model import Arguments
+from tuner.vision.recipe import BelowOne, UpToOne
+
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 def _fields_of_models() -> dict[str, Any]:
@@ -52,6 +65,9 @@ def _patterns(raw: object) -> object:
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
         raise FaultsError(Fault("", "must be a name pattern or a list of them", raw))
     return tuple(patterns)
+
+
+_OF_DATA = {field.name for field in fields(catalog.DataChoice)}
 
 
 class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
@@ -90,8 +106,8 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     skip_unreadable: bool = Field(
         False, description="whether to train without those of your own images that cannot be read"
     )
-    split_seed: int = Field(
-        0, ge=0, description="the seed of the split of your own images, the same for every trial"
+    split_seed: NonNegativeInt = Field(
+        0, description="the seed of the split of your own images, the same for every trial"
     )
 
     train_on: Literal["train", "train+validation"] = Field(
@@ -107,33 +123,31 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         description="cross-validation: an epoch of a trial is a complete training without one of "
         "so many parts of the training and validation images; val_ metrics are means over parts",
     )
-    fold_epochs: int | None = Field(
-        None, ge=1, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
+    fold_epochs: AtLeastOne | None = Field(
+        None, description="epochs of a fold; unless set scheduler.max_t, then that of folds"
     )
     resplit: bool = Field(
         False, description="whether the seed of a trial draws its training and validation split"
     )
 
-    batch_size: int = Field(64, ge=1, description="images in an optimizer step, over all workers")
+    batch_size: AtLeastOne = Field(64, description="images in an optimizer step, over all workers")
 
     optimizer: Literal["sgd", "sgdw", "adamw", "muon"] = Field(
         "sgd",
         description="sgd has Nesterov momentum; the weight decay of sgdw and muon does not depend "
         "on lr",
     )
-    lr: float = Field(0.1, gt=0, description="the largest learning rate of the schedule")
+    lr: PositiveFloat = Field(0.1, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
-    norm_bias_lr: float = Field(
-        1.0, gt=0, description="biases of norm layers train at lr times this factor"
+    norm_bias_lr: PositiveFloat = Field(
+        1.0, description="biases of norm layers train at lr times this factor"
     )
-    momentum: float = Field(
-        0.9, ge=0, lt=1, description="momentum of the optimizer; for adamw its beta1"
+    momentum: BelowOne = Field(0.9, description="momentum of the optimizer; for adamw its beta1")
+    weight_decay: NonNegativeFloat = Field(
+        5e-4, description="how strongly weights decay towards 0; 0 for not at all"
     )
-    weight_decay: float = Field(
-        5e-4, ge=0, description="how strongly weights decay towards 0; 0 for not at all"
-    )
-    label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="the share of each label that is spread over all classes"
+    label_smoothing: BelowOne = Field(
+        0.0, description="the share of each label that is spread over all classes"
     )
 
     start_from: str | None = Field(
@@ -159,19 +173,14 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         description="whether training begins with the head that fits the features of the initial "
         "weights best",
     )
-    layer_decay: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="the factor of the learning rate from each layer to the one before it",
+    layer_decay: UpToOne = Field(
+        1.0, description="the factor of the learning rate from each layer to the one before it"
     )
     freeze: Annotated[tuple[str, ...], BeforeValidator(_patterns)] = Field(
         (), description="layers, or patterns of parameter names, that do not train"
     )
-    unfreeze_epoch: int | None = Field(
-        None,
-        ge=1,
-        description="epochs after which frozen layers train too; unless set they never do",
+    unfreeze_epoch: AtLeastOne | None = Field(
+        None, description="epochs after which frozen layers train too; unless set they never do"
     )
 
     dtype: Literal["float32", "float64", "float16", "bfloat16"] = Field(
@@ -186,7 +195,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     compile: bool = Field(
         False, description="whether to compile the forward pass of training with torch.compile"
     )
-    epochs: int = Field(10, ge=1, description="epochs that the learning rate's schedule covers")
+    epochs: AtLeastOne = Field(10, description="epochs that the learning rate's schedule covers")
     seed: int = Field(
         0,
         ge=0,
@@ -199,6 +208,11 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         """The settings of the training of one fold; without folds these."""
         changes = {"epochs": self.fold_epochs, "seed": self.seed ^ (number << 32)}
         return self.model_copy(update=changes) if self.folds else self
+
+    @property
+    def data(self) -> catalog.DataChoice:
+        """The settings that choose the data set."""
+        return catalog.DataChoice(**self.model_dump(include=_OF_DATA))
 
     @property
     def begins_with_weights(self) -> bool:
@@ -223,13 +237,17 @@ def settings_of_trial(
     name = config.get("dataset")
     if isinstance(name, str) and not catalog.ships(name):
         raise SpecError([own_data_searched(name)], "the config")
-    values = merged(constants, config)
+    return valid_settings(merged(constants, config), "the image classifier", split=split)
+
+
+def valid_settings(values: Mapping[str, Any], what: str, *, split: int = 1) -> ClassifierSettings:
+    """The settings `values` of a trial. Raises SpecError, of `what`, if they cannot work."""
     if faults := check_settings(values, split=split, files=False):  # a later epoch needs no files
-        raise SpecError(faults, "the image classifier")
+        raise SpecError(faults, what)
     return ClassifierSettings.model_validate(values)
 
 
-Describe = Callable[[ClassifierSettings], DatasetInfo | None]
+Describe = Callable[[catalog.DataChoice], DatasetInfo | None]
 
 
 def check_settings(
@@ -267,13 +285,9 @@ def check_settings(
     if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
         faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
     if "optimizer" not in faulty:
-        faults += recipe.optimizer_faults(
-            settings, optimizer=settings.optimizer, dtype=settings.dtype
-        )
+        faults += _optimizer_faults(settings)
     if not {"lr_schedule", "epochs"} & faulty:
-        faults += recipe.schedule_faults(
-            settings, lr_schedule=settings.lr_schedule, epochs=settings.epochs
-        )
+        faults += _schedule_faults(settings)
     faults += _feature_faults(settings)
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
@@ -286,7 +300,7 @@ def check_settings(
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
     try:
-        data = describe(settings)
+        data = describe(settings.data)
     except FaultsError as error:
         return [*faults, *(fault.under("dataset") for fault in error.faults)]
     if data is not None:
@@ -307,6 +321,49 @@ def _fold_faults(settings: ClassifierSettings) -> Iterator[Fault]:
         value = getattr(settings, key)
         if settings.folds and value != usual:
             yield Fault(key, "cannot be combined with folds", value)
+
+
+def _optimizer_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    """Settings that do not fit the optimizer, the weights' `dtype`, or the installed torch."""
+    optimizer, dtype = settings.optimizer, settings.dtype
+    if dtype in recipe.HALF and optimizer == "adamw":
+        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
+    if dtype in recipe.HALF and settings.ema_decay:
+        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
+    if optimizer == "muon":
+        from packaging.version import Version
+
+        least, installed = recipe.MUON_SINCE, version("torch")
+        if Version(installed) < Version(least):
+            rule = f"needs torch {least} or newer, and torch {installed} is installed"
+            yield Fault("optimizer", rule, "muon")
+    else:
+        yield from _unused(settings, ("muon_lr", "muon_momentum"), "optimizer", "muon")
+    if settings.decoupled and optimizer not in recipe.DECOUPLED:
+        fitting = " or ".join(map(repr, recipe.DECOUPLED))
+        rule = f"needs optimizer {fitting}, and optimizer is {optimizer!r}"
+        yield Fault("decoupled", rule, settings.decoupled)
+
+
+def _schedule_faults(settings: ClassifierSettings) -> Iterator[Fault]:
+    """Settings that do not fit the schedule of the rate, or its length in epochs."""
+    epochs, steps = settings.epochs, settings.lr_steps
+    if settings.warmup_epochs >= epochs:
+        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", settings.warmup_epochs)
+    if settings.lr_schedule != "step":
+        yield from _unused(settings, ("lr_steps", "lr_step_factor"), "lr_schedule", "step")
+    elif steps and steps[-1] >= epochs:
+        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
+
+
+def _unused(
+    settings: ClassifierSettings, keys: tuple[str, ...], owner: str, user: str
+) -> Iterator[Fault]:
+    """The faults of `keys` that are set, and that the setting `owner` uses only if it is `user`."""
+    for key in keys:
+        if (value := getattr(settings, key)) is not None:
+            rule = f"is used by {owner} {user!r} alone, and {owner} is {getattr(settings, owner)!r}"
+            yield Fault(key, rule, value)
 
 
 def _feature_faults(settings: ClassifierSettings) -> Iterator[Fault]:
@@ -394,7 +451,16 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         value = getattr(settings, key) or 0
         if value > most:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
-    yield from recipe.image_faults(settings, info, name=name)
+    weights = settings.class_weights
+    if isinstance(weights, tuple) and len(weights) != info.num_classes:
+        rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"
+        yield Fault("class_weights", rule, len(weights))
+    if settings.cutmix and info.image_size < 2:
+        rule = f"needs images of at least 2x2, and those of dataset {name!r} are 1x1"
+        yield Fault("cutmix", rule, settings.cutmix)
+    if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
+        rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
+        yield Fault("metrics", f"{rule} {info.num_classes}")
 
 
 def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from tuner.errors import CheckpointError, Fault, SpecError
+from tuner.errors import CheckpointError, Fault, SpecError, translate_error
 from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
 from tuner.vision.catalog import model_info
@@ -115,6 +115,14 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
         weights = for_channels(weights, model)
     new = start_from(model, weights, source=source)
     return f"started from {source}; new: {', '.join(new) or 'nothing'}"
+
+
+def initial_network(settings: ClassifierSettings, plan: Blueprint) -> nn.Module:
+    """The network of `plan` with the initial weights that `settings` name. Raises as `begin`."""
+    with seeded(0):
+        model = plan.initial()
+    begin(model, settings, plan.info)
+    return model
 
 
 def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
@@ -257,9 +265,7 @@ def with_backbone(
     if backbone_digest(settings, plan.info) != state[BACKBONE]:
         source = source_of(settings, plan.info)
         raise CheckpointError(f"{source} are not the weights that this head was trained on")
-    with seeded(0):
-        model = plan.initial()
-    begin(model, settings, plan.info)
+    model = initial_network(settings, plan)
     return {**state, "model": {**model.state_dict(), **state["model"]}}
 
 
@@ -269,10 +275,8 @@ def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
     assert source is not None  # as the settings' faults have it
     path = Path(source).expanduser()
     path = path / EXPORTED if path.is_dir() else path
-    try:
+    with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
         stat = path.stat()
-    except OSError as error:
-        raise CheckpointError(f"start_from {path} cannot be read: {error.strerror}") from error
     return _digest(path, stat.st_mtime_ns, stat.st_size)
 
 

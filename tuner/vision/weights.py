@@ -160,11 +160,7 @@ class NeededWeights:
     def receive(self, contents: list[NDArray[np.uint8]]) -> None:
         for path, content in zip(self._paths, contents, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, partial(_write, content=content), lasting=True)
-
-
-def _write(path: Path, *, content: NDArray[np.uint8]) -> None:
-    path.write_bytes(content.data)
+            replace_file(path, partial(Path.write_bytes, data=content.data), lasting=True)
 
 
 def timm_files() -> dict[str, Path]:

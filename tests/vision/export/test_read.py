@@ -17,11 +17,11 @@ from sklearn.datasets import load_digits
 import tuner
 from tuner.errors import CheckpointError, DataError, SpecError, UsageError
 from tuner.experiment.files import sha256_of
-from tuner.vision.augment import Augmentation
 from tuner.vision.batches import Batcher, image_set
 from tuner.vision.catalog import DataChoice
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import is_export, read_export
+from tuner.vision.recipe import Augmentation
 from tuner.vision.settings import ClassifierSettings
 
 

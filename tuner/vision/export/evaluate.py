@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +99,7 @@ def _of_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
 ) -> tuple[Mapping[str, float], dict[str, Any]]:
     from tuner.vision.batches import image_set, image_set_of
-    from tuner.vision.evaluation import measure, usable_device
+    from tuner.vision.evaluation import Predictor, measure, usable_device
 
     device, config = usable_device(), export.config
     from_folder = str(config.training.get("dataset")).startswith("folder:")
@@ -117,15 +116,13 @@ def _of_classifier(
     else:
         constants = moved(config.training, data_dir) if data_dir else config.training
         settings = settings_of_trial(constants, config.config, split=1)
-        images = image_set(settings, device)
-        names = image_names(settings)
+        images = image_set(settings.data, device)
+        names = image_names(settings.data)
         _check_trained_on(images.info, config, plan)
-    # With the mean and std of the training
-    info = replace(images.info, mean=pixels.mean, std=pixels.std)
-    model = export.model(trust_code=True)
-    images = replace(images, info=info)
-    names_and_temperature: Any = {"names": names, "temperature": export.temperature}
-    return measure(model, plan, settings, images, device, **names_and_temperature)
+    model, stats = export.model(trust_code=True), (pixels.mean, pixels.std)
+    parts = model, plan, settings, device, stats
+    predictor = Predictor(*parts, temperature=export.temperature)
+    return measure(predictor, images, metrics=settings.metrics, names=names)
 
 
 def _warn_of_images(info: DatasetInfo, data: Data | None, folder: str) -> None:

@@ -27,7 +27,7 @@ from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
 from tuner.vision.catalog import archive_of, decoded_before, is_at_hand
 from tuner.vision.datasets._dataset import data_folder
-from tuner.vision.export.read import Calibration, Export, ImageInput, read_export
+from tuner.vision.export.read import Calibration, Export, read_export
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources.folder import SUFFIXES
 from tuner.vision.weights import CONFIG
@@ -35,10 +35,9 @@ from tuner.vision.weights import CONFIG
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from tuner.vision.batches import ImageSet
-    from tuner.vision.blueprint import Blueprint
     from tuner.vision.evaluation import Predictor
 
 Top = tuple[tuple[str, float], ...]
@@ -105,16 +104,8 @@ def predictions(
         named, made = len(export.config.classes), plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings, model = export.settings(), export.model(trust_code=trust_code)
-    device = usable_device()
-    predictor = Predictor(
-        model,
-        plan,
-        settings,
-        device,
-        mean=given.mean,
-        std=given.std,
-        temperature=export.temperature,
-    )
+    parts = model, plan, settings, usable_device(), (given.mean, given.std)
+    predictor = Predictor(*parts, temperature=export.temperature)
     return _predictions(export, predictor, files, top)
 
 
@@ -169,7 +160,7 @@ def _tops(
     if not rows:
         return []
     rows_NP = torch.stack([torch.from_numpy(row_P) for row_P in rows])
-    likeliest = predictor(rows_NP).topk(min(most, len(classes)))
+    likeliest = predictor.logits(rows_NP).softmax(1).topk(min(most, len(classes)))
     pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
     return [tuple((classes[k], p) for k, p in zip(*pair, strict=True)) for pair in pairs]
 
@@ -188,32 +179,11 @@ def _row(export: Export, file: str) -> NDArray[np.uint8] | str:
         return reason_of(error).replace(f" {file!r}", "")
 
 
-def calibrated(
-    network: nn.Module,
-    plan: Blueprint,
-    pixels: ImageInput,
-    content: str,
-    settings: ClassifierSettings,
-    *,
-    fold: int,
-) -> Calibration | None:
-    """The calibration of a trained network, or None if its validation images are not here.
+def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
+    """The images of a training, on the CPU, or None if they are not at hand and decoded.
 
-    content: of the data of the training. settings: of the training; those in an export do not say
-    where the images are. fold: in which it was trained. Neither downloads nor decodes images.
+    settings: of the training; those in an export do not say where the images are. fold: from 0.
     """
-    from tuner.vision.evaluation import Predictor, usable_device
-
-    images = _images_here(settings, fold)
-    if images is None or images.info.content != content:
-        return None
-    device = usable_device()
-    predictor = Predictor(network, plan, settings, device, mean=pixels.mean, std=pixels.std)
-    return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
-
-
-def _images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
-    """The images of the training, on the CPU, if they are at hand and decoded."""
     import torch
 
     from tuner.vision.batches import image_set, of_trial
@@ -222,7 +192,8 @@ def _images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
     if archive and archive.is_missing(data_folder(settings.data_dir)):
         return None
     try:
-        choice = settings if is_at_hand(settings.dataset) else decoded_before(settings)
+        data = settings.data
+        choice = data if is_at_hand(data.dataset) else decoded_before(data)
         images = image_set(choice, torch.device("cpu")) if choice else None
         return images and of_trial(images, settings, fold=fold)
     except (DataError, FaultsError):

@@ -299,14 +299,14 @@ def load_image(image: Path | str | IO[bytes], folder: Path | str) -> Tensor:
     """
     import torch
 
-    from tuner.vision.batches import Normaliser
+    from tuner.vision.batches import normaliser
 
     export = read_export(folder)
     plan, pixels = export.takes_images()
     with translate_error(DataError, f"{image} cannot be read"):  # Pillow may raise any type
         rows_1P = torch.from_numpy(export.pixels(image).reshape(1, -1).copy())
     dtype = getattr(torch, pixels.dtype)
-    normalise = Normaliser(pixels.mean, pixels.std, size=plan.image_size, dtype=dtype)
+    normalise = normaliser((pixels.mean, pixels.std), size=plan.image_size, dtype=dtype)
     return normalise(rows_1P).contiguous()
 
 

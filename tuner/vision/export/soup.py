@@ -34,7 +34,6 @@ from tuner.vision.export.predict import MOST, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
 from tuner.vision.loss import CrossEntropy, Measures
-from tuner.vision.settings import ClassifierSettings
 
 Kind = Literal["single", "soup", "ensemble"]
 
@@ -141,7 +140,11 @@ def soup(
         return replace(done, folder=folder)
     best = models[0]
     best.state = {"model": weights[chosen.kind]}
-    members = tuple(_member(model) for model in models if model.trial.trial_id in chosen.trials)
+    members = tuple(
+        Member(model=model.entries["model"], **model.origin)
+        for model in models
+        if model.trial.trial_id in chosen.trials
+    )
     combined = Combined(how=chosen.kind, members=members)
     folder = write_export(
         to, best, search=results, formats=formats, combined=combined, measured=chosen.metrics
@@ -170,32 +173,16 @@ def _takes(model: TrialModel) -> tuple[object, ...]:
     return tuple(model.entries.get(name) for name in ("input", "classes", "data"))
 
 
-def _member(model: TrialModel) -> Member:
-    settings = _settings_of(model)
-    return Member(
-        model=model.entries["model"],
-        config=model.trial.config,
-        seed=settings.seed,
-        trial_id=model.trial.trial_id,
-        epoch=model.checkpoint.epoch,
-        checkpoint_sha256=model.checkpoint.sha256,
-    )
-
-
-def _settings_of(model: TrialModel) -> ClassifierSettings:
-    assert model.settings is not None  # of the classifier that ships
-    return model.settings
-
-
 class _Combinations:
     """Measures combinations of `models` on the validation split of the best one, the first."""
 
     def __init__(self, models: list[TrialModel], metric: str) -> None:
         self._models, self._metric = models, metric
-        self._settings = _settings_of(models[0])
-        self._device = usable_device()
-        images = image_set(self._settings, self._device)
-        self._images = of_trial(images, self._settings, fold=models[0].checkpoint.epoch - 1)
+        settings = models[0].settings
+        assert settings is not None  # of the classifier that ships
+        self._settings, self._device = settings, usable_device()
+        images = image_set(settings.data, self._device)
+        self._images = of_trial(images, settings, fold=models[0].checkpoint.epoch - 1)
         check_same({"content": models[0].entries["data"].content}, self._images.info)
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
@@ -244,8 +231,8 @@ class _Combinations:
 
     def _metrics(self, network: nn.Module, *, renew: Collection[str] = ()) -> dict[str, float]:
         images, pixels, settings = self._images, self._pixels, self._settings
-        arguments = network, self._plans[0], settings, self._device
-        predictor = Predictor(*arguments, mean=pixels.mean, std=pixels.std)
+        stats = pixels.mean, pixels.std
+        predictor = Predictor(network, self._plans[0], settings, self._device, stats)
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])

@@ -18,10 +18,10 @@ import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
-from tuner.experiment.files import Checkpoint, sha256_of
+from tuner.experiment.files import sha256_of
 from tuner.experiment.results.confirmation import best_model, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import CONFUSION
@@ -33,16 +33,14 @@ from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, without_place
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
+from tuner.vision.evaluation import Predictor, usable_device
 from tuner.vision.export import interchange, read
 from tuner.vision.export.model_card import card_text
-from tuner.vision.export.predict import calibrated
+from tuner.vision.export.predict import MOST, fitted, images_here
 from tuner.vision.loss import CrossEntropy
-from tuner.vision.settings import ClassifierSettings, check_settings
+from tuner.vision.settings import ClassifierSettings, valid_settings
 from tuner.vision.transfer import with_backbone
 from tuner.vision.weights import CONFIG, EXPORTED
-
-if TYPE_CHECKING:
-    from torch import nn
 
 _BESIDE = ("images", "baseline", CONFUSION)  # of the test split, in metrics.json beside metrics
 
@@ -93,21 +91,38 @@ class TrialModel:
     def __init__(self, results: Results, trial: TrialRecord) -> None:
         self.results, self.trial = results, trial
         self.checkpoint = results.best_checkpoint(trial)  # it compares the digest
+        self.constants = with_trial_seed(results.spec.constants, trial.seed)
         path = self.checkpoint.path
         self.state = None if path.is_dir() else load_state(path, None)
         self.settings: ClassifierSettings | None = None
         self.entries: dict[str, Any] = {}
         if self.state is not None and results.spec.ships:
-            self.settings = _settings_of(results, trial)
-            info = _trained_on(self.settings, self.state, self.checkpoint)
-            self.entries = _classifier(self.settings, info, _constants(results, trial))
+            values = merged(self.constants, trial.config)
+            self.settings = valid_settings(values, f"trial {trial.trial_id}")
+            # Imports nothing and reads no image: the folder may be someone else's
+            info = info_in(self.state) or DATASETS.get(self.settings.dataset)
+            if info is None:
+                raise CheckpointError(f"{path} does not say which images it was trained on")
+            self.entries = _classifier(self.settings, info, self.constants)
             self.state = with_backbone(self.state, self.settings, self.entries["model"])
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The entries of config.json, also of one of several models, about the trial."""
+        return {
+            "config": self.trial.config,
+            "seed": self.trial.trained_with(self.constants["seed"]),
+            "trial_id": self.trial.trial_id,
+            "epoch": self.checkpoint.epoch,
+            "checkpoint_sha256": self.checkpoint.sha256,
+        }
 
 
 def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | None:
-    """The calibration of the exported network, or None if what it takes is not here.
+    """The calibration of the exported network, or None if its validation images are not here.
 
-    A refit has trained on the validation images: it gets that of the trial that it takes after.
+    A refit has trained on these: it gets the calibration of the trial that it takes after. Neither
+    downloads nor decodes images.
     """
     refits = model.results.spec.refits
     if refits is None:
@@ -122,8 +137,12 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
         network = model.entries["model"].build(model.state["model"])
     assert model.settings is not None
     plan, pixels, data = (model.entries[name] for name in ("model", "input", "data"))
-    trained = network, plan, pixels, data.content, model.settings
-    return calibrated(*trained, fold=model.checkpoint.epoch - 1)
+    images = images_here(model.settings, model.checkpoint.epoch - 1)
+    if images is None or images.info.content != data.content:
+        return None
+    stats = pixels.mean, pixels.std
+    predictor = Predictor(network, plan, model.settings, usable_device(), stats)
+    return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
 
 
 def write_export(
@@ -141,19 +160,17 @@ def write_export(
     combined: of a model of several trials, whose weights `model.state` has; measured: its metrics
     on the validation split.
     """
-    results, trial, checkpoint = model.results, model.trial, model.checkpoint
     target = to.resolve()
     partial = target.parent / f".{target.name}.{os.getpid()}.partial"
     shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same id
     try:
         partial.mkdir(parents=True)
-        digest = _write_checkpoint(checkpoint.path, model.state, partial)
-        entries = {**model.entries, "combined": combined}
-        config = _config(results, trial, checkpoint, digest, search, entries)
+        digest = _write_checkpoint(model.checkpoint.path, model.state, partial)
+        config = _config(model, digest, search, combined)
         if model.settings and config.code is None:
             calibration = _calibration(model, read.Export(partial, config))
             config = config.model_copy(update={"calibration": calibration})
-        metrics = _metrics(results, trial, checkpoint, confirmed)
+        metrics = _metrics(model, confirmed)
         if measured is not None:
             metrics |= {"metrics": dict(measured), "test": None}
         _write_json(partial / CONFIG, config.model_dump(mode="json"))
@@ -161,14 +178,8 @@ def write_export(
         (partial / read.CARD).write_text(
             card_text(config, metrics, name=target.name), encoding="utf-8"
         )
-        if formats and config.model is not None:
-            size = config.model.image_size
-            shape = config.model.in_channels, size, size
-            network = read.Export(partial, config).model(trust_code=True)
-            for name in formats:
-                takes_pixels = name.endswith(interchange.PIXELS)
-                written = _from_pixels(network, model, config) if takes_pixels else network
-                interchange.write(written, name, partial, shape=shape)
+        if formats:
+            _write_formats(read.Export(partial, config), formats)
         for path in partial.iterdir():  # safetensors lets only the owner read its file
             if path.is_file():
                 shutil.copymode(partial / CONFIG, path)
@@ -180,40 +191,33 @@ def write_export(
     return to
 
 
-def _from_pixels(network: nn.Module, model: TrialModel, config: read.ExportConfig) -> nn.Module:
-    """`network` with the rest of a prediction: normalisation, views and temperature."""
-    assert model.settings is not None
-    assert config.input is not None
-    temperature = config.calibration.temperature if config.calibration else 1.0
-    loss = replace(CrossEntropy.of(model.settings), temperature=temperature)
-    given = config.input
-    return interchange.FromPixels(network, given.mean, given.std, loss).eval()
+def _write_formats(export: read.Export, formats: Collection[str]) -> None:
+    """Write the model of `export` beside its weights, in each of the formats."""
+    plan, pixels = export.takes_images()
+    network = export.model(trust_code=True)
+    loss = replace(CrossEntropy.of(export.settings()), temperature=export.temperature)
+    from_pixels = interchange.FromPixels(network, pixels.mean, pixels.std, loss).eval()
+    shape = plan.in_channels, plan.image_size, plan.image_size
+    for name in formats:
+        model = from_pixels if name.endswith(interchange.PIXELS) else network
+        interchange.write(model, name, export.folder, shape=shape)
 
 
 def _config(
-    results: Results,
-    trial: TrialRecord,
-    checkpoint: Checkpoint,
-    weights_sha256: str | None,
-    search: Results,
-    classifier: Mapping[str, Any],
+    model: TrialModel, weights_sha256: str | None, search: Results, combined: read.Combined | None
 ) -> read.ExportConfig:
-    spec, searched = results.spec, search.spec.model_dump(mode="json")
-    constants = _constants(results, trial)
+    results, searched = model.results, search.spec.model_dump(mode="json")
     values: dict[str, Any] = {
-        "trainable": spec.trainable,
-        "training": constants,
-        "config": trial.config,
-        "seed": trial.trained_with(constants["seed"]),
+        "trainable": results.spec.trainable,
+        "training": model.constants,
+        **model.origin,
         "model": None,
         "input": None,
         "data": None,
-        **classifier,
+        **model.entries,
+        "combined": combined,
         "weights_sha256": weights_sha256,
         "experiment": results.name,
-        "trial_id": trial.trial_id,
-        "epoch": checkpoint.epoch,
-        "checkpoint_sha256": checkpoint.sha256,
         "search": {
             "experiment": search.name,
             "strategy": searched["search"]["strategy"],
@@ -222,7 +226,7 @@ def _config(
             "seed": searched["seed"],
             "counts": search.counts,
         },
-        "refit": spec.refits,
+        "refit": results.spec.refits,
         "versions": results.document.get("versions", {}),
         "git_revision": results.document.get("git_revision"),
     }
@@ -230,18 +234,6 @@ def _config(
     if config is None:  # experiment.json beside the spec is not checked before
         raise SpecError(faults, f"the export of {results.folder}")
     return config
-
-
-def _constants(results: Results, trial: TrialRecord) -> dict[str, Any]:
-    return with_trial_seed(results.spec.constants, trial.seed)
-
-
-def _settings_of(results: Results, trial: TrialRecord) -> ClassifierSettings:
-    """What a trial of the classifier that ships trained with."""
-    values = merged(_constants(results, trial), trial.config)
-    if faults := check_settings(values, files=False):
-        raise SpecError(faults, f"trial {trial.trial_id}")
-    return ClassifierSettings.model_validate(values)
 
 
 def _classifier(
@@ -281,27 +273,8 @@ def _classifier(
     }
 
 
-def _trained_on(
-    settings: ClassifierSettings, state: Mapping[str, Any], checkpoint: Checkpoint
-) -> DatasetInfo:
-    """The description of the data, from the checkpoint, or else of a data set that ships.
-
-    Imports nothing and reads no image: the folder may be someone else's.
-    """
-    info = info_in(state)
-    if info is None and ships(settings.dataset):
-        return DATASETS[settings.dataset]
-    if info is None:
-        raise CheckpointError(f"{checkpoint.path} does not say which images it was trained on")
-    return info
-
-
-def _metrics(
-    results: Results,
-    trial: TrialRecord,
-    checkpoint: Checkpoint,
-    confirmed: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+def _metrics(model: TrialModel, confirmed: Mapping[str, Any] | None) -> dict[str, Any]:
+    results, trial, checkpoint = model.results, model.trial, model.checkpoint
     report = trial.report_at(checkpoint.epoch)
     measured = recorded_test(results.folder, trial.trial_id, checkpoint) or {}
     test = {n: v for n, v in measured.items() if n.startswith("test_") or n in _BESIDE}

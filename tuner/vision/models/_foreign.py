@@ -182,9 +182,7 @@ def _pretrained(package: str, name: str) -> Path:
     return path
 
 
-def _build_shipped(
-    name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: object
-) -> nn.Module:
+def _build_shipped(name: str, *, in_channels: int, num_classes: int, **_: object) -> nn.Module:
     from tuner.vision.models._torchvisions import network
 
     return _for_channels(network(name, num_classes), in_channels)
@@ -222,10 +220,6 @@ def _torchvision_weights(name: str) -> tuple[Path | None, str]:
     return hub_folder() / file, f'python -c "import torchvision; {call}"'
 
 
-def _imagenet_stats(_name: str) -> PixelStats:
-    return IMAGENET
-
-
 def _build_timm(
     name: str, *, in_channels: int, num_classes: int, image_size: int, model_args: dict[str, Any]
 ) -> nn.Module:
@@ -261,7 +255,7 @@ def _timm_stats(name: str) -> PixelStats:
 
 LIBRARIES = {
     "torchvision": Library(
-        _build_torchvision, _torchvision_weights, _imagenet_stats, ("weights", "num_classes")
+        _build_torchvision, _torchvision_weights, lambda name: IMAGENET, ("weights", "num_classes")
     ),
     "timm": Library(
         _build_timm,

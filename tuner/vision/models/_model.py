@@ -23,6 +23,19 @@ Norm = Literal["batch", "group"]
 Width = Annotated[int, Field(ge=1, le=4096, description="channels of the first layer")]
 
 
+class Normed(Settings):
+    """The hyperparameter of a network with norm layers."""
+
+    norm: Norm = "batch"
+
+
+class Widened(Settings):
+    """The hyperparameters of a small network with norm layers."""
+
+    width: Width = 16
+    norm: Norm = "batch"
+
+
 class Arguments(Settings):
     """The hyperparameters of a foreign network."""
 

@@ -98,17 +98,16 @@ def mobilenet_v3(size: str, num_classes: int) -> nn.Module:
 def _convolved(
     before: int,
     after: int,
-    activation: nn.Module | None,
-    *,
+    *activation: nn.Module,
     kernel: int = 1,
     stride: int = 1,
     groups: int = 1,
 ) -> nn.Module:
-    """Convolution - BatchNorm - activation."""
+    """Convolution - BatchNorm - activation, if any."""
     padding = kernel // 2
     conv = nn.Conv2d(before, after, kernel, stride, padding, groups=groups, bias=False)
     norm = nn.BatchNorm2d(after, eps=1e-3, momentum=0.01)
-    return nn.Sequential(conv, norm, *([activation] if activation else []))
+    return nn.Sequential(conv, norm, *activation)
 
 
 class Squeeze(nn.Module):
@@ -145,7 +144,7 @@ class InvertedResidual(nn.Module):
         layers.append(_convolved(wide, wide, activation(), **each))
         if step.squeezes:
             layers.append(Squeeze(wide))
-        self.block = nn.Sequential(*layers, _convolved(wide, step.channels, None))
+        self.block = nn.Sequential(*layers, _convolved(wide, step.channels))
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         """The block's output, of `step.channels` channels."""

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.spec.settings import Settings
-from tuner.vision.models._model import ModelInfo, Norm, Width
+from tuner.vision.models._model import ModelInfo, Widened
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-class Hyperparameters(Settings):
-    width: Width = 16
-    norm: Norm = "batch"
 
 
 def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Module:
@@ -36,4 +30,4 @@ def build(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Mo
     return in_sequence(features=features, mean=GlobalMean(), head=head)
 
 
-MODELS = {"cnn": ModelInfo(build, Hyperparameters, smallest=4, layers=12)}
+MODELS = {"cnn": ModelInfo(build, Widened, smallest=4, layers=12)}

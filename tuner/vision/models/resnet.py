@@ -10,20 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.spec.settings import Settings
-from tuner.vision.models._model import ModelInfo, Norm, Width
+from tuner.vision.models._model import ModelInfo, Normed, Widened
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-class Normed(Settings):
-    norm: Norm = "batch"
-
-
-class Widened(Settings):
-    width: Width = 16
-    norm: Norm = "batch"
 
 
 def resnet10(*, in_channels: int, num_classes: int, width: int, norm: str) -> nn.Module:

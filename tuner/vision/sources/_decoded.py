@@ -47,7 +47,6 @@ INFO, NAMES = "info.json", "names.json"
 _ARRAYS = ("images.npy", "labels.npy", "splits.npy", "moments.npy", "digests.npy")
 FILES = (*_ARRAYS, NAMES, INFO)
 STORE = "decoded"  # the folder of all decoded sets, in the data folder
-ORIGIN, LICENCE = "the images of the model's trainer", "not stated"
 CONSTANT = 1.0  # in place of a standard deviation of 0, by which nothing can be divided
 PATIENCE_S = 120.0  # for a decoded set to arrive on a node
 
@@ -56,6 +55,16 @@ _SHOWN = 5  # unreadable images that a message lists
 _KEY_LENGTH = 12
 _POLL_S = 0.1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DESCRIBED = ("channels", "image_size", "title", "content", "bits")  # in INFO, beside lists
+
+
+def user_images(
+    load: Callable[..., ImageArrays], sizes: Mapping[str, int], **described: Any
+) -> DatasetInfo:
+    """The description of a user's images without mean and std; `sizes` counts images of splits."""
+    origin = "the images of the model's trainer"
+    known: Any = {**sizes, "mean": (), "std": (), "origin": origin, "licence": "not stated"}
+    return DatasetInfo(load, files=True, **known, **described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,11 +312,12 @@ class DecodedSet:
         import numpy as np
 
         contents = self._open(folder)
-        splits, labels_N = contents.splits(split_seed), contents.labels_N
+        labels_N, splits_N = contents.labels_N, contents.splits_N
+        splits = complete_splits(labels_N, splits_N, seed=split_seed)
         validation_N = labels_N[splits["validation"]]
         mean_C, std_C = contents.mean_and_std(splits["train"])
         counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
-        present = {*contents.splits_N.tolist()}
+        present = {*splits_N.tolist()}
         return replace(
             contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
             mean=tuple(mean_C.tolist()),
@@ -328,11 +338,14 @@ class DecodedSet:
         contents = self._open(folder)
         rows_N = np.arange(len(contents.labels_N))
         arrays = ImageArrays(contents.images_NHWC, contents.labels_N, {"test": rows_N})
-        return contents.described(self._load, {"test": len(rows_N)}), arrays
+        sizes = {"train": 0, "validation": 0, "test": len(rows_N)}
+        return contents.described(self._load, sizes), arrays
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
-        return ImageArrays(contents.images_NHWC, contents.labels_N, contents.splits(split_seed))
+        labels_N = contents.labels_N
+        splits = complete_splits(labels_N, contents.splits_N, seed=split_seed)
+        return ImageArrays(contents.images_NHWC, labels_N, splits)
 
     def _open(self, folder: Path) -> _Contents:
         path = self.path(folder)
@@ -355,27 +368,9 @@ class _Contents:
 
     def described(self, load: Callable[..., ImageArrays], sizes: Mapping[str, int]) -> DatasetInfo:
         """The description without what depends on the split; `sizes` counts images of splits."""
-        return DatasetInfo(
-            load,
-            channels=self.info["channels"],
-            image_size=self.info["image_size"],
-            classes=tuple(self.info["classes"]),
-            train=sizes.get("train", 0),
-            validation=sizes.get("validation", 0),
-            test=sizes["test"],
-            mean=(),
-            std=(),
-            files=True,
-            title=self.info["title"],
-            origin=ORIGIN,
-            licence=LICENCE,
-            content=self.info["content"],
-            bits=self.info["bits"],
-            skipped=tuple(self.info["skipped"]),
-        )
-
-    def splits(self, seed: int) -> dict[str, NDArray[np.int64]]:
-        return complete_splits(self.labels_N, self.splits_N, seed=seed)
+        listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
+        plain = {name: self.info[name] for name in _DESCRIBED}
+        return user_images(load, sizes, **listed, **plain)
 
     def mean_and_std(
         self, rows_N: NDArray[np.int64]

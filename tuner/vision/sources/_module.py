@@ -75,7 +75,7 @@ def find(path: str) -> Images:
         raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
 
 
-def parts_of(returned: Any, location: str) -> dict[str, list[Part]]:
+def parts_of(returned: Any, location: str) -> dict[str, Part]:
     """The result of a user's function, by its splits. Raises FaultsError."""
     if isinstance(returned, Mapping):
         splits = [split_of(str(key)) for key in returned]
@@ -83,23 +83,19 @@ def parts_of(returned: Any, location: str) -> dict[str, list[Part]]:
             keys = ", ".join(map(str, returned))
             raise fault(f"must map train, val and test, got {keys}", location)
         values = zip(splits, returned.values(), strict=True)
-        return {str(split): [_part(value, location)] for split, value in values}
+        return {str(split): _part(value, location) for split, value in values}
     if isinstance(returned, tuple) and len(returned) == 3:
         return _by_split(_part(returned[:2], location), returned[2], location)
-    return {"train": [_part(returned, location)]}
+    return {"train": _part(returned, location)}
 
 
 def images_of(
-    parts: Mapping[str, Sequence[Part]],
-    *,
-    location: str,
-    title: str,
-    fingerprint: str | None = None,
+    parts: Mapping[str, Part], *, location: str, title: str, fingerprint: str | None = None
 ) -> Images:
     """The images of all parts, one after the other. Raises FaultsError."""
     import numpy as np
 
-    ordered = [(split, part) for split in SPLITS for part in parts.get(split, ())]
+    ordered = [(split, parts[split]) for split in SPLITS if split in parts]
     owners = [(part, n) for _, part in ordered for n in range(len(part.labels))]
     if not owners:
         raise fault("has no images", location)
@@ -202,19 +198,14 @@ def _numbered(
     return tuple(map(str, values)), np.array([numbers[label] for label in labels], np.int64)
 
 
-def _by_split(part: Part, splits: Any, location: str) -> dict[str, list[Part]]:
+def _by_split(part: Part, splits: Any, location: str) -> dict[str, Part]:
     """`part` divided by the split of each image."""
     named = [split_of(str(name)) for name in splits]
     if len(named) != len(part.labels) or None in named:
         raise fault("its splits must name train, val or test for each image", location)
-    positions = {split: [n for n, name in enumerate(named) if name == split] for split in SPLITS}
-    return {split: [_taken(part, each)] for split, each in positions.items()}
 
+    def taken(positions: Sequence[int]) -> Part:
+        labels = [part.labels[position] for position in positions]
+        return Part(lambda number: part.read(positions[number]), labels, part.classes)
 
-def _taken(part: Part, positions: Sequence[int]) -> Part:
-    """The images of `part` at these positions."""
-
-    def read(number: int) -> Any:
-        return part.read(positions[number])
-
-    return Part(read, [part.labels[position] for position in positions], part.classes)
+    return {split: taken([n for n, s in enumerate(named) if s == split]) for split in SPLITS}

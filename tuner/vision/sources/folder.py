@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.errors import did_you_mean, reason_of
+from tuner.errors import did_you_mean, translate_error
 from tuner.vision.sources._images import (
     LARGEST_SIZE,
     SPLITS,
@@ -190,10 +190,8 @@ def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
         beside = [path.name for path in root.parent.glob("*/")] if root.parent.is_dir() else []
         raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", location)
     others: Counter[str] = Counter()
-    try:
+    with translate_error(lambda rule: fault(rule, location), "cannot be read", of=OSError):
         return _Listing(root, tuple(_files(splits_of(root), others)), others)
-    except OSError as error:
-        raise fault(f"cannot be read: {reason_of(error)}", location) from error
 
 
 def _to_train(location: str) -> _Listing:

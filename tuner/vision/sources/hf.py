@@ -7,37 +7,37 @@ ClassLabel. No script of a data set runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import DataError, reason_of
-from tuner.vision.sources._images import Images, Outline, Source, fault, require, split_of
+from tuner.errors import DataError, translate_error
+from tuner.vision.sources._images import Images, Source, fault, require, split_of
 from tuner.vision.sources._module import Part, images_of
 
-
-def outline(name: str) -> Outline | None:
-    """None: only `datasets` can tell. Raises FaultsError if that is not installed."""
-    require("datasets", "hf", name)
-    return None
+_require = partial(require, "datasets", "hf")
 
 
 def find(name: str, folder: Path) -> Images:
-    """The images of the data set called `name`, kept in DATA_DIR/hf. Raises as `outline`."""
-    require("datasets", "hf", name)
+    """The images of the data set called `name`, kept in DATA_DIR/hf.
+
+    Raises FaultsError if `datasets` is not installed.
+    """
+    _require(name)
     import datasets
 
-    try:
-        if Path(name).expanduser().is_dir():
-            loaded: Any = datasets.load_from_disk(str(Path(name).expanduser()))
+    path = Path(name).expanduser()
+    # A download or a damaged file may raise any type
+    with translate_error(DataError, f"hf:{name} cannot be had"):
+        if path.is_dir():
+            loaded: Any = datasets.load_from_disk(str(path))
         else:
             loaded = datasets.load_dataset(name, cache_dir=str(folder / "hf"))
-    except Exception as error:  # a download or a damaged file may raise any type
-        raise DataError(f"hf:{name} cannot be had: {reason_of(error)}") from error
     splits = dict(loaded) if isinstance(loaded, Mapping) else {"train": loaded}
     known = {split_of(split): each for split, each in splits.items() if split_of(split)}
     if "train" not in known:
         raise fault("must have a split `train`", name, tuple(splits))
-    parts = {str(split): [_part(each, name)] for split, each in known.items()}
+    parts = {str(split): _part(each, name) for split, each in known.items()}
     prints = [str(getattr(each, "_fingerprint", "")) for each in known.values()]
     return images_of(
         parts,
@@ -47,7 +47,7 @@ def find(name: str, folder: Path) -> Images:
     )
 
 
-SOURCE = Source("hf:NAME", outline, find)
+SOURCE = Source("hf:NAME", _require, find)  # only `datasets` can describe the images
 
 
 def _part(split: Any, name: str) -> Part:

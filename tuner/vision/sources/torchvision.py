@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import DataError, reason_of, translate_error, unknown
+from tuner.errors import DataError, translate_error, unknown
 from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
-from tuner.vision.sources._images import Images, Outline, Source, require
+from tuner.vision.sources._images import Images, Source, require
 from tuner.vision.sources._module import images_of, parts_of
 
-
-def outline(name: str) -> Outline | None:
-    """None: only torchvision can tell. Raises FaultsError if that is not installed."""
-    require("torchvision", "torchvision", name)
-    return None
+_require = partial(require, "torchvision", "torchvision")
 
 
 def find(name: str, folder: Path) -> Images:
     """The images of the data set called `name`. Raises FaultsError; DataError of a download."""
-    require("torchvision", "torchvision", name)
+    _require(name)
     with translate_error(DataError, message_of):  # a torchvision that does not fit torch
         from torchvision import datasets
 
@@ -36,11 +33,9 @@ def find(name: str, folder: Path) -> Images:
         raise FaultsError(unknown("", "data set of torchvision", name, known))
     root = folder / "torchvision"
     root.mkdir(parents=True, exist_ok=True)
-    try:
+    # A download or a missing file may raise any type
+    with translate_error(DataError, f"torchvision's {name} is not in {root} and cannot be had"):
         parts = dict(_splits(kind, root))
-    except Exception as error:  # a download or a missing file may raise any type
-        what = f"torchvision's {name} is not in {root} and cannot be had"
-        raise DataError(f"{what}: {reason_of(error)}") from error
     return images_of(
         parts_of(parts, name),
         location=name,
@@ -49,7 +44,7 @@ def find(name: str, folder: Path) -> Images:
     )
 
 
-SOURCE = Source("torchvision:NAME", outline, find)
+SOURCE = Source("torchvision:NAME", _require, find)  # only torchvision can describe the images
 
 
 def _split_argument(kind: Any) -> str | None:
