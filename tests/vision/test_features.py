@@ -35,7 +35,9 @@ def weights(tmp_path_factory):
     path = tmp_path_factory.mktemp("weights") / "digits.safetensors"
     state = learner.model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
-    return path
+    link = path.with_name("link.safetensors")  # as the cache of huggingface_hub has it
+    link.symlink_to(path)
+    return link
 
 
 def head_of_digits(weights, *, lr=0.1, **more):

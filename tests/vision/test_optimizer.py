@@ -57,11 +57,8 @@ def test_muon_leaves_other_layers_to_sgd():
     ours, theirs = layers(), layers()
     theirs.load_state_dict(ours.state_dict())
     same = {"lr": 0.3, "momentum": 0.8, "weight_decay": 0.01}
-    pairs = (
-        (ours, build_optimizer(ClassifierSettings(optimizer="muon", **same), ours)),
-        (theirs, build_optimizer(ClassifierSettings(optimizer="sgdw", **same), theirs)),
-    )
-    for model, optimizer in pairs:
+    for model, name in ((ours, "muon"), (theirs, "sgdw")):
+        optimizer = build_optimizer(ClassifierSettings(optimizer=name, **same), model)
         for step in range(3):
             with_gradients(model, step)
             optimizer.step()

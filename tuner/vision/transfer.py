@@ -274,7 +274,7 @@ def backbone_digest(settings: ClassifierSettings, info: ModelInfo) -> str:
     source = source_of(settings, info)
     assert source is not None  # as the settings' faults have it
     path = Path(source).expanduser()
-    path = path / EXPORTED if path.is_dir() else path
+    path = (path / EXPORTED if path.is_dir() else path).resolve()  # caches hold links
     with translate_error(CheckpointError, f"start_from {path} cannot be read", of=OSError):
         stat = path.stat()
     return _digest(path, stat.st_mtime_ns, stat.st_size)
