@@ -39,10 +39,8 @@ def test_muon_treats_each_filter_as_a_row(layout):
     torch.manual_seed(0)
     model = layers().to(memory_format=layout)
     matrix = nn.Parameter(model[1].weight.detach().flatten(1).clone())
-    settings = ClassifierSettings(
-        optimizer="muon", muon_lr=0.1, muon_momentum=0.8, weight_decay=0.01
-    )
-    optimizer = build_optimizer(settings, model)
+    rates = {"muon_lr": 0.1, "muon_momentum": 0.8, "weight_decay": 0.01}
+    optimizer = build_optimizer(ClassifierSettings(optimizer="muon", **rates), model)
     reference = torch.optim.Muon([matrix], lr=0.1, momentum=0.8, weight_decay=0.1)
     for step in range(3):
         with_gradients(model, step)
@@ -173,8 +171,9 @@ def test_decoupled_rates_move_a_weight_per_1024_images(momentum, batch_size):
 
     def last_move(*, gradient, weight_decay):
         model = nn.Linear(1, 1, bias=False).double()
-        made = ClassifierSettings(**settings, weight_decay=weight_decay)
-        optimizer = build_optimizer(made, model)
+        optimizer = build_optimizer(
+            ClassifierSettings(**settings, weight_decay=weight_decay), model
+        )
         model.weight.grad = torch.full_like(model.weight, gradient)
         for _ in range(300):  # until the momentum has settled
             nn.init.constant_(model.weight, 2)
@@ -200,8 +199,7 @@ def test_weights_in_half_precision_are_all_updated(dtype):
     model = nn.Linear(40, 1, bias=False).to(dtype)
     nn.init.ones_(model.weight)
     model.weight.grad = torch.ones_like(model.weight)
-    settings = ClassifierSettings(lr=0.5, momentum=0, weight_decay=0)
-    build_optimizer(settings, model).step()
+    build_optimizer(ClassifierSettings(lr=0.5, momentum=0, weight_decay=0), model).step()
     assert torch.equal(model.weight, torch.full_like(model.weight, 0.5))
 
 
@@ -225,8 +223,7 @@ def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
     """torch's fused SGD leaves it as the memory was."""
     monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, math.nan))
     model = nn.Linear(2, 1)
-    optimizer = build_optimizer(ClassifierSettings(), model)
-    scaler = HalfScaler("cpu")
+    optimizer, scaler = build_optimizer(ClassifierSettings(), model), HalfScaler("cpu")
     for gradient in (math.inf, 1.0):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, gradient)
@@ -246,10 +243,8 @@ def test_decay_norms_and_biases_false_leaves_them_undecayed(name):
     model = network()
     model.append(nn.LayerNorm([2, 3, 3]))  # over three dimensions
     model.register_parameter("temperature", nn.Parameter(torch.ones(())))  # and no bias
-    settings = ClassifierSettings(
-        optimizer=name, lr=0.5, weight_decay=0.1, decay_norms_and_biases=False
-    )
-    groups = build_optimizer(settings, model).param_groups
+    off = {"lr": 0.5, "weight_decay": 0.1, "decay_norms_and_biases": False}
+    groups = build_optimizer(ClassifierSettings(optimizer=name, **off), model).param_groups
     decay = 0.2 if name == "sgdw" else 0.1
     assert [group["weight_decay"] for group in groups] == pytest.approx([decay, 0])
     decayed, undecayed = names(model, groups)
