@@ -195,9 +195,11 @@ def when_cuda_begins(work: Callable[[], None]) -> None:
 def loading_s() -> float:
     """The seconds that this process has waited for torch's DataLoaders, since the first call.
 
-    Their iterators say so to the profiler alone, so the method that waits is wrapped.
+    Their iterators say so to the profiler alone, so the method that waits is wrapped; 0 without it.
     """
-    iterator: Any = dataloader._BaseDataLoaderIter
+    iterator: Any = getattr(dataloader, "_BaseDataLoaderIter", None)
+    if iterator is None:
+        return 0.0
     if not hasattr(iterator, "waited_s"):
         following, iterator.waited_s = iterator.__next__, 0.0
 
