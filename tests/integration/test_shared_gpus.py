@@ -43,19 +43,15 @@ def use_of(trial, search):
 
 
 @pytest.mark.slow
-def test_shared_gpu_runs_one_search_at_a_time(tmp_path):
+def test_shared_gpu_runs_one_search_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     queue, names = Queue(str(tmp_path / "results")), ("first", "second")
     where = {"directory": str(tmp_path), "paths": (str(HERE), *sys.path)}
     for added, name in enumerate(names):
         queue.add(Entry(name=name, user=name, added=added, spec={**SPEC, "name": name}, **where))
     terms = Terms(2, {}, command=(sys.executable, str(HERE / "two_gpus.py")))
-    runner = Runner(
-        queue,
-        terms,
-        capacity=lambda gpus: Room(2, (1.0, 1.0)),
-        notify=print,
-        gpus=lambda: ("0", "1"),
-    )
+    more = {"notify": print, "gpus": lambda: ("0", "1")}
+    runner = Runner(queue, terms, capacity=lambda gpus: Room(2, (1.0, 1.0)), **more)
     try:
         wait_for(lambda: not runner.turn())
     finally:
