@@ -102,7 +102,7 @@ SPEC = {
     "max_concurrent": 1,
 }
 BUCKET = "s3://experiments"
-# Reports before a model is asked
+# Reports before a model suggests
 LEARNS_AFTER = {"hyperopt": 3, "bayesopt": 3, "bohb": 3, "mixed": 3}
 
 

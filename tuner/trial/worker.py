@@ -126,7 +126,8 @@ class Worker:
 
         claim(self._context.gpus, through_torch=True)  # else the others would wait for nccl
         timeout = timedelta(seconds=self._context.ranks_timeout_s)
-        cuda = self._device().type == "cuda"
+        device = self._device()
+        cuda = device.type == "cuda"
         if self._rendezvous is None:
             self._rendezvous = dist.TCPStore(  # type: ignore[attr-defined]
                 host, port, self._context.ranks, is_master=False, timeout=timeout
@@ -137,7 +138,7 @@ class Worker:
             rank=self._rank,
             world_size=self._context.ranks,
             timeout=timeout,
-            device_id=self._device() if cuda else None,  # else NCCL guesses by the rank
+            device_id=device if cuda else None,  # else NCCL guesses by the rank
         )
 
     def _device(self) -> torch.device:

@@ -27,6 +27,7 @@ MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]  # and at least 0
 UpToOne = Annotated[float, Field(gt=0, le=1)]  # and above 0
+Alpha = Annotated[float, Field(ge=0, le=MOST_ALPHA)]  # of a Beta distribution; 0 for none
 
 
 def _numbers(raw: object) -> tuple[float, ...] | None:
@@ -77,16 +78,12 @@ class Augmentation(Settings):
     cutout: NonNegativeInt = Field(
         0, description="side in px of a square of each image that is set to the mean; 0 for none"
     )
-    mixup: float = Field(
+    mixup: Alpha = Field(
         0.0,
-        ge=0,
-        le=MOST_ALPHA,
         description="blend pairs of images in shares drawn from Beta(mixup, mixup); 0 for none",
     )
-    cutmix: float = Field(
+    cutmix: Alpha = Field(
         0.0,
-        ge=0,
-        le=MOST_ALPHA,
         description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
         "for none",
     )
