@@ -8,7 +8,7 @@ from tuner.experiment.events import (
     fault_of,
 )
 from tuner.experiment.history import History
-from tuner.experiment.steered import LATEST, answers_of, present
+from tuner.experiment.steered import LATEST, Requested, answers_of, present
 
 OWNER = {"host": "h", "pid": 1, "started": 1.0}
 START = {"event": EXPERIMENT_STARTED, "time": 1.0, "resumed": False, "owner": OWNER}
@@ -59,7 +59,7 @@ def test_stops_and_tries_survive_a_resume():
         control(5, "a-verb-of-later", x=1),
     )
     assert state.stops["00003"].by == "ada"
-    assert state.tries == [{"lr": 1}, {"lr": 2}]
+    assert state.tries == [Requested({"lr": 1}), Requested({"lr": 2})]
     assert state.ids == {"1", "2", "3", "4", "5"}
     assert state.answers[3].as_dict() == {
         "id": "4",
@@ -68,6 +68,15 @@ def test_stops_and_tries_survive_a_resume():
         "refused": "no",
         "control": {"verb": "try", "config": {"lr": 3}},
     }
+
+
+def test_tries_wait_until_their_trials_begin():
+    earlier = [control(n, "try", config={"lr": n}) for n in (1, 2)]  # of a version that names none
+    later = [{**control(n, "try", config={"lr": n}), "trial_id": f"{n:05}"} for n in (5, 6, 7)]
+    state = steered(*earlier, *later)
+    assert [each.config["lr"] for each in state.waiting([])] == [1, 2, 5, 6, 7]
+    assert [each.config["lr"] for each in state.waiting(["00002", "00006"])] == [2, 5, 7]
+    assert list(state.waiting(["00002", "00003", "00005", "00006", "00007"])) == []
 
 
 def test_changes_count_from_the_last_start():

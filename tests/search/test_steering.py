@@ -149,6 +149,22 @@ def test_finish_starts_no_more_trials(search):
     assert search.source.suggest("b") == "FINISHED"
 
 
+def test_kill_before_a_requested_trial_starts_repeats_no_config(search, folder):
+    first = search.start("a")
+    search.ask(control_of("try", {"lr": 0.5}))
+    search.end(first[0], "completed")
+    search.source.on_trial_complete("a", {"val_accuracy": 0.5})
+    assert search.source.suggest("b")["trial_id"] == "00001"  # killed before it starts
+    later = search.start("c")
+    search.writer.kill()
+    again = Search(folder, resumed=True)
+    assert again.start("a") == ("00001", "asked", {"lr": 0.5})
+    again.ask(control_of("max-concurrent", 3))
+    started = [first, later, again.start("b"), again.start("c")]
+    assert [c["lr"] for _, _, c in started] == pytest.approx([0.1, 0.11, 0.12, 0.13])
+    again.writer.journal.close()
+
+
 def test_impossible_controls_are_refused_in_the_journal(search):
     first = search.start("a")[0]
     early = request(search.folder, control_of("stop-trial", first))

@@ -6,7 +6,7 @@ import pytest
 from ray.tune.search import Searcher
 from searches import search_of
 
-from tuner.experiment.steered import Steered
+from tuner.experiment.steered import Requested, Steered
 from tuner.search.trial_queue import TrialQueue, replay
 from tuner.search.tune_callbacks import TuneSearcher
 from tuner.spec.strategies import SEARCHERS
@@ -57,7 +57,7 @@ def test_suggest_numbers_trials_up_to_the_total():
 
 def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
     def seeds(seed):
-        tries = Steered(tries=[{"number": 9}])
+        tries = Steered(tries=[Requested({"number": 9})])
         queue = Source(Strategy(), seed=seed, steered=tries).queue
         return [queue.next().seed for _ in range(3)]
 
@@ -194,7 +194,7 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
             self.calls.append(("take", trial_id, config))
 
     for strategy, calls in ((Strategy(), 0), (Taking(), 3)):
-        source = Source(strategy, total=1, steered=Steered(tries=[{"lr": 1}]))
+        source = Source(strategy, total=1, steered=Steered(tries=[Requested({"lr": 1})]))
         requested = source.suggest("a")
         assert [requested[k] for k in ("trial_id", "config", "origin")] == [
             "00000",
@@ -208,5 +208,6 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
 
 
 def test_requested_config_leaves_unused_lower_numbers_to_the_strategy():
-    source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=Steered(tries=[{}]))
+    tries = Steered(tries=[Requested({})])
+    source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=tries)
     assert source.ids("abcd") == ["00003", "00001", "00004", None]

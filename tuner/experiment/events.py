@@ -186,6 +186,7 @@ class _Control(_Timed):  # journaled before it is done
     control: Annotated[_Plain, AfterValidator(_check_verb)]
     by: NotRequired[str | None]  # who asked
     refused: NotRequired[str | None]  # why it is not done
+    trial_id: NotRequired[_TrialId | None]  # of the trial that will have the config
 
 
 @with_config(_STRICT)

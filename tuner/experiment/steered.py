@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +28,13 @@ class Answer(NamedTuple):
         return {**fields, "control": dict(self.control)}
 
 
+class Requested(NamedTuple):
+    """A config to try. trial_id: of its trial; None in a journal of an earlier version."""
+
+    config: dict[str, Any]
+    trial_id: str | None = None
+
+
 @dataclass(slots=True)
 class Steered:
     """All controls in order, and the effect of those that were not refused.
@@ -41,7 +48,7 @@ class Steered:
     changes: dict[str, Any] = field(default_factory=dict)
     samples: int | None = None
     stops: dict[str, Answer] = field(default_factory=dict)
-    tries: list[dict[str, Any]] = field(default_factory=list)
+    tries: list[Requested] = field(default_factory=list)
     paused: str | None = None
     finishing: bool = False
 
@@ -53,6 +60,16 @@ class Steered:
     def answer(self, control_id: str | None) -> Answer | None:
         """The control of this id, if there is one."""
         return next((answer for answer in self.answers if answer.id == control_id), None)
+
+    def waiting(self, begun: Iterable[str]) -> Iterator[Requested]:
+        """The tries whose trial has not begun. begun: the trials of requested configs."""
+        begun = set(begun)
+        nameless = len(begun - {each.trial_id for each in self.tries})
+        for each in self.tries:
+            if each.trial_id is None and nameless:
+                nameless -= 1  # the first ones began first
+            elif each.trial_id not in begun:
+                yield each
 
     def apply(self, event: Event) -> None:
         """Take a `control` event into account. A verb that is not known changes nothing."""
@@ -70,7 +87,7 @@ class Steered:
             case {"verb": "finish"}:  # those that have begun go on to their end
                 self.finishing, self.paused = True, None
             case {"verb": "try", "config": dict(config)}:
-                self.tries.append(config)
+                self.tries.append(Requested(config, event.get("trial_id")))
             case _:
                 self.changes |= _change(answer.control)
                 self.samples = self.changes.get("num_samples", self.samples)

@@ -313,7 +313,11 @@ class Steering:
         fields: dict[str, Any] = {"id": request.id, "control": control.model_dump(mode="json")}
         if request.by:
             fields["by"] = request.by
-        self._driver.emit(events.CONTROL, **fields, **({"refused": refused} if refused else {}))
+        if refused:
+            fields["refused"] = refused
+        elif control.verb == "try":  # a suggestion before its start must not take this number
+            fields["trial_id"] = self._driver.queue.reserve()
+        self._driver.emit(events.CONTROL, **fields)
         if not refused:
             self._act(control)
 
@@ -340,6 +344,10 @@ class Steering:
         verb = VERBS[control.verb]
         changed = {verb.field: control.value} if verb.is_setting else {}
         self._driver.go_on_by(self._driver.spec.model_copy(update=changed))
+        if control.verb == "try":
+            requested = self._history.steered.tries[-1]
+            assert requested.trial_id is not None
+            self._driver.queue.request(requested.trial_id, requested.config)
         if control.verb != "stop-trial":
             return
         trial = self._history.trials[control.value]  # one that runs ends with its next report

@@ -31,9 +31,9 @@ def trial_id_of(number: int) -> str:
 class TrialQueue:
     """Numbers the trials and hands them out; `live` ones run or wait for a worker.
 
-    First `unfinished` trials, then users' configs, numbered above all others, then the strategy's,
-    up to `total` (None: no end). limit: of live trials. taken: earlier ids; requested: of users'
-    configs. seed: from which trials draw their own, where the strategy has none; or None.
+    First `unfinished` trials, then users' configs, then the strategy's, up to `total` (None: no
+    end). limit: of live trials. taken: earlier ids; requested: of users' configs. seed: from which
+    trials draw their own, where the strategy has none; or None.
     """
 
     def __init__(
@@ -58,10 +58,14 @@ class TrialQueue:
         self._taken = {int(trial_id) for trial_id in taken}  # numbers of trials
         self._last = max(self._taken, default=-1)
         self._next_free = 0  # no lower number is free
-        self._requested: set[str] = set()
-        for trial_id in sorted(requested, key=int):
-            self._pass_over(trial_id)
         self._steered = steered or Steered()
+        self._requested: set[str] = set()
+        self._waiting: list[tuple[str, dict[str, Any]]] = []  # requested, and not handed out
+        begun = sorted(requested, key=int)
+        for trial_id in begun:
+            self._pass_over(trial_id)
+        for each in self._steered.waiting(begun):
+            self.request(each.trial_id or self.reserve(), each.config)
 
     @property
     def is_full(self) -> bool:
@@ -73,7 +77,7 @@ class TrialQueue:
         """Whether no further trial is expected."""
         if self._unfinished:
             return False
-        if self._steered.finishing or len(self._requested) < len(self._steered.tries):
+        if self._steered.finishing or self._waiting:
             return self._steered.finishing
         return self.at_end or self._has_total
 
@@ -86,8 +90,8 @@ class TrialQueue:
             _call(self._strategy, "go_on", assignment.trial_id)
         elif self._steered.finishing:
             self.at_end = True
-        elif len(self._requested) < len(self._steered.tries):
-            assignment = self._next_requested(self._steered.tries[len(self._requested)])
+        elif self._waiting:
+            assignment = self._next_requested(*self._waiting.pop(0))
         elif self._has_total:
             self.at_end = True
         else:
@@ -114,12 +118,17 @@ class TrialQueue:
         seed = self._seed_of(trial_id) if seed is None else seed
         return Assignment(trial_id, config, origin=origin, seed=seed)
 
-    def _next_requested(self, config: dict[str, Any]) -> Assignment:
-        # Above all others, even unused ones: those keep their configs
-        number = self._last + 1
-        self._take(number)
-        trial_id = trial_id_of(number)
+    def reserve(self) -> str:
+        """A trial id for a requested config: above all others, which keep their configs."""
+        return trial_id_of(self._last + 1)
+
+    def request(self, trial_id: str, config: dict[str, Any]) -> None:
+        """Hand out a requested config, in a trial of a reserved id, before further suggestions."""
+        self._take(int(trial_id))
         self._pass_over(trial_id)
+        self._waiting.append((trial_id, config))
+
+    def _next_requested(self, trial_id: str, config: dict[str, Any]) -> Assignment:
         _call(self._strategy, "take_trial", trial_id, config)
         seed = self._seed_of(trial_id)
         return Assignment(trial_id, deepcopy(config), origin=REQUESTED, seed=seed)
