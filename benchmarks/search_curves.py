@@ -4,7 +4,7 @@
     python -m benchmarks.search_curves FOLDER --split tuning    on which settings were chosen
     python -m benchmarks.search_curves FOLDER --seconds         at equal seconds, not epochs
     python -m benchmarks.search_curves FOLDER --quick           that it works, no more
-    python -m benchmarks.search_curves FOLDER --cost            of a decision by prediction
+    python -m benchmarks.search_curves FOLDER --cost            CPU of decisions and suggestions
 
 FOLDER holds `model.onnx` and `encoding.json` of the folder `lcbench` of YAHPO Gym's data
 (github.com/slds-lmu/yahpo_data, Apache-2.0): a surrogate of the curves of LCBench (Zimmer, Lindauer
@@ -244,24 +244,59 @@ class Timed:
         return answer
 
 
-def show_cost(folder, task, reports=400):
-    """What deciding by prediction costs, over the last quarter of so many reports."""
-    timed = Timed(rule_of("forecast", "random"))
-    searcher = method("random", Task(SPACE), 0)
-    simulate(
-        searcher,
-        timed,
-        lambda config: curve_of(folder, task, config),
-        epochs=EPOCHS,
-        budget=reports,
-        seed=0,
-        typical=1.0,
-    )
-    latest = 1000 * np.array(timed.seconds[-reports // 4 :])
-    print(
-        f"report {reports - reports // 4} to {reports}: {latest.mean():.1f} ms of CPU each", end=""
-    )
-    print(f", at most {latest.max():.1f} ms; Python {platform.python_version()}")
+class Kept:
+    """Random search that keeps its trials: number -> (config, losses)."""
+
+    def __init__(self):
+        self.random, self.trials = method("random", Task(SPACE), 0), {}
+
+    def ask(self, number):
+        config = self.random.ask(number)
+        self.trials[number] = config, []
+        return config
+
+    def report(self, number, value, epoch):
+        self.trials[number][1].append(value)
+
+    tell = report
+
+
+def show_cost(folder, task, trials=1000, latest=100):
+    """CPU of a decision by forecast, and of a suggestion, after so many random trials."""
+    kept, timed = Kept(), Timed(rule_of("forecast", "random"))
+
+    def curve(config):
+        return curve_of(folder, task, config)
+
+    common = {"epochs": EPOCHS, "seed": 0, "typical": 1.0}
+    budget = trials
+    while len(kept.trials) < trials:
+        budget += trials // 4
+        kept, timed = Kept(), Timed(rule_of("forecast", "random"))
+        simulate(kept, timed, curve, budget=budget, **common)
+    print(f"{len(kept.trials)} trials, {budget} epochs; Python {platform.python_version()}")
+    print(f"{'ms of CPU':12} median  most")
+    show_times("decision", timed.seconds[-latest:])
+    for name in ("bayesopt", "hyperopt", "mixed", "bohb"):
+        searcher = method(name, Task(SPACE), 0, EPOCHS)
+        for number, (config, losses) in kept.trials.items():
+            searcher.search.take_trial(f"{number:05d}", config)
+            for epoch, loss in enumerate(losses, 1):
+                searcher.report(number, loss, epoch)
+            if losses:
+                searcher.tell(number, losses[-1], len(losses))
+        seconds = []
+        for number in range(len(kept.trials), len(kept.trials) + latest // 4):
+            started = time.process_time()
+            config = searcher.ask(number)
+            seconds.append(time.process_time() - started)
+            searcher.tell(number, curve(config)[0])
+        show_times(name, seconds)
+
+
+def show_times(what, seconds):
+    times = 1000 * np.array(seconds)
+    print(f"{what:12} {np.median(times):6.1f} {times.max():5.1f}", flush=True)
 
 
 def _job(job):
@@ -313,7 +348,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of LCBench's surrogate")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--cost", action="store_true", help="of a decision by prediction")
+    parser.add_argument("--cost", action="store_true", help="CPU of decisions and suggestions")
     parser.add_argument("--split", choices=sorted(SPLITS), default="claims")
     parser.add_argument("--seconds", action="store_true", help="without top, freeze-thaw")
     parser.add_argument("--lines", default=",".join(LINES))
