@@ -1,9 +1,11 @@
 """Does a search's answer survive new data? Holdout, folds and resplits at equal training, no Ray.
 
     python -m benchmarks.overtuning [--searches 20] [--sets digits,breast_cancer,wine]
+    python -m benchmarks.overtuning --cache DIR --sets objects,textures,fine
 
-scikit-learn's small sets as 8x8 images, most of them held out for the test. Each search draws its
-own split and its own random configs after the default one, stops trials by ASHA, and its winner is
+scikit-learn's small sets as 8x8 images, or 20 photos a class of benchmarks.finetune for a head on
+its pretrained network (made once for each DIR); most are held out for the test. Each search draws
+its own split and its own random configs after the default one, stops trials by ASHA, and its winner is
 retrained on all images but the test's, as `tuner refit` does. All lines but the last train as many
 images as `holdout`; the last tries as many configs. A regret is the test loss of a winner above the
 least one of the default and the winners of all lines.
@@ -27,6 +29,7 @@ import numpy as np
 import sklearn.datasets
 import torch
 
+from benchmarks.finetune import network, photos
 from tuner.experiment.results.statistics import wilson
 from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.space.encoding import Encoding
@@ -41,7 +44,9 @@ from tuner.vision.image_classifier import ImageClassifier
 
 Config = Mapping[str, Any]
 Row = tuple[float, float, float, "Answer"]  # test loss of the winner, default and least; Answer
-SETS = {"digits": 120, "breast_cancer": 120, "wine": 80}  # images that are not tested
+TABLES = {"digits": 120, "breast_cancer": 120, "wine": 80}  # images that are not tested
+PHOTOS, TESTED = 20, 60  # of each class
+SETS = {**TABLES, **{name: PHOTOS * len(photos.SETS[name].kinds) for name in photos.SETS}}
 VALIDATION = 0.15  # of these
 SIZE = 8  # px
 TRIALS, EPOCHS, FOLDS = 24, 10, 5
@@ -53,12 +58,23 @@ SPACE = {
 }
 DEFAULT = {"lr": 0.02, "weight_decay": 0.05, "label_smoothing": 0.05, "norm_bias_lr": 1.0}
 TRAINING = {"model": "cnn", "width": 8, "batch_size": 32, "optimizer": "adamw"}
+OF_HEAD = {
+    "lr": "loguniform(1e-4, 0.1)",
+    **{k: SPACE[k] for k in ("weight_decay", "label_smoothing")},
+}
+DEFAULT_HEAD = {"lr": 1e-3, "weight_decay": 0.05, "label_smoothing": 0.05}
+HEAD = {"model": "resnet10", "train_layers": "head", "batch_size": 32, "optimizer": "adamw"}
 REFITS = 2  # seeds that the test loss of a config is the mean of
 
 
 @cache
 def arrays_of(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """(images of 8x8x1, labels): features by their ranks, each a square, the rest black."""
+    """(images, labels): photos, or 8x8x1 features by their ranks, each a square, the rest black."""
+    if name in photos.SETS:
+        photo_set = photos.SETS[name]
+        labels = np.repeat(np.arange(len(photo_set.kinds)), PHOTOS + TESTED)
+        jpegs = (photo_set.photo(k, n % (PHOTOS + TESTED)) for n, k in enumerate(labels))
+        return np.stack([photos.decoded(jpeg, network.PX) for jpeg in jpegs]), labels
     table = getattr(sklearn.datasets, f"load_{name}")()
     values = table.data
     if name != "digits":
@@ -83,17 +99,17 @@ def info_of(name: str) -> DatasetInfo:
 
     return DatasetInfo(
         load,
-        channels=1,
-        image_size=SIZE,
+        channels=images.shape[3],
+        image_size=images.shape[1],
         classes=tuple(map(str, range(int(labels.max()) + 1))),
         train=SETS[name] - validation,
         validation=validation,
         test=test,
-        mean=(float(images.mean()) / 255,),
-        std=(float(images.std()) / 255,),
+        mean=tuple(images.mean((0, 1, 2)) / 255),
+        std=tuple(images.std((0, 1, 2)) / 255),
         files=False,
         title=name,
-        origin="scikit-learn",
+        origin="scikit-learn or benchmarks.finetune",
         licence="",
     )
 
@@ -153,12 +169,14 @@ def test_loss(config: Config, constants: Mapping[str, Any], epochs: int) -> floa
     return statistics.fmean(losses)
 
 
-def compared(name: str, seed: int) -> Iterator[tuple[str, Row]]:
+def compared(name: str, seed: int, weights: Path | None) -> Iterator[tuple[str, Row]]:
     """(line, test loss of its winner, of the default, the least of all lines, Answer)."""
-    encoding, rng = Encoding(parse_space(SPACE)), np.random.default_rng(seed)
+    encoding = Encoding(parse_space(OF_HEAD if weights else SPACE))
+    rng = np.random.default_rng(seed)
     drawn = [encoding.decode(u_D) for u_D in rng.random((TRIALS - 1, len(encoding)))]
-    configs: list[Config] = [DEFAULT, *drawn]
-    constants = {**TRAINING, "dataset": name, "split_seed": seed, "seed": 100_000 * seed}
+    configs: list[Config] = [DEFAULT_HEAD if weights else DEFAULT, *drawn]
+    training = {**HEAD, "start_from": str(weights)} if weights else TRAINING
+    constants = {**training, "dataset": name, "split_seed": seed, "seed": 100_000 * seed}
     train, searched = DATASETS[name].train, SETS[name]
     grace = AshaSettings(max_t=EPOCHS).settled(TRIALS).grace_period or 1
     epochs: Any = {"images": train, "steps": EPOCHS, "grace": grace}
@@ -187,18 +205,21 @@ def compared(name: str, seed: int) -> Iterator[tuple[str, Row]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--searches", type=int, default=20)
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--sets", default=",".join(TABLES))
+    parser.add_argument("--cache", type=Path, help="a folder for the pretrained network of photos")
     arguments = parser.parse_args()
     names = arguments.sets.split(",")
     torch.set_num_threads(1)
     print(f"{len(os.sched_getaffinity(0))} CPUs, {platform.machine()}, python", end=" ")
     print(f"{platform.python_version()}, torch {version('torch')}")
     DATASETS.update({name: info_of(name) for name in names})
+    of_photos = photos.SETS.keys() & names
+    weights = network.pretrained(arguments.cache) if of_photos else None
     rows: dict[str, list[Row]] = {}
     for seed in range(arguments.searches):
         for name in names:
             began = time.process_time()
-            for line, row in compared(name, seed):
+            for line, row in compared(name, seed, weights if name in of_photos else None):
                 rows.setdefault(line, []).append(row)
                 print(name, seed, line, *row, sep=" | ")
             print(f"{time.process_time() - began:.0f} CPU s", flush=True)

@@ -48,13 +48,13 @@ def test_seeds_in_the_space_are_repetitions_of_a_config():
     assert "repeated configs" in kinds(made)["tied"].seen
 
 
-def accuracies(images, trials=40):
+def accuracies(images, trials=40, *, spread=0.01, **changes):
     def metrics(u_D, rng):
-        right = rng.binomial(images, 0.9 + 0.01 * u_D[0])
+        right = rng.binomial(images, 0.9 + spread * u_D[0])
         return [{"val_accuracy": right / images}] * 8
 
     objective = {"metric": "val_accuracy"}
-    return record(metrics, trials, objective=objective, validation={"images": images})
+    return record(metrics, trials, objective=objective, validation={"images": images}, **changes)
 
 
 def test_small_validation_split_flatters_the_best():
@@ -63,6 +63,13 @@ def test_small_validation_split_flatters_the_best():
     assert low < 0.91 < high
     assert 0 < finding.figures["expected_drop"] < finding.figures["accuracy"] - 0.9
     assert "validation_small" not in kinds(accuracies(200_000))
+
+
+@pytest.mark.parametrize(("strategy", "is_raised"), [("random", True), ("bayesopt", False)])
+def test_leaders_of_a_search_that_learns_are_alike(strategy, is_raised):
+    search = {"strategy": strategy, "space": {"lr": "uniform(0, 1)"}}
+    made = accuracies(10_000, spread=0.0, search=search)
+    assert ("validation_small" in kinds(made)) == is_raised
 
 
 def test_test_split_that_was_measured_twice_is_named():

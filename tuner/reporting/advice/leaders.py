@@ -28,6 +28,7 @@ _MOST_SEEDS = 30
 _FEWEST, _MOST = 4, 10  # whole trials that a small validation split may flatter
 _LUCK = 0.5  # share of their variance
 _LEAST_DROP = 0.003
+_LEAST_DROP_OF_ALIKE = 0.01  # where the strategy learns, so that its leaders are alike
 _FINEST = 1e-3  # difference between accuracies that is worth images
 _FEW_COPIES, _MANY_COPIES = 0.01, 0.05  # of the images of validation and test
 _POWER = 1.96 + 0.84  # quantiles of a test at 5 % with a power of 80 %
@@ -170,7 +171,8 @@ def _flattered(record: SearchRecord) -> Iterator[Finding]:
         return
     luck = min(1.0, mean.mean * (1 - mean.mean) / best.images / mean.sd**2)
     drop, wanted = luck * (values[0] - mean.mean), values[0] - values[:_LEADING][-1]
-    if luck < _LUCK or drop < _LEAST_DROP:
+    least = _LEAST_DROP_OF_ALIKE if record.spec.search.learns else _LEAST_DROP
+    if luck < _LUCK or drop < least:
         return
     low, high = best.interval
     images = ceil(2 * mean.mean * (1 - mean.mean) * (_POWER / max(wanted, _FINEST)) ** 2)
