@@ -48,7 +48,7 @@ class Blueprint(Settings):
         _, faults = parse(info.settings, self.settings, "settings")
         if faults:
             raise FaultsError(*faults)
-        if not info.takes(channels=self.in_channels, image_size=self.image_size):
+        if not info.takes(self.in_channels, self.image_size):
             rule = f"model {self.name!r} takes {info.images}, got {self.shape}"
             raise FaultsError(Fault("image_size", rule))
         return self

@@ -27,7 +27,6 @@ from torch import nn
 
 from tuner.errors import UsageError
 from tuner.spec.sections import EPOCHS_TRAINED
-from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 from tuner.vision import transfer
 from tuner.vision.averages import Lookahead, WeightAverage
@@ -49,7 +48,7 @@ from tuner.vision.features import FeatureBatcher, Features, Head, features_of, f
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
 from tuner.vision.norms import norm_scales
-from tuner.vision.optimizer import build_lr_schedule, build_optimizer, load_lr_schedule, next_lr
+from tuner.vision.optimizer import LRSchedule, build_optimizer
 from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
@@ -140,7 +139,7 @@ class ImageClassifier:
         with self._optimizing():
             frozen = self._frozen | self._fixed
             self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
-            self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
+            self._lr_schedule = LRSchedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
 
     def _new_model(self, split: int) -> nn.Module:
@@ -302,7 +301,7 @@ class ImageClassifier:
     copies_state = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
+        """Copies, on the CPU, of the model, the optimizer and the epoch.
 
         With `ema_decay` "model" is the average, which is evaluated, and "raw_model" the one that
         trains. No random state: an epoch's randomness follows from its number.
@@ -315,7 +314,6 @@ class ImageClassifier:
                 trained["model"] = self._part.weights()
         return {
             **trained,
-            "lr_schedule": host_copy({**self._lr_schedule.state_dict(), "steps": self._steps}),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
             **self._trained_in.described(),
@@ -347,9 +345,6 @@ class ImageClassifier:
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._epoch = state["epoch"]
-        done = self._epoch * self._steps // self._settings.epochs
-        schedule_state = deepcopy(state["lr_schedule"])
-        load_lr_schedule(self._lr_schedule, schedule_state, steps=self._steps, done=done)
         self._trained_in = trained_in(state, self._device, weights=self._dtype)
         self._part.load(state)
         if state.get("scaler"):
@@ -386,11 +381,11 @@ class ImageClassifier:
                 self._scaler.unscale_(self._optimizer)
                 norm = self._part.gradient_norm()
                 nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
+            lr = self._lr_schedule.apply(before + done - 1)
             self._scaler.step(self._optimizer)
             self._scaler.update()
             self._lookahead.update(before + done, last=done == self._batches)
             self._average.update()
-            lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
     def _averaged(self, split: str) -> Measured:

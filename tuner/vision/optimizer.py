@@ -7,15 +7,13 @@ of hidden layers, beside SGD for all other parameters.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import eager, fused_steps
@@ -222,68 +220,46 @@ def norms_and_biases(model: nn.Module) -> frozenset[str]:
     )
 
 
-def build_lr_schedule(
-    settings: ClassifierSettings, optimizer: Optimizer, *, steps: int
-) -> LRScheduler:
-    """The schedule over `steps` optimizer steps, stepped once each; its largest rate is `lr`.
+class LRSchedule:
+    """The rate of each group of `optimizer` at each of `steps` steps; the largest is the group's.
 
     The warm-up comes before the schedule; one_cycle and triangular rise for as long as it lasts.
     """
+
+    def __init__(self, settings: ClassifierSettings, optimizer: Optimizer, *, steps: int) -> None:
+        self._optimizer, self._last = optimizer, steps - 1
+        self._largest = [group["lr"] for group in optimizer.param_groups]
+        self._share = _share_of_lr(settings, steps)
+
+    def apply(self, step: int) -> float:
+        """Set the rates of step number `step`, from 0; returns that of the first group.
+
+        Beyond the end of the schedule the rates stay.
+        """
+        groups, share = self._optimizer.param_groups, self._share(min(step, self._last))
+        for group, largest in zip(groups, self._largest, strict=True):
+            group["lr"] = share * largest
+        return float(groups[0]["lr"])
+
+
+def _share_of_lr(settings: ClassifierSettings, steps: int) -> Callable[[int], float]:
     warmup = 0
     if settings.warmup_epochs:
         warmup = max(1, round(settings.warmup_epochs * steps / settings.epochs))
-    if settings.lr_schedule == "cosine" and not warmup:
-        return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
-        # By default it cycles the momentum, which would make the setting mean nothing
-        largest = [group["lr"] for group in optimizer.param_groups]
-        total = max(steps, 2)
-        rise = max(warmup, 2) / total if warmup else 0.3  # it cannot rise in a single step
-        return OneCycleLR(
-            optimizer, max_lr=largest, total_steps=total, pct_start=rise, cycle_momentum=False
-        )
-    factor: Callable[[int], float] = _constant
-    if settings.lr_schedule == "cosine":
-        factor = partial(_cosine, start=warmup, end=steps)
-    elif settings.lr_schedule == "step":
-        epochs = settings.lr_steps or [share * settings.epochs for share in STEPS]
-        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
-        factor = partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
-    elif settings.lr_schedule == "triangular":
+        rise = max(warmup, 2) if warmup else 0.3 * max(steps, 2)  # not in a single step
+        return partial(_one_cycle, peak=rise - 1, last=max(steps, 2) - 1)
+    if settings.lr_schedule == "triangular":
         peak = warmup / max(steps - 1, 1) or _PEAK
-        return LambdaLR(optimizer, partial(_triangular, steps=steps, peak=peak))
-    if warmup:
-        factor = partial(_warmed_up, warmup=warmup, then=factor)
-    return LambdaLR(optimizer, factor)
-
-
-def next_lr(schedule: LRScheduler, *, steps: int) -> float:
-    """Go to the next optimizer step's rate; returns the rate of the last step.
-
-    After `steps` steps, the end of the schedule, the rate stays.
-    """
-    used = float(schedule.get_last_lr()[0])
-    if schedule.last_epoch < steps - 1:
-        schedule.step()
-    return used
-
-
-def load_lr_schedule(
-    schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
-) -> None:
-    """Continue from `state`, after `done` steps, in a schedule over `steps` steps.
-
-    state: that of a schedule, with the `steps` that it is over.
-    A schedule of another length is stretched: the next rate is that of a trial of the new length at
-    this step. torch alone would keep the old length, and train at rates next to 0.
-    """
-    saved = dict(state)
-    if saved.pop("steps") == steps:
-        schedule.load_state_dict(saved)
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch would rather be called once a step
-        schedule.step(min(done, steps - 1))
+        return partial(_triangular, steps=steps, peak=peak)
+    share: Callable[[int], float] = _constant
+    if settings.lr_schedule == "cosine":
+        share = partial(_cosine, start=warmup, end=steps)
+    elif settings.lr_schedule == "step":
+        epochs = settings.lr_steps or [part * settings.epochs for part in STEPS]
+        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
+        share = partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
+    return partial(_warmed_up, warmup=warmup, then=share)
 
 
 def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
@@ -295,9 +271,16 @@ def _constant(_step: int) -> float:
     return 1.0
 
 
-def _cosine(step: int, *, start: int, end: int) -> float:
+def _cosine(step: int, *, start: float, end: float) -> float:
     """Half a cosine from 1 at `start` to 0 at `end`: Loshchilov & Hutter 2017, equation 5."""
     return (1 + math.cos(math.pi * (step - start) / max(end - start, 1))) / 2
+
+
+def _one_cycle(step: int, *, peak: float, last: int) -> float:
+    """A cosine from 1/25 up to 1 at `peak`, and down to 4e-6: Smith & Topin 2018, as in torch."""
+    if step <= peak:
+        return 1 - (1 - 1 / 25) * _cosine(step, start=0, end=peak)
+    return 4e-6 + (1 - 4e-6) * _cosine(step, start=peak, end=last)
 
 
 def _stepped(step: int, *, falls: Sequence[int], by: float) -> float:
