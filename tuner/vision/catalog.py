@@ -36,7 +36,7 @@ from tuner.vision.sources._decoded import (
     decoded_path,
     user_images,
 )
-from tuner.vision.sources._images import LARGEST_SIZE, Images, Source, sizes
+from tuner.vision.sources._images import Images, Source, counts_of, sizes
 
 METRICS = (
     "train_loss",
@@ -95,7 +95,7 @@ def is_at_hand(dataset: str) -> bool:
 def may_download(dataset: str) -> bool:
     """Whether a library may have to download its images."""
     scheme = dataset.partition(":")[0]
-    return scheme in SOURCES and not SOURCES[scheme].lists
+    return scheme in SOURCES and SOURCES[scheme].require is not None
 
 
 def is_dotted(dataset: str) -> bool:
@@ -121,7 +121,7 @@ def check_form(dataset: str) -> None:
         return
     scheme, colon, location = dataset.partition(":")
     if not (colon and location and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
-        forms = (*(source.form for source in SOURCES.values()), "my_module:load")
+        forms = [source.form for source in (*SOURCES.values(), _module.SOURCE)]
         raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
 
 
@@ -136,24 +136,24 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
         return DATASETS[choice.dataset]
     if scheme == DECODED:
         return _info_of(DecodedSet(location), choice)
-    if scheme not in SOURCES:
-        _module.import_loader(choice.dataset)
+    source, location = _source(choice.dataset)
+    if source.require is not None:
+        source.require(location)
         return None
-    outline = SOURCES[scheme].outline(location)
-    if outline is None:
-        return None
+    images, _ = _to_decode(choice)
+    counts = counts_of(images.labels_N, images.splits_N, images.classes)
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
 
     return user_images(
         load,
-        sizes(outline.counts),
-        channels=outline.channels,
-        image_size=choice.image_size or outline.image_size,
-        classes=outline.classes,
-        title=outline.title,
-        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
+        sizes(counts),
+        channels=images.channels,
+        image_size=choice.image_size or images.size,
+        classes=images.classes,
+        title=images.title,
+        class_counts=tuple(map(sum, zip(*counts.values(), strict=True))),
     )
 
 
@@ -162,9 +162,8 @@ def listing_doubts(choice: DataChoice) -> tuple[str, ...]:
 
     Raises FaultsError if the data set is not available.
     """
-    scheme, _, location = choice.dataset.partition(":")
-    outline = SOURCES[scheme].outline(location) if scheme in SOURCES else None
-    return outline.doubts if outline else ()
+    is_listed = _source(choice.dataset)[0].require is None
+    return _to_decode(choice)[0].doubts if is_listed else ()
 
 
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
@@ -261,8 +260,7 @@ def decoded_before(choice: DataChoice) -> DataChoice | None:
     Downloads nothing, and calls no user's function. Raises FaultsError if the data set is not
     available.
     """
-    scheme = choice.dataset.partition(":")[0]
-    if scheme not in SOURCES or not SOURCES[scheme].lists:
+    if _source(choice.dataset)[0].require is not None:
         return None
     images, target = _to_decode(choice)
     path = decoded_path(images, **target)
@@ -281,6 +279,12 @@ def short_name(dataset: str) -> str:
     letters = "".join(filter(str.isascii, unicodedata.normalize("NFKD", location)))  # of ü the u
     words = re.findall(r"[A-Za-z0-9_-]+", letters)
     return "-".join(words)[-60:].strip("-_") or "images"
+
+
+def _source(dataset: str) -> tuple[Source, str]:
+    """The source of a user's images, and their location for it."""
+    scheme, _, location = dataset.partition(":")
+    return (SOURCES[scheme], location) if scheme in SOURCES else (_module.SOURCE, dataset)
 
 
 def _info_of(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
@@ -302,14 +306,10 @@ def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
 
 def _to_decode(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
     """(a user's images, the further arguments of `decode`)."""
-    scheme, _, location = choice.dataset.partition(":")
+    source, location = _source(choice.dataset)
     folder = data_folder(choice.data_dir)
-    if scheme in SOURCES:
-        images = SOURCES[scheme].find(location, folder)
-    else:
-        images = _module.find(choice.dataset)
-    size = choice.image_size or min(images.own_size, LARGEST_SIZE)
-    how = Decoding(size, choice.image_bits, choice.skip_unreadable)
+    images = source.find(location, folder)
+    how = Decoding(choice.image_size or images.size, choice.image_bits, choice.skip_unreadable)
     return images, {"how": how, "store": folder / STORE, "name": short_name(choice.dataset)}
 
 

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import TunerError, reason_of
@@ -25,6 +26,7 @@ from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
     SPLITS,
     Images,
+    Source,
     channels_of,
     check_sizes,
     counts_of,
@@ -63,8 +65,8 @@ def import_loader(path: str) -> Any:
     return loader
 
 
-def find(path: str) -> Images:
-    """The images that the function at `path` returns. Raises FaultsError."""
+def find(path: str, folder: Path) -> Images:
+    """The images that the function at `path` returns; `folder` is not used. Raises FaultsError."""
     loader = import_loader(path)
     try:
         parts = parts_of(loader(), path)
@@ -73,6 +75,9 @@ def find(path: str) -> Images:
         raise
     except Exception as error:  # the user's code may raise any type
         raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
+
+
+SOURCE = Source("my_module:load", find, import_loader)
 
 
 def parts_of(returned: Any, location: str) -> dict[str, Part]:

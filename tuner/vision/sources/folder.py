@@ -28,9 +28,9 @@ from tuner.vision.sources._images import (
     LARGEST_SIZE,
     SPLITS,
     Images,
-    Outline,
     Source,
     check_sizes,
+    counts_of,
     fault,
     shorter_side,
     split_of,
@@ -83,11 +83,6 @@ class _Listing:
     def title(self) -> str:
         return f"{self.root.resolve().name}, a folder of images"
 
-    def counts(self) -> dict[str, tuple[int, ...]]:
-        counts = Counter((file.split, file.label) for file in self.files)
-        classes = self.classes
-        return {split: tuple(counts[split, label] for label in classes) for split in SPLITS}
-
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
         for file in self.files:
@@ -136,26 +131,23 @@ class _Listing:
             fingerprint=fingerprint,
             in_threads=True,
             root=f"{self.root}{os.sep}",
+            doubts=self.doubts(),
         )
 
 
-def outline(location: str) -> Outline:
-    """The classes and counts of the folder at `location`. Raises FaultsError."""
-    listing = _to_train(location)
-    return Outline(
-        listing.classes,
-        listing.counts(),
-        CHANNELS,
-        min(listing.own_size(), LARGEST_SIZE),
-        listing.title,
-        doubts=listing.doubts(),
-    )
-
-
 def find(location: str, folder: Path) -> Images:
-    """The images of the folder at `location`; the data folder is not used. Raises FaultsError."""
-    listing = _to_train(location)
-    return listing.images(listing.classes, CHANNELS, listing.fingerprint())
+    """The images of the folder at `location`, if a classifier can be trained with them.
+
+    The data folder is not used. Raises FaultsError.
+    """
+    listing = _list(location, _splits)
+    classes = listing.classes
+    if strange := sorted({file.label for file in listing.files} - {*classes}):
+        rule = f"has classes without a training image: {', '.join(strange)}"
+        raise fault(rule, location, classes)
+    images = listing.images(classes, CHANNELS, listing.fingerprint())
+    check_sizes(classes, counts_of(images.labels_N, images.splits_N, classes), location)
+    return images
 
 
 def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
@@ -178,7 +170,7 @@ def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
     return any(name in classes or split_of(name) == "test" for name in names)
 
 
-SOURCE = Source("folder:PATH", outline, find, lists=True)
+SOURCE = Source("folder:PATH", find)
 
 
 def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
@@ -192,17 +184,6 @@ def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
     others: Counter[str] = Counter()
     with translate_error(lambda rule: fault(rule, location), "cannot be read", of=OSError):
         return _Listing(root, tuple(_files(splits_of(root), others)), others)
-
-
-def _to_train(location: str) -> _Listing:
-    """Raises FaultsError where a classifier cannot be trained with the images."""
-    listing = _list(location, _splits)
-    classes = listing.classes
-    if strange := sorted({file.label for file in listing.files} - {*classes}):
-        rule = f"has classes without a training image: {', '.join(strange)}"
-        raise fault(rule, location, classes)
-    check_sizes(classes, listing.counts(), location)
-    return listing
 
 
 def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:

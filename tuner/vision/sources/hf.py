@@ -47,7 +47,7 @@ def find(name: str, folder: Path) -> Images:
     )
 
 
-SOURCE = Source("hf:NAME", _require, find)  # only `datasets` can describe the images
+SOURCE = Source("hf:NAME", find, _require)
 
 
 def _part(split: Any, name: str) -> Part:
