@@ -201,17 +201,6 @@ def network():
     return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.Linear(2, 1))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_lr_schedule_keeps_the_ratio_of_rates(schedule):
-    settings = ClassifierSettings(lr=0.5, norm_bias_lr=8, lr_schedule=schedule)
-    optimizer = build_optimizer(settings, network())
-    lr_schedule = LRSchedule(settings, optimizer, steps=5)
-    for step in range(5):
-        lr_schedule.apply(step)
-        slow, fast = (group["lr"] for group in optimizer.param_groups)
-        assert fast == pytest.approx(8 * slow)
-
-
 def test_sgd_has_no_momentum_after_a_first_step_that_overflows(monkeypatch):
     """torch's fused SGD leaves it as the memory was."""
     monkeypatch.setattr(torch, "empty_like", lambda like: torch.full_like(like, math.nan))

@@ -68,10 +68,6 @@ class CheckpointStore:
                 self._has_loaded = True
             return self._publish(epoch, partial, path, sha256_of(partial))
 
-    def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
-        """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
-        return self.fill(epoch, lambda folder: shutil.copytree(directory, folder))
-
     def fill(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
         """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
         path = self._folder / str(epoch)
@@ -226,7 +222,6 @@ class SavePolicy:
         return Save.HOLD if is_best else None
 
     def waited(self, seconds: float) -> None:
-        """Record the seconds that the trial waited for a checkpoint."""
         self._write_s = seconds
 
 

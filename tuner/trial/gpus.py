@@ -60,10 +60,7 @@ def take(amount: float) -> None:
 
 
 def room(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
-    """The free share of each GPU.
-
-    A process that has taken a share must not call this: it would lose its locks.
-    """
+    """The free share of each GPU. A process that has taken a share would lose its locks."""
     with ExitStack() as stack:
         files = {name: stack.enter_context(file) for name, file in _opened(folder, gpus).items()}
         stack.enter_context(_alone(folder))

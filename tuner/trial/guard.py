@@ -35,18 +35,16 @@ _OF_LIBRARIES = (b"multiprocessing.", b"_inductor", b"torch_shm_manager", b"wand
 
 
 def new_mark() -> str:
-    """A mark that no other process has."""
     return os.urandom(16).hex()
 
 
-def start(mark: str, temporary: str) -> subprocess.Popen[bytes]:
-    """Start a driver's guard; the end of its context, or this process's death, sets it off."""
-    return _start(mark, temporary)
+def start(mark: str, *temporary: str) -> subprocess.Popen[bytes]:
+    """Start a guard; the end of its context, or this process's death, sets it off.
 
-
-def _start(*arguments: str) -> subprocess.Popen[bytes]:
+    temporary: of a driver, its temporary folder.
+    """
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, *arguments],
+        [sys.executable, "-I", "-S", __file__, mark, *temporary],
         env={name: value for name, value in os.environ.items() if name != _TRIAL_MARK},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -122,7 +120,7 @@ class Children:
     def guard(self) -> None:
         """Start a process that ends them if this process dies."""
         if self._guard is None:
-            self._guard = _start(self._mark)
+            self._guard = start(self._mark)
             self._guard.wait()  # it leaves the process behind, which is nobody's child
 
     def end(self) -> int:

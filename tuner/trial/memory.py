@@ -159,7 +159,6 @@ def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int
 
 
 def is_short(free: int, total: int) -> bool:
-    """Whether so little is free that a worker is ended."""
     return free < min(_RESERVED_SHARE * total, _MOST_RESERVED)
 
 

@@ -70,7 +70,7 @@ class FunctionTrial(ProcessTrial):
         if checkpoint is None:
             return []
         with checkpoint.as_directory() as folder:
-            return [self._store.adopt(epoch, Path(folder))]
+            return [self._store.fill(epoch, partial(shutil.copytree, folder))]
 
     def _release(self) -> str | None:
         session, self._session = self._session, None

@@ -87,15 +87,12 @@ class Trial(Trainable):
         Ray then reports its death to the driver, and the log shows where every thread was. A group
         of ranks notices earlier. If this fails, the driver ends the process.
         """
-        faulthandler.dump_traceback_later(self._patience_s, exit=True, file=self._log.fileno())
+        patience_s = self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
+        faulthandler.dump_traceback_later(patience_s, exit=True, file=self._log.fileno())
         try:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
-
-    @property
-    def _patience_s(self) -> float:
-        return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
 
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises what the trainable raises."""
@@ -205,7 +202,6 @@ class Trial(Trainable):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the trial has come to the last epoch of a whole trial."""
         return self._context.epochs is not None and self._epoch >= self._context.epochs
 
 

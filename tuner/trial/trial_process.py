@@ -106,18 +106,14 @@ class Leftovers:
                 del os.environ[name]
             os.environ.update(self._environment)
         unusable = _released()
-        ended = self.children.end()
-        self.grown_mib = self._growth()
-        return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
-
-    def _growth(self) -> float:
-        now = self._held()
+        ended, now = self.children.end(), self._held()
         if self._first_mib is None:
             self._first_mib = now
             # What is there now stays. Later collections pass over it; else each would take 0.2 s
             # between two short trials
             gc.freeze()
-        return max(0.0, now - self._first_mib)
+        self.grown_mib = max(0.0, now - self._first_mib)
+        return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
 
 
 def _released() -> str | None:
@@ -264,7 +260,6 @@ def _stream(fd: int) -> TextIO:
 
 
 def _flush() -> None:
-    """Write out what Python and C have buffered."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the trial may have closed it
             stream.flush()

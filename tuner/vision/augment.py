@@ -31,11 +31,9 @@ class Decisions:
     """Random decisions: tensors with an entry for each image."""
 
     def at(self, rows: slice) -> Self:
-        """The decisions for some of the images."""
         return self.each(lambda values_N: values_N[rows])
 
     def to(self, device: torch.device) -> Self:
-        """The same decisions on `device`."""
         return self.each(lambda values_N: values_N.to(device))
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:

@@ -46,7 +46,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Add the present values to the averages."""
         if not self.decay:
             return
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
@@ -101,7 +100,6 @@ class Lookahead:
             self._slow = [tensor.detach().clone() for tensor in self._floats()]
 
     def update(self, done: int, *, last: bool) -> None:
-        """After `done` steps of the training; `last`: of an epoch."""
         self._since += 1
         if self._steps and (last or self._since % self._steps == 0):
             present = self._floats()

@@ -55,12 +55,10 @@ class Blueprint(Settings):
 
     @property
     def shape(self) -> str:
-        """The images' channels, height and width, as text."""
         return f"{self.in_channels}x{self.image_size}x{self.image_size}"
 
     @property
     def info(self) -> ModelInfo:
-        """The declaration of the model."""
         return model_info(self.name)
 
     @property
@@ -70,7 +68,6 @@ class Blueprint(Settings):
 
     @property
     def library(self) -> str | None:
-        """The library of the network, or None."""
         package = self.name.partition(":")[0]
         return package if package != self.name and self.code is None else None
 

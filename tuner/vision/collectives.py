@@ -92,7 +92,6 @@ class Ranks:
                 view.copy_(copy)
 
     def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
-        """`values` reduced over all ranks."""
         if not self.several:
             return values
         shared = torch.tensor(values, dtype=torch.float64, device=self.device)

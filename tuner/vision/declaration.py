@@ -397,7 +397,6 @@ def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
 
 
 def _extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
-    """The settings of the configs that span the search space."""
     for config in extreme_configs(spec.search.space):
         yield ClassifierSettings.model_validate(merged(spec.constants, config))
 

@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from tuner.experiment.results.statistics import CONFUSION, MISTAKES
 from tuner.vision.batches import ImageSet, normaliser
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.datasets._dataset import stratified_folds
 from tuner.vision.epochs import seeded, shards
 from tuner.vision.features import MOST_FITTED, Features, fit_head
-from tuner.vision.loss import CrossEntropy, Measured, Measures
+from tuner.vision.loss import CrossEntropy, Measured, measured_of
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.models._model import PixelStats
 from tuner.vision.new_model import set_layout
@@ -82,13 +83,8 @@ def measure(
     """
     rows_N = images.splits["test"]
     logits_NK, labels_N = predictor.logits_of(images, rows_N)
-    measures = Measures(metrics, images.info.num_classes)
-    loss = CrossEntropy(logits_NK.dtype, measures=measures)
-    sums = loss.nothing(logits_NK.device)
-    parts = logits_NK.split(predictor.batch), labels_N.split(predictor.batch)
-    for some_NK, some_N in zip(*parts, strict=True):
-        sums += loss.evaluated(some_NK, some_N)
-    measured = loss.measured(sums.tolist(), count=len(rows_N))
+    classes = images.info.num_classes
+    measured = measured_of(logits_NK, labels_N, metrics=metrics, classes=classes)
     details: dict[str, Any] = {CONFUSION: measured.confusion(images.info.classes)}
     if names:
         details[MISTAKES] = mistakes(logits_NK[:MOST_MEASURED], images, rows_N, names)
@@ -232,13 +228,8 @@ def doubtful_labels(
 
 def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor:
     """probabilities_NK of the images `rows_N`, each by a head that was fitted to other folds."""
-    labels_N = images.labels_N.cpu()[rows_N]
-    generator = torch.Generator().manual_seed(0)
-    shuffled_N = torch.randperm(len(rows_N), generator=generator)
-    # Stratified: the images of each class go to the folds in turn
-    dealt_N = shuffled_N[labels_N[shuffled_N].argsort(stable=True)]
-    fold_N = torch.empty(len(rows_N), dtype=torch.int64)
-    fold_N[dealt_N] = torch.arange(len(rows_N)) % _FOLDS
+    labels_N = images.labels_N.cpu()[rows_N].numpy()
+    fold_N = torch.from_numpy(stratified_folds(labels_N, _FOLDS, seed=0))
     probabilities_NK = torch.empty(len(rows_N), images.info.num_classes)
     for fold in range(_FOLDS):
         is_here_N = fold_N == fold

@@ -199,7 +199,6 @@ class Head(nn.Module):
         self._name = name
 
     def forward(self, x_NF1V: Tensor) -> Tensor:
-        """logits_NK."""
         logits_NK: Tensor = self.get_submodule(self._name)(x_NF1V[:, :, 0, 0])
         return logits_NK
 

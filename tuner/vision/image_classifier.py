@@ -219,7 +219,6 @@ class ImageClassifier:
         return report
 
     def _step(self) -> dict[str, float]:
-        """Train one epoch and validate."""
         started = time.perf_counter()
         if self._epoch == 0 and self._settings.begins_with_weights:
             self._begin()

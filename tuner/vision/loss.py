@@ -21,57 +21,6 @@ from tuner.vision.batches import ImageSet
 from tuner.vision.settings import ClassifierSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of `classes` classes.
-
-    With few classes the confusion matrix is counted even without metrics.
-    """
-
-    names: tuple[str, ...] = ()
-    classes: int = 0
-
-    @property
-    def has_matrix(self) -> bool:
-        """Whether the counts include the confusion matrix."""
-        return bool(self.names) or 0 < self.classes <= MOST
-
-    @property
-    def size(self) -> int:
-        """The number of counts."""
-        return 1 + self.classes**2 if self.has_matrix else 0
-
-    def counts(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """Counts to be summed over all images, in float64; empty without a matrix."""
-        if not self.has_matrix:
-            return logits_NK.new_zeros(0, dtype=torch.float64)
-        likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
-        among = (likeliest_N5 == labels_N[:, None]).sum()
-        matrix_KK = confusion_matrix(logits_NK.argmax(1), labels_N, classes=self.classes)
-        return torch.cat([among.double().view(1), matrix_KK.flatten()])
-
-    def matrix(self, sums: Sequence[float]) -> list[list[int]] | None:
-        """The confusion matrix by the sums of the counts: of true classes the predicted ones."""
-        size = self.classes
-        if not self.has_matrix or size > MOST:
-            return None
-        counts = list(map(int, sums[1:]))
-        return [counts[start : start + size] for start in range(0, size**2, size)]
-
-    def metrics(self, sums: Sequence[float]) -> dict[str, float]:
-        """The metrics by the sums of the counts of all images."""
-        if not self.names:
-            return {}
-        among, *matrix = sums
-        matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
-        known = {
-            "top5_accuracy": among / float(matrix_KK.sum()),
-            "balanced_accuracy": balanced_accuracy(matrix_KK),
-            "macro_f1": macro_f1(matrix_KK),
-        }
-        return {name: known[name] for name in self.names}
-
-
 def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, *, classes: int) -> Tensor:
     """matrix_KK in float64: the number of images of class i (row) predicted as j (column)."""
     ones_N = torch.ones(len(labels_N), dtype=torch.float64, device=labels_N.device)
@@ -98,7 +47,6 @@ class Measured(NamedTuple):
     matrix: list[list[int]] | None
 
     def of_test(self) -> dict[str, float]:
-        """The metrics by the names that they have on the test split."""
         return {f"test_{name}": value for name, value in self.metrics.items()}
 
     def confusion(self, classes: Sequence[str]) -> dict[str, Any] | None:
@@ -113,17 +61,18 @@ class CrossEntropy:
     smoothing, weights_K: of the labels and the classes, in training only. test_time_flip: evaluate
     the mean of the logits of an image and its mirror image. test_time_shift: px by which an
     evaluation shifts the image up and left, and down and right; both together weigh as much as the
-    image itself. measures: further metrics of an evaluation. temperature: divides the logits of an
-    evaluation.
+    image itself. temperature: divides the logits of an evaluation. metrics: further ones of an
+    evaluation, of `recipe.OPTIONAL_METRICS`; classes: their number, 0 for no confusion matrix.
     """
 
     dtype: torch.dtype
     smoothing: float = 0.0
     test_time_flip: bool = False
     weights_K: Tensor | None = None
-    measures: Measures = Measures()
     test_time_shift: int = 0
     temperature: float = 1.0
+    metrics: tuple[str, ...] = ()
+    classes: int = 0
 
     @classmethod
     def of(cls, settings: ClassifierSettings) -> Self:
@@ -164,22 +113,48 @@ class CrossEntropy:
         shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
         return (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
 
+    @property
+    def _counts_matrix(self) -> bool:
+        return bool(self.metrics) or 0 < self.classes <= MOST
+
     def evaluated(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """(sum of the loss, number right, counts of `measures`), in float64 like `nothing`."""
+        """(sum of the loss, number right, further counts), in float64 like `nothing`."""
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
-        right = (logits_NK.argmax(1) == labels_N).sum()
-        sums = torch.stack([loss.double(), right.double()])
-        return torch.cat([sums, self.measures.counts(logits_NK, labels_N)])
+        predicted_N = logits_NK.argmax(1)
+        sums = torch.stack([loss.double(), (predicted_N == labels_N).sum().double()])
+        if not self._counts_matrix:
+            return sums
+        likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
+        among = (likeliest_N5 == labels_N[:, None]).sum().double()
+        matrix_KK = confusion_matrix(predicted_N, labels_N, classes=self.classes)
+        return torch.cat([sums, among.view(1), matrix_KK.flatten()])
 
     def nothing(self, device: torch.device) -> Tensor:
         """The result of `evaluated` for no images."""
-        return torch.zeros(2 + self.measures.size, dtype=torch.float64, device=device)
+        size = 3 + self.classes**2 if self._counts_matrix else 2
+        return torch.zeros(size, dtype=torch.float64, device=device)
 
     def measured(self, sums: Sequence[float], *, count: int) -> Measured:
-        """What the sums over `count` images come to."""
         loss, right, *counts = sums
         metrics = {"loss": loss / count, "accuracy": right / count}
-        return Measured(metrics | self.measures.metrics(counts), self.measures.matrix(counts))
+        if not counts:
+            return Measured(metrics, None)
+        among, *matrix = counts
+        matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
+        known = {
+            "top5_accuracy": among / count,
+            "balanced_accuracy": balanced_accuracy(matrix_KK),
+            "macro_f1": macro_f1(matrix_KK),
+        }
+        metrics |= {name: known[name] for name in self.metrics}
+        return Measured(metrics, matrix_KK.long().tolist() if self.classes <= MOST else None)
+
+
+def measured_of(
+    logits_NK: Tensor, labels_N: Tensor, *, metrics: tuple[str, ...], classes: int
+) -> Measured:
+    loss = CrossEntropy(torch.float64, metrics=metrics, classes=classes)
+    return loss.measured(loss.evaluated(logits_NK, labels_N).tolist(), count=len(labels_N))
 
 
 def training_loss(
@@ -192,8 +167,7 @@ def training_loss(
         labels_N = images.labels_N.cpu()[images.splits["train"]]
         weights_K = class_weights(settings.class_weights, labels_N, classes=classes)
         weights_K = weights_K.to(device, loss.dtype)
-    measures = Measures(settings.metrics, classes)
-    return replace(loss, weights_K=weights_K, measures=measures)
+    return replace(loss, weights_K=weights_K, metrics=settings.metrics, classes=classes)
 
 
 def class_weights(setting: str | Sequence[float], labels_N: Tensor, *, classes: int) -> Tensor:

@@ -40,7 +40,6 @@ _ROUNDING = 1e-5  # error of a sum of probabilities in float32; more in half pre
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
 _TIMED = 5  # steps
-_STAGE = ("name", "kind", "output", "parameters")  # of a part of a model
 
 
 def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
@@ -224,7 +223,7 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     still = matching(model, frozen)
     parameters = dict(model.named_parameters())
     return {
-        "stages": [dict(zip(_STAGE, stage, strict=True)) for stage in _stages(model, plan)],
+        "stages": list(_stages(model, plan)),
         "parameters": sum(p.numel() for p in parameters.values()),
         "trainable": sum(p.numel() for n, p in parameters.items() if n not in still),
         "mib": sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
@@ -232,19 +231,18 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     }
 
 
-def _stages(model: nn.Module, plan: Blueprint) -> Iterator[tuple[object, ...]]:
+def _stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, object]]:
     parts = dict(_parts(model))
     shapes = _shapes(model, plan, parts)
     counted: set[int] = set()
     for name in sorted(parts, key=lambda name: name not in shapes):  # called parts first
-        part = parts[name]
+        part, output = parts[name], shapes.get(name, ())
         own = [p for p in part.parameters() if id(p) not in counted]
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)
-        yield name, type(part).__name__, shapes.get(name, ()), count
-    remaining = sum(p.numel() for p in model.parameters() if id(p) not in counted)
-    if remaining:
-        yield "", "its own parameters", (), remaining
+        yield {"name": name, "kind": type(part).__name__, "output": output, "parameters": count}
+    if remaining := sum(p.numel() for p in model.parameters() if id(p) not in counted):
+        yield {"name": "", "kind": "its own parameters", "output": (), "parameters": remaining}
 
 
 def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -88,11 +88,9 @@ class Stage:
         self.share: dict[str, int] = {}  # the arguments that make `shards` this rank's: all images
 
     def train(self, optimizer: Optimizer) -> None:
-        """Prepare for an epoch."""
         self._model.train()
 
     def eval(self) -> None:
-        """Prepare for an evaluation."""
         self._model.eval()
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:

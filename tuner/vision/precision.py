@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tuner.trial.torch_compat import cpu_computes_in, fastest_convolutions, tf32
+from tuner.trial.torch_compat import computing, cpu_computes_in
 from tuner.vision.norms import BATCH_NORMS
 from tuner.vision.recipe import HALF
 from tuner.vision.settings import ClassifierSettings
@@ -58,12 +58,9 @@ class Precision:
         """The entries of a state; none for float32."""
         return {_IN_STATE: self.name} if self.name != "float32" else {}
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
+    def applied(self) -> AbstractContextManager[None]:
         """The context of all computations of the trial; the process's settings are restored."""
-        convolutions = fastest_convolutions() if self.kind == "cuda" else nullcontext()
-        with tf32(self.tf32), convolutions:
-            yield
+        return computing(tf32=self.tf32, tries_convolutions=self.kind == "cuda")
 
     def forward(self) -> AbstractContextManager[None]:
         """The context of a forward pass and its loss."""
@@ -74,7 +71,6 @@ class Precision:
 
 
 def hardware(device: torch.device) -> Hardware:
-    """The precisions of `device`."""
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))

@@ -90,7 +90,6 @@ class Augmentation(Settings):
 
     @property
     def mixes(self) -> bool:
-        """Whether an image is mixed with another one."""
         return self.mixup > 0 or self.cutmix > 0
 
 

@@ -33,21 +33,15 @@ from tuner.vision.recipe import BelowOne, UpToOne
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 
-def _fields_of_models() -> dict[str, Any]:
-    """Every hyperparameter that only some models have, with its bounds, but None by default."""
-    fields: dict[str, Any] = {}
-    declared: list[type[Settings]] = [*(info.settings for info in MODELS.values()), Arguments]
-    for settings in declared:
-        for name, field in settings.model_fields.items():
-            kind: Any = field.annotation
-            fields[name] = (Annotated[kind | None, field], None)
-    return fields
-
-
 if TYPE_CHECKING:
     _ModelSettings = Settings
-else:
-    _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_fields_of_models())
+else:  # every hyperparameter that only some models have, with its bounds, but None by default
+    _FIELDS = {
+        name: (Annotated[field.annotation | None, field], None)
+        for settings in (*(info.settings for info in MODELS.values()), Arguments)
+        for name, field in settings.model_fields.items()
+    }
+    _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_FIELDS)
 
 
 def _model(reference: str) -> str:
@@ -211,12 +205,10 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
 
     @property
     def data(self) -> catalog.DataChoice:
-        """The settings that choose the data set."""
         return catalog.DataChoice(**self.model_dump(include=_OF_DATA))
 
     @property
     def begins_with_weights(self) -> bool:
-        """Whether the network begins with weights of an earlier training."""
         return self.pretrained or self.start_from is not None
 
 

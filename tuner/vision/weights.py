@@ -66,7 +66,6 @@ class Weights:
 
     @property
     def network(self) -> str:
-        """The name of torchvision's network."""
         return self.name.partition("-")[0]
 
     @property
@@ -81,11 +80,9 @@ class Weights:
 
     @property
     def is_here(self) -> bool:
-        """Whether the file is on this machine."""
         return self.path.is_file()
 
     def row(self) -> dict[str, Any]:
-        """Everything about it, for JSON."""
         return {
             **asdict(self),
             "model": f"torchvision:{self.network}",

@@ -74,7 +74,6 @@ class DatasetInfo:
 
     @property
     def num_classes(self) -> int:
-        """The number of classes."""
         return len(self.classes)
 
 
@@ -135,16 +134,12 @@ _LEFT_OUT = ("load", "archive", "files", "skipped")
 
 
 def described(info: DatasetInfo) -> dict[str, Any]:
-    """`info` as plain values."""
     values = {f.name: getattr(info, f.name) for f in fields(info) if f.name not in _LEFT_OUT}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
-    """The description in a checkpoint, without data to load, or None.
-
-    Raises CheckpointError if it is damaged.
-    """
+    """The description in a checkpoint, or None. Raises CheckpointError if it is damaged."""
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         raise DataError("a checkpoint describes its training images, and does not hold them")

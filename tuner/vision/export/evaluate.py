@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ def evaluate(
     path = spec.trainable if trainable is None else trainable_text(trainable)
     learner = _learner(path, trial.config, constants, data_dir)
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
-    with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
+    with translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
     metrics, origin = learner.test(), (trial.trial_id, checkpoint.epoch, checkpoint.sha256)
     measured = _record(metrics, _details(learner), *origin)
@@ -89,7 +88,7 @@ def evaluate_export(
         path = config.trainable if trainable is None else trainable_text(trainable)
         learner = _learner(path, config.config, config.training, data_dir)
         weights = export.weights()
-        with _translated(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
+        with translate_error(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
             learner.load_state_dict(with_weights(learner.state_dict(), weights))
         metrics, details = learner.test(), _details(learner)
     return _record(metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256)
@@ -158,7 +157,7 @@ def _has_test(trainable: Any) -> bool:
 
 
 def _import(path: str) -> Any:
-    with _translated(UsageError, f"cannot import {path}"):
+    with translate_error(UsageError, f"cannot import {path}"):
         return load_trainable(path)
 
 
@@ -174,7 +173,7 @@ def _learner(
         raise cannot
     if data_dir is not None:
         constants = moved(constants, data_dir)
-    with _translated(UsageError, f"{path} cannot be built"):
+    with translate_error(UsageError, f"{path} cannot be built"):
         single = {"device": usable_device(), "rank": 0, "world_size": 1}
         learner: Learner = trainable(config, dict(constants), **single)
     if not callable(getattr(learner, "test", None)):  # a function's Learner exists only now
@@ -193,12 +192,3 @@ def _record(
     values = {n: value if type(value) is int else float(value) for n, value in metrics.items()}
     record = {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **values}
     return record | {n: value for n, value in details.items() if isinstance(value, DETAILS[n])}
-
-
-def _translated(to: type[CheckpointError | UsageError], what: str) -> AbstractContextManager[None]:
-    """Raise a Learner's errors as `to`, with the complete text, which may have many lines."""
-
-    def message(error: Exception) -> str:
-        return f"{what}: {f'{error} is missing' if isinstance(error, KeyError) else error}"
-
-    return translate_error(to, message)

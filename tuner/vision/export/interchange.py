@@ -68,7 +68,6 @@ class FromPixels(nn.Module):
         self.register_buffer("shift_C11", shift_C.to(dtype)[:, None, None])
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """probabilities_NK."""
         scale_C11, shift_C11 = self.get_buffer("scale_C11"), self.get_buffer("shift_C11")
         normalised_NCHW = x_NCHW.to(scale_C11.dtype) * scale_C11 + shift_C11
         views = [self.model(view_NCHW) for view_NCHW in self._loss.views(normalised_NCHW)]

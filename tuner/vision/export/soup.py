@@ -17,7 +17,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from tuner.errors import UsageError
@@ -33,7 +32,7 @@ from tuner.vision.export import interchange
 from tuner.vision.export.predict import MOST, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
-from tuner.vision.loss import CrossEntropy, Measures
+from tuner.vision.loss import measured_of
 
 Kind = Literal["single", "soup", "ensemble"]
 
@@ -237,11 +236,9 @@ class _Combinations:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
         temperature = fitted(logits_NK[:MOST], labels_N[:MOST]).temperature
-        measures = Measures(settings.metrics, images.info.num_classes)
-        loss = CrossEntropy(torch.float64, measures=measures)
-        sums = loss.evaluated(logits_NK.double() / temperature, labels_N)
-        metrics = loss.measured(sums.tolist(), count=len(labels_N)).metrics
-        return {f"val_{name}": value for name, value in metrics.items()}
+        named = {"metrics": settings.metrics, "classes": images.info.num_classes}
+        measured = measured_of(logits_NK.double() / temperature, labels_N, **named)
+        return {f"val_{name}": value for name, value in measured.metrics.items()}
 
     def _is_like_the_best(self, number: int) -> bool:
         best, weights = self._weights[0], self._weights[number]

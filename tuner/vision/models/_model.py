@@ -76,7 +76,6 @@ class ModelInfo:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The model's hyperparameters with their defaults."""
         return {name: field.default for name, field in self.settings.model_fields.items()}
 
     def takes(self, channels: int, image_size: int) -> bool:

@@ -64,7 +64,6 @@ class Block(nn.Module):
             self.shortcut = shortcut(in_channels, channels, stride, norm)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The block's output, with `channels` channels."""
         out_NCHW = F.relu(self.norm1(self.conv1(x_NCHW)), inplace=True)
         out_NCHW = self.norm2(self.conv2(out_NCHW))
         return F.relu(out_NCHW + self.shortcut(x_NCHW), inplace=True)
@@ -79,7 +78,6 @@ class Padded(nn.Module):
         self.stride, self.padding = stride, (before, channels - in_channels - before)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """As many channels and pixels as the block's output."""
         return F.pad(x_NCHW[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.padding))
 
 

@@ -120,7 +120,6 @@ class Squeeze(nn.Module):
         self.fc2 = nn.Conv2d(narrow, channels, 1)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The image, each channel times a factor of 0 to 1."""
         mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
         return x_NCHW * F.hardsigmoid(self.fc2(F.relu(self.fc1(mean_NC11))))
 
@@ -147,7 +146,6 @@ class InvertedResidual(nn.Module):
         self.block = nn.Sequential(*layers, _convolved(wide, step.channels))
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The block's output, of `step.channels` channels."""
         out_NCHW: Tensor = self.block(x_NCHW)
         return out_NCHW + x_NCHW if self.adds else out_NCHW
 
@@ -171,7 +169,6 @@ class Residual(nn.Module):
             self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(widths[-1]))
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The block's output, of the channels of its last convolution."""
         out_NCHW = x_NCHW
         for number in range(1, self.depth + 1):
             conv, norm = self.get_submodule(f"conv{number}"), self.get_submodule(f"bn{number}")
@@ -209,7 +206,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """logits_NK."""
         x_NCHW = self.maxpool(F.relu(self.bn1(self.conv1(x_NCHW)), inplace=True))
         for number in range(1, len(WIDTHS) + 1):
             x_NCHW = self.get_submodule(f"layer{number}")(x_NCHW)

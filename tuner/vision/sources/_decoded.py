@@ -246,7 +246,6 @@ class DecodedSet:
 
     @property
     def title(self) -> str:
-        """The name in messages."""
         return self.name
 
     def path(self, folder: Path) -> Path:
@@ -256,11 +255,9 @@ class DecodedSet:
         return folder / STORE / self.name
 
     def is_in(self, folder: Path) -> bool:
-        """Whether it is in the data folder `folder`."""
         return self.path(folder).is_dir()
 
     def is_missing(self, folder: Path) -> bool:
-        """Whether it is not in the data folder `folder`."""
         return not self.is_in(folder)
 
     def await_in(self, folder: Path, *, patience_s: float = PATIENCE_S) -> None:

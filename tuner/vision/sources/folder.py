@@ -91,7 +91,6 @@ class _Listing:
         return digest.hexdigest()
 
     def doubts(self) -> tuple[str, ...]:
-        """A warning about ignored files."""
         if not self.others:
             return ()
         kinds = [f"{count:,} {kind}" for kind, count in self.others.most_common(_KINDS)]
