@@ -71,10 +71,7 @@ class FunctionSession:
         session._session = self  # type: ignore[assignment]
 
     def next_report(self) -> Report | None:
-        """Let the function go on until its next report; None once it has returned.
-
-        Raises what the function raises.
-        """
+        """Let the function go on to its next report; None after its return. Raises its error."""
         if self._thread.ident is None:
             self._thread.start()
         self._may_go_on.release()

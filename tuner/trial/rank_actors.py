@@ -134,10 +134,7 @@ class RankGroup:
         return written
 
     def end(self) -> str | None:
-        """Drop the Learners; the ranks stay for the next trial, where they may.
-
-        Returns None: this process, which only supervises, keeps nothing and is used again.
-        """
+        """Drop the Learners; the ranks stay for the next trial, where they may. Returns None."""
         try:
             reason = next(filter(None, self._all("end")), None)
         except Exception as error:  # `_all` has ended the ranks

@@ -255,10 +255,7 @@ class LearnerTrial(Trial):
         return self._recorded(report, self._save, measured, is_last=failures.says_done(report))
 
     def save_now(self) -> dict[str, Any]:
-        """Write what was reported last, and the best epoch: the trial ends, says the driver.
-
-        Returns what there is to journal: like a report it has `checkpoints`, or a `failure`.
-        """
+        """Write the last epoch and the best; returns `checkpoints`, or a `failure`, to journal."""
         assert self._workers is not None
         with self._in_time():
             try:

@@ -95,10 +95,7 @@ class Leftovers:
             self._put_back = remember_numerics()
 
     def clear(self) -> str | None:
-        """Undo the settings of the ended trial, end its children, and release its memory.
-
-        Returns why the process should not run another trial, or None.
-        """
+        """Undo what the trial has left; returns why the process should not run another, or None."""
         if self._put_back is not None:
             self._put_back()
         if self._environment is not None:
@@ -169,10 +166,7 @@ class TrialProcess:
         self._leftovers.children.guard()
 
     def end(self) -> str | None:
-        """Undo what the trial has changed, and remove its folder if that is empty.
-
-        Returns why this process should not run another trial, or None.
-        """
+        """Undo what the trial has changed; returns why this process is not to run another."""
         if self._folder is not None:
             with suppress(FileNotFoundError):  # removed meanwhile
                 os.chdir(self._start)

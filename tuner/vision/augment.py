@@ -172,10 +172,7 @@ def _reflected(position: Tensor, last: int) -> Tensor:
 
 
 def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:
-    """Set a square of each normalised image to 0, the mean: DeVries & Taylor 2017, Cutout.
-
-    Its centre is anywhere in the image, so part of it may fall outside. Works in place.
-    """
+    """Set a square of each normalised image to 0, the mean, in place: DeVries & Taylor 2017."""
     side = augmentation.cutout
     if not side:
         return x_NCHW
@@ -212,10 +209,7 @@ class Mixes(Decisions):
 def draw_mixes(
     count: int, *, image_size: int, augmentation: Augmentation, rng: np.random.Generator
 ) -> Mixes:
-    """The mixes of `count` images of `image_size` px, on the CPU.
-
-    With mixup and CutMix, each is applied to an image with probability 1/2.
-    """
+    """The mixes of `count` images, on the CPU; of mixup and CutMix each with probability 1/2."""
     mixup, cutmix = augmentation.mixup, augmentation.cutmix
     is_cut_N = rng.random(count) < (0.5 if mixup and cutmix else float(cutmix > 0))
     blend_N = rng.beta(mixup, mixup, count) if mixup else np.ones(count)

@@ -69,10 +69,7 @@ class ImageSet:
 
 
 def image_set(choice: DataChoice, device: torch.device) -> ImageSet:
-    """The chosen data set, loaded once for all trials of a process.
-
-    A user's images are decoded first if need be. Raises DataError if the data is not available.
-    """
+    """The chosen data set, loaded once for all trials of a process. Raises DataError."""
     folder = data_folder(choice.data_dir)
     return _image_set(pinned(choice).dataset, folder, choice.split_seed, device)
 
@@ -175,10 +172,7 @@ class Batcher:
         ).of(count)
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented.
-
-        If images are mixed, shares_NK of the classes replace the labels.
-        """
+        """(x_NCHW, labels_N) at `positions`, augmented; shares_NK of the classes if mixed."""
         batch = self._augmented(epoch, positions)
         if epoch.partners is None or epoch.mixes is None:
             return batch

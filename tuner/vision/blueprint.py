@@ -131,10 +131,7 @@ class Blueprint(Settings):
 
 
 def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
-    """The blueprint of the model that `settings` train, for their data set's images.
-
-    data: the data set's description, if known.
-    """
+    """The blueprint of the model that `settings` train. data: of their data set, if known."""
     data = data or dataset_info(settings.data)
     return Blueprint(
         name=settings.model,

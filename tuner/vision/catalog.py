@@ -158,10 +158,7 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
 
 
 def listing_doubts(choice: DataChoice) -> tuple[str, ...]:
-    """Warnings about the layout of the files of a user's images.
-
-    Raises FaultsError if the data set is not available.
-    """
+    """Warnings about the layout of the files of a user's images. Raises FaultsError."""
     is_listed = _source(choice.dataset)[0].require is None
     return _to_decode(choice)[0].doubts if is_listed else ()
 
@@ -192,10 +189,7 @@ def data_choice(values: Mapping[str, Any]) -> DataChoice:
 
 
 def pinned(choice: DataChoice) -> DataChoice:
-    """The same data set by its decoded form, which later changes of the files leave alone.
-
-    A data set that ships is returned as it is. Raises DataError if the data set is not available.
-    """
+    """The same data set by its decoded form, which later changes of the files leave alone."""
     name, size = choice.dataset, choice.image_size
     if not ships(name):
         name, size = f"{DECODED}:{decoded_set(choice).name}", None
@@ -203,10 +197,7 @@ def pinned(choice: DataChoice) -> DataChoice:
 
 
 def image_names(choice: DataChoice) -> list[str]:
-    """The names of a user's images by row, of files their paths; none of a data set that ships.
-
-    Raises DataError if the data set is not available.
-    """
+    """The names of a user's images by row, of files their paths; none of a data set that ships."""
     if ships(choice.dataset):
         return []
     names = decoded_set(choice).names(data_folder(choice.data_dir))
@@ -233,10 +224,7 @@ def decoded_set(choice: DataChoice) -> DecodedSet:
 def labelled_folder(
     folder: str, classes: tuple[str, ...], *, channels: int, how: Decoding
 ) -> DecodedSet:
-    """Every image of `folder`, or of its `test`, decoded to be measured.
-
-    Raises UsageError for a folder that the model cannot be measured on, and DataError.
-    """
+    """Every image of `folder`, or of its `test`, decoded. Raises UsageError and DataError."""
     what = f"cannot measure {folder}"
     with (
         translate_error(UsageError, what, of=FaultsError),
@@ -314,10 +302,7 @@ def _to_decode(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
 
 
 def model_info(reference: str) -> ModelInfo:
-    """The model that `reference`, the setting `model`, names: one that ships, or a foreign one.
-
-    Imports no network. Raises FaultsError, its key relative to the setting, for an unknown name.
-    """
+    """The model that the setting `model` names; imports no network. Raises FaultsError."""
     if reference in MODELS:
         return MODELS[reference]
     scheme, colon, name = reference.partition(":")

@@ -181,10 +181,7 @@ class ClassifierDeclaration(Declaration):
         return [*data, *_needed_weights(values)]
 
     def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
-        """Of each model, with the first of what else is searched.
-
-        Raises SpecError for a network that cannot be built or trained.
-        """
+        """Of each model, with the first of what else is searched. Raises SpecError."""
         first: dict[str, ClassifierSettings] = {}
         for settings in _extreme_settings(spec):
             first.setdefault(settings.model, settings)

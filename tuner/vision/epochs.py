@@ -70,10 +70,7 @@ class Shard:
 
 
 def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Shard]:
-    """`count` positions in global batches of `batch_size`, the last one shorter, for one rank.
-
-    Over the ranks of [0, world_size) each position counts exactly once.
-    """
+    """`count` positions in global batches; over the ranks each position counts exactly once."""
     for start in range(0, count, batch_size):
         stop = min(start + batch_size, count)
         images = len(range(start + rank, stop, world_size))

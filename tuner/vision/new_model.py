@@ -89,10 +89,7 @@ def without_gradient(model: nn.Module, plan: Blueprint, precision: Precision) ->
 
 
 def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
-    """Raise SpecError for a network that cannot train on the single image that this size leaves.
-
-    BatchNorm cannot once the images have shrunk to one pixel, or are flattened.
-    """
+    """Raise SpecError for a network that cannot train on the single image that this size leaves."""
     error = _outputs(model, _blank(plan, model, 1), training=True)[1]
     if error is not None:
         rule = "leaves a worker with 1 image of the last batch, on which the model cannot train"
@@ -273,10 +270,7 @@ def _shapes(
 
 
 def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: bool) -> float:
-    """The seconds of a training step on blank images, here: the median of a few, after one more.
-
-    threads: of a trial, on a CPU. Raises SpecError for a network that cannot be built.
-    """
+    """The seconds of a training step on blank images, here: the median of a few, after one more."""
     device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
     precision = precision_for(settings, device)
     with seeded(0):

@@ -129,10 +129,7 @@ def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
 def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
-    """Groups of parameters with one learning rate, one decay and one epoch from which they train.
-
-    Muon's groups come second.
-    """
+    """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
     biases = {
         f"{name}.bias"
         for name, module in model.named_modules()
@@ -203,10 +200,7 @@ def _scale(settings: ClassifierSettings) -> float:
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
-    """The names of norm layers' parameters, biases and other vectors.
-
-    He et al. 2019, "Bag of Tricks", section 3.1, does not decay these.
-    """
+    """The names of norms' parameters and other vectors: He et al. 2019, "Bag of Tricks", 3.1."""
     of_norms = {
         f"{name}.{own}"
         for name, module in model.named_modules()
@@ -232,10 +226,7 @@ class LRSchedule:
         self._share = _share_of_lr(settings, steps)
 
     def apply(self, step: int) -> float:
-        """Set the rates of step number `step`, from 0; returns that of the first group.
-
-        Beyond the end of the schedule the rates stay.
-        """
+        """Set the rates of a step, from 0; returns the first group's. Beyond the end they stay."""
         groups, share = self._optimizer.param_groups, self._share(min(step, self._last))
         for group, largest in zip(groups, self._largest, strict=True):
             group["lr"] = share * largest

@@ -130,10 +130,7 @@ def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | 
 
 
 def best_model(device: str) -> str | None:
-    """The model to fine-tune first on a "cpu" or a "gpu", by the weights on this machine, or None.
-
-    Of equal networks torchvision's comes before timm's.
-    """
+    """The model to fine-tune first on a "cpu" or a "gpu" by the weights that are here, or None."""
     cached = timm_files()
     for name in _BEST[device]:
         variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]

@@ -36,10 +36,7 @@ _SHOWN = 3  # names that a message lists
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The tensors by name in a safetensors file, an exported folder, or a saved state dict.
-
-    Runs no code of the file. Raises CheckpointError if it is missing or holds no weights.
-    """
+    """The tensors of a safetensors file, an export, or a state dict. Raises CheckpointError."""
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / EXPORTED
@@ -66,10 +63,7 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
 
 
 def source_of(settings: ClassifierSettings, info: ModelInfo) -> str | None:
-    """The file or folder of the initial weights, or None.
-
-    Raises CheckpointError if the library's weights are missing.
-    """
+    """The file or folder of the initial weights, or None. Raises CheckpointError."""
     if settings.pretrained and info.pretrained is not None:
         return str(info.pretrained())
     return settings.start_from
@@ -231,10 +225,7 @@ def freeze(model: nn.Module, frozen: Collection[str]) -> None:
 
 
 def rest_frozen_norms(model: nn.Module) -> None:
-    """Put BatchNorm layers whose parameters are all frozen in evaluation mode.
-
-    In training mode their statistics would still change what is meant to stay.
-    """
+    """Put BatchNorm layers that are frozen in evaluation mode, so that their statistics stay."""
     for module in model.modules():
         if isinstance(module, BATCH_NORMS):
             own = list(module.parameters(recurse=False))
@@ -256,10 +247,7 @@ def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
 def with_backbone(
     state: dict[str, Any], settings: ClassifierSettings, plan: Blueprint
 ) -> dict[str, Any]:
-    """`state` with all of the network's weights, if it is of a head that trained alone.
-
-    Raises CheckpointError if the initial weights are missing, or not those of the training.
-    """
+    """`state` with all weights, if it is of a head that trained alone. Raises CheckpointError."""
     if BACKBONE not in state:
         return state
     if backbone_digest(settings, plan.info) != state[BACKBONE]:

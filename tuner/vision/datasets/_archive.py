@@ -111,10 +111,7 @@ class Archive:
         return not self.is_in(folder) and not any((folder / name).is_dir() for name in instead)
 
     def verified(self, folder: Path) -> Path:
-        """The path of the file in `folder`, downloaded first if it is missing.
-
-        Raises DataError if it cannot be downloaded, or has another MD5.
-        """
+        """The path of the file in `folder`, downloaded if it is missing. Raises DataError."""
         path = folder / self.name
         if not self.is_in(folder):
             self.fetch(folder)

@@ -159,10 +159,7 @@ def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
 
 
 def check_same(data: Mapping[str, Any], info: DatasetInfo) -> None:
-    """Raise DataError if a checkpoint's `data` are other images than `info` describes.
-
-    Then the test images may be among those of its training.
-    """
+    """Raise DataError if a checkpoint's `data` are other images: the test split may be another."""
     if info.content and data.get("content") != info.content:
         raise DataError(
             f"{info.title}: these are not the images that the checkpoint was trained on, so its "

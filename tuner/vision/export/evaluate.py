@@ -144,10 +144,7 @@ def _check_trained_on(info: DatasetInfo, config: ExportConfig, plan: Blueprint) 
 
 
 def can_evaluate(spec: ExperimentSpec) -> bool:
-    """Whether the trainable that a resolved spec names can measure a test split.
-
-    A trainable by value is not available. Raises UsageError if it cannot be imported.
-    """
+    """Whether the trainable of a resolved spec can measure a test split. Raises UsageError."""
     by_value = is_by_value(spec.trainable) and not isinstance(spec.trainable, ByValue)
     return not by_value and _has_test(_import(spec.trainable))
 

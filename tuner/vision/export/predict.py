@@ -178,10 +178,7 @@ def _row(export: Export, file: str) -> NDArray[np.uint8] | str:
 
 
 def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
-    """The images of a training, on the CPU, or None if they are not at hand and decoded.
-
-    settings: of the training; those in an export do not say where the images are. fold: from 0.
-    """
+    """The images of a training, on the CPU, or None if they are not at hand and decoded."""
     import torch
 
     from tuner.vision.batches import image_set, of_trial

@@ -236,8 +236,8 @@ class _Combinations:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
         temperature = fitted(logits_NK[:MOST], labels_N[:MOST]).temperature
-        named = {"metrics": settings.metrics, "classes": images.info.num_classes}
-        measured = measured_of(logits_NK.double() / temperature, labels_N, **named)
+        logits_NK, classes = logits_NK.double() / temperature, images.info.num_classes
+        measured = measured_of(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
         return {f"val_{name}": value for name, value in measured.metrics.items()}
 
     def _is_like_the_best(self, number: int) -> bool:

@@ -26,10 +26,7 @@ def resnet(
     *,
     stem_stride: int = 1,
 ) -> nn.Module:
-    """A network with a stage for each of `widths`, which are channels.
-
-    The stem has the channels of the first stage. The image halves where the channels grow.
-    """
+    """A stage for each of `widths`, its channels; the image halves where the channels grow."""
     blocks: list[nn.Module] = []
     stem = nn.Conv2d(in_channels, widths[0], 3, stem_stride, padding=1, bias=False)
     for before, channels in pairwise((widths[0], *widths)):

@@ -179,10 +179,7 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A 7x7 stem and pooling to a quarter of the image, four stages, the global mean, a head.
-
-    blocks: of each stage.
-    """
+    """A 7x7 stem, pooling to a quarter of the image, four stages of `blocks`, the mean, a head."""
 
     def __init__(self, blocks: Sequence[int], num_classes: int, *, bottleneck: bool) -> None:
         super().__init__()

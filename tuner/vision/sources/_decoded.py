@@ -272,10 +272,7 @@ class DecodedSet:
             raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
 
     def names(self, folder: Path) -> list[str]:
-        """The images' names, in the order of the rows: of files their paths within the folder.
-
-        Raises DataError if they are missing from `folder`, or damaged.
-        """
+        """The images' names by row: of files their paths within the folder. Raises DataError."""
         path = self.path(folder) / NAMES
         try:
             return list(map(str, json.loads(path.read_text())))

@@ -195,10 +195,7 @@ def shorter_side(image: Any) -> int:
 
 
 def bits_used(image: Any) -> int | None:
-    """The bits, 8 to 16, that the brightest pixel of a deep grey image uses; None for other images.
-
-    Raises ValueError for more bits than 16.
-    """
+    """The bits, 8 to 16, of a deep grey image's brightest pixel, or None. Raises ValueError."""
     import numpy as np
 
     if not _is_pillow(image) or image.mode[0] not in "IF":

@@ -135,10 +135,7 @@ class _Listing:
 
 
 def find(location: str, folder: Path) -> Images:
-    """The images of the folder at `location`, if a classifier can be trained with them.
-
-    The data folder is not used. Raises FaultsError.
-    """
+    """The images of a folder that a classifier can be trained with. Raises FaultsError."""
     listing = _list(location, _splits)
     classes = listing.classes
     if strange := sorted({file.label for file in listing.files} - {*classes}):
@@ -150,10 +147,7 @@ def find(location: str, folder: Path) -> Images:
 
 
 def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
-    """Every image of the folder at `location`, or of its `test`, for a model of these `classes`.
-
-    The folder may lack some of the classes. Raises FaultsError.
-    """
+    """Every image of a folder, or of its `test`, for a model of `classes`. Raises FaultsError."""
     listing = _list(location, lambda root: [("train", _test_folder(root, classes))])
     if not listing.files:
         raise fault(f"it needs a sub-folder of images for each class: {some_of(classes, _KNOWN)}")
