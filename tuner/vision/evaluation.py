@@ -185,7 +185,7 @@ def mistakes(
 def _listed(
     images: ImageSet, names: Sequence[str], rows_N: Tensor, key: str, chosen: tuple[Tensor, Tensor]
 ) -> list[dict[str, Any]]:
-    """An entry for each image; chosen: another class, by `key` in the entry, and its probability."""
+    """An entry for each image; chosen: a class, under `key` in the entry, and its probability."""
     classes = images.info.classes
     columns = (rows_N, images.labels_N.cpu()[rows_N], *chosen)
     return [
