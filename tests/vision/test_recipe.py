@@ -132,12 +132,28 @@ def test_last_batch_gives_batches_of_one_size(last_batch, sizes):
     assert report["train_loss"] == pytest.approx(short["train_loss"], rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("piece", "value"),
-    [item for item in (PIECES | SPEEDY).items() if item[0] != "augment_at_once"]
-    + [("lr_schedule", "step"), ("crop_scale", 0.3)],
-)
-def test_each_piece_changes_the_result(piece, value):
+OTHERS = {
+    "norm": "group",
+    "width": 5,
+    "dtype": "float64",
+    "norm_bias_lr": 4,
+    "lr": 0.2,
+    "momentum": 0.5,
+    "label_smoothing": 0.2,
+    "batch_size": 20,
+    "cutout": 6,
+    "epochs": 4,
+    **dict.fromkeys(("seed", "split_seed"), 1),
+    "resplit": True,
+    "crop_scale": 0.3,
+}
+CHANGES = [item for item in (PIECES | SPEEDY | OTHERS).items() if item[0] != "augment_at_once"]
+CHANGES += [("optimizer", name) for name in ("adamw", "sgdw")]
+CHANGES += [("lr_schedule", name) for name in ("constant", "one_cycle", "step")]
+
+
+@pytest.mark.parametrize(("piece", "value"), CHANGES)
+def test_each_setting_changes_the_result(piece, value):
     base = {**TINY, "weight_decay": 0.1, **WITH.get(piece, {})}
     plain, changed = ImageClassifier({}, base), ImageClassifier({piece: value}, base)
     assert [quick(plain.step()) for _ in range(2)] != [quick(changed.step()) for _ in range(2)]

@@ -90,11 +90,6 @@ def failure_of(error: BaseException) -> Failure:
     """The failure for an exception of any class that a trainable has raised.
 
     The message ends with the last line of the user's code that was running, if there is one.
-
-    >>> failure_of(RuntimeError("CUDA error: out of memory"))
-    Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
-    >>> failure_of(RuntimeError("CUDA error: device-side assert triggered")).poisoned
-    True
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))

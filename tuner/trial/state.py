@@ -62,13 +62,9 @@ def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
     return list(_tensors(model if isinstance(model, dict) else state))
 
 
-def with_weights(state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """`state` with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
-    model = state.get("model")
-    if isinstance(model, dict):
-        return {**state, "model": _replaced(model, weights)}
-    replaced: dict[str, Any] = _replaced(dict(state), weights)
-    return replaced
+def with_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """A copy with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
+    return deepcopy(state, {id(tensor): weights[name] for name, tensor in weights_of(state)})
 
 
 def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -78,27 +74,9 @@ def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     if isinstance(state, Tensor):
         yield prefix, state
     elif isinstance(state, dict | list | tuple):
-        for name, inner in _items(state):
-            yield from _tensors(inner, _below(prefix, name))
-
-
-def _replaced(state: Any, weights: Mapping[str, Tensor], prefix: str = "") -> Any:
-    from torch import Tensor
-
-    if isinstance(state, Tensor):
-        return weights[prefix]
-    if not isinstance(state, dict | list | tuple):
-        return state
-    inner = {name: _replaced(v, weights, _below(prefix, name)) for name, v in _items(state)}
-    return inner if isinstance(state, dict) else type(state)(inner.values())
-
-
-def _items(state: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
-    yield from state.items() if isinstance(state, dict) else enumerate(state)
-
-
-def _below(prefix: str, name: object) -> str:
-    return f"{prefix}.{name}" if prefix else str(name)
+        items: Any = state.items() if isinstance(state, dict) else enumerate(state)
+        for name, inner in items:
+            yield from _tensors(inner, f"{prefix}.{name}" if prefix else str(name))
 
 
 def fault_of_state(state: object, size: int) -> str | None:

@@ -123,12 +123,14 @@ def _determinism() -> tuple[bool, bool]:
 
 
 def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
-    """Copy each source to its target, all of one dtype, in a single call.
+    """Copy each source to its target, those of one dtype in a single call.
 
     torch documents only the arithmetic `_foreach` functions. Without it a GPU starts a kernel for
     every buffer of BatchNorm at every step.
     """
-    torch._foreach_copy_(targets, sources)
+    for dtype in {target.dtype for target in targets}:
+        pairs = [p for p in zip(targets, sources, strict=True) if p[0].dtype == dtype]
+        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
 def fused_steps(parameters: Iterable[Tensor]) -> bool:

@@ -53,11 +53,6 @@ def why_not_again(
 
     failure: of its last trial. grown_mib: memory kept, as `Leftovers` counts it. ended_children:
     processes of the trial that had to be ended, on which its modules may still rely.
-
-    >>> why_not_again(failure=Failure("nan", "'val_loss' is nan"), grown_mib=20) is None
-    True
-    >>> why_not_again(grown_mib=600)
-    'it has kept 600 MiB of earlier trials'
     """
     if failure is not None and failure.poisoned:
         return "its device cannot be used any more"

@@ -147,11 +147,7 @@ def _resized_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
 
 
 def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
-    """The rows at the fractional positions `y_NH`, 0 to H - 1, each between its two neighbours.
-
-    >>> _interpolated(torch.tensor([0, 4, 9]).view(1, 3, 1, 1), torch.tensor([[0.25, 2]])).flatten()
-    tensor([1., 9.])
-    """
+    """The rows at the fractional positions `y_NH`, 0 to H - 1, each between its two neighbours."""
     count, size = y_NH.shape
     rows = images_NHWC.reshape(count * size, -1)
     above_NH = y_NH.long()
@@ -163,11 +159,7 @@ def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
 
 
 def _reflected(position: Tensor, last: int) -> Tensor:
-    """Positions beyond 0 and `last`, mirrored at these.
-
-    >>> _reflected(torch.tensor([-2, -1, 0, 3, 4, 5]), 3).tolist()
-    [2, 1, 0, 3, 2, 1]
-    """
+    """Positions beyond 0 and `last`, mirrored at these."""
     return last - (last - position.abs()).abs()
 
 

@@ -36,7 +36,7 @@ from tuner.vision.sources._decoded import (
     decoded_path,
     user_images,
 )
-from tuner.vision.sources._images import Images, Source, counts_of, sizes
+from tuner.vision.sources._images import Images, Source, complete_splits
 
 METRICS = (
     "train_loss",
@@ -106,11 +106,7 @@ def is_dotted(dataset: str) -> bool:
 
 
 def is_own_network(reference: str) -> bool:
-    """Whether a model is the user's code: my_module:MyNet.
-
-    >>> is_own_network("my_module:MyNet"), is_own_network("timm:resnet18"), is_own_network("cnn")
-    (True, False, False)
-    """
+    """Whether a model is the user's code: my_module:MyNet."""
     scheme, colon, _ = reference.partition(":")
     return bool(colon) and scheme not in LIBRARIES
 
@@ -141,19 +137,20 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
         source.require(location)
         return None
     images, _ = _to_decode(choice)
-    counts = counts_of(images.labels_N, images.splits_N, images.classes)
+    labels_N = images.labels_N
+    splits = complete_splits(labels_N, images.splits_N, seed=choice.split_seed)
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
 
     return user_images(
         load,
-        sizes(counts),
+        {name: len(rows_N) for name, rows_N in splits.items()},
         channels=images.channels,
         image_size=choice.image_size or images.size,
         classes=images.classes,
         title=images.title,
-        class_counts=tuple(map(sum, zip(*counts.values(), strict=True))),
+        class_counts=tuple(int((labels_N == k).sum()) for k in range(len(images.classes))),
     )
 
 

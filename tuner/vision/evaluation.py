@@ -11,11 +11,10 @@ as a test split's record has them:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +29,7 @@ from tuner.vision.features import MOST_FITTED, Features, fit_head
 from tuner.vision.loss import CrossEntropy, Measured, measured_of
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.models._model import PixelStats
-from tuner.vision.new_model import set_layout
+from tuner.vision.new_model import median_s, set_layout
 from tuner.vision.norms import renew_statistics
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
 from tuner.vision.replica import Replica, evaluation_batch
@@ -146,8 +145,7 @@ class Predictor:
             renew_statistics(self._model, layers, batches)
 
     def _logits(self, rows_NP: Tensor) -> Tensor:
-        views = [self._model(view) for view in self._loss.views(self._normalise(rows_NP))]
-        return self._loss.averaged(views).to(self._loss.dtype)
+        return self._loss.logits(self._model, self._normalise(rows_NP)).to(self._loss.dtype)
 
 
 def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.device) -> float:
@@ -159,12 +157,7 @@ def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.devi
     grey = (0.5,) * plan.in_channels
     predictor = Predictor(model, plan, settings, device, (grey, grey))
     row_1P = torch.zeros(1, plan.in_channels * plan.image_size**2, dtype=torch.uint8)
-    times = []
-    for _ in range(_TIMED):
-        started = time.perf_counter()
-        predictor.logits(row_1P)
-        times.append(time.perf_counter() - started)
-    return 1000 * median(times[len(times) // 3 :])  # the first ones are slower
+    return 1000 * median_s(partial(predictor.logits, row_1P), times=_TIMED)
 
 
 def mistakes(

@@ -47,7 +47,7 @@ from tuner.vision.evaluation import (
 from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
-from tuner.vision.norms import norm_scales
+from tuner.vision.norms import norm_parameters
 from tuner.vision.optimizer import LRSchedule, build_optimizer
 from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.replica import Replica, Setup
@@ -121,7 +121,8 @@ class ImageClassifier:
         self._parameters = self._count_parameters(model)
         self._model = model = self._ranks.synchronised(model)
         self._frozen = transfer.matching(self._model, settings.freeze)
-        self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
+        scales = norm_parameters(self._model, "weight")
+        self._fixed = frozenset() if settings.train_norm_scales else scales
         transfer.freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)

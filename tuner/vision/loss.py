@@ -8,7 +8,7 @@ whose class is among the five likeliest. They have scikit-learn's names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -26,18 +26,6 @@ def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, *, classes: int) -> 
     ones_N = torch.ones(len(labels_N), dtype=torch.float64, device=labels_N.device)
     counts = torch.zeros(classes * classes, dtype=torch.float64, device=labels_N.device)
     return counts.index_add_(0, labels_N * classes + predicted_N, ones_N).view(classes, classes)
-
-
-def balanced_accuracy(matrix_KK: Tensor) -> float:
-    """The mean recall over the classes that occur."""
-    sizes_K = matrix_KK.sum(1)
-    return float((matrix_KK.diagonal() / sizes_K)[sizes_K > 0].mean())
-
-
-def macro_f1(matrix_KK: Tensor) -> float:
-    """The mean F1, 2 TP / (2 TP + FP + FN), over the classes in the labels or predictions."""
-    both_K = matrix_KK.sum(0) + matrix_KK.sum(1)  # 2 TP + FP + FN
-    return float((2 * matrix_KK.diagonal() / both_K)[both_K > 0].mean())
 
 
 class Measured(NamedTuple):
@@ -105,6 +93,10 @@ class CrossEntropy:
             return [both for view in views for both in (view, view.flip(3))]
         return views
 
+    def logits(self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor) -> Tensor:
+        """logits_NK of these images as they are evaluated."""
+        return self.averaged([model(view) for view in self.views(x_NCHW)])
+
     def averaged(self, views: Sequence[Tensor]) -> Tensor:
         """The logits_NK of the images by those of each of their `views`."""
         views_VNK = torch.stack(list(views)) / self.temperature
@@ -141,10 +133,12 @@ class CrossEntropy:
             return Measured(metrics, None)
         among, *matrix = counts
         matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
+        right_K, sizes_K = matrix_KK.diagonal(), matrix_KK.sum(1)
+        both_K = sizes_K + matrix_KK.sum(0)  # 2 TP + FP + FN
         known = {
             "top5_accuracy": among / count,
-            "balanced_accuracy": balanced_accuracy(matrix_KK),
-            "macro_f1": macro_f1(matrix_KK),
+            "balanced_accuracy": float((right_K / sizes_K)[sizes_K > 0].mean()),
+            "macro_f1": float((2 * right_K / both_K)[both_K > 0].mean()),
         }
         metrics |= {name: known[name] for name in self.metrics}
         return Measured(metrics, matrix_KK.long().tolist() if self.classes <= MOST else None)

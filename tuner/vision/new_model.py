@@ -10,7 +10,7 @@ seconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
 from typing import Any
@@ -39,7 +39,7 @@ FEW = 2  # images, so that BatchNorm has values to normalise
 _ROUNDING = 1e-5  # error of a sum of probabilities in float32; more in half precision
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
-_TIMED = 5  # steps
+_TIMED = 6  # steps
 
 
 def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
@@ -270,7 +270,7 @@ def _shapes(
 
 
 def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: bool) -> float:
-    """The seconds of a training step on blank images, here: the median of a few, after one more."""
+    """The seconds of a training step on blank images, here: the median of a few."""
     device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
     precision = precision_for(settings, device)
     with seeded(0):
@@ -279,16 +279,26 @@ def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: 
     shape = (settings.batch_size, plan.in_channels, plan.image_size, plan.image_size)
     x_NCHW = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
     labels_N = torch.zeros(settings.batch_size, dtype=torch.int64, device=device)
-    before, times = torch.get_num_threads(), []
+
+    def step() -> None:
+        with precision.applied(), precision.forward():
+            loss = F.cross_entropy(model(x_NCHW), labels_N)
+        loss.backward()
+        loss.item()  # waits for a GPU
+
+    before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        for _ in range(_TIMED + 1):
-            started = time.perf_counter()
-            with precision.applied(), precision.forward():
-                loss = F.cross_entropy(model(x_NCHW), labels_N)
-            loss.backward()
-            loss.item()  # waits for a GPU
-            times.append(time.perf_counter() - started)
+        return median_s(step, times=_TIMED)
     finally:
         torch.set_num_threads(before)
-    return median(times[1:])
+
+
+def median_s(run: Callable[[], object], *, times: int) -> float:
+    """The median of the seconds of some runs, without the first third, which is slower."""
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return median(seconds[times // 3 :])

@@ -17,7 +17,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import eager, fused_steps
-from tuner.vision.norms import BATCH_NORMS, NORMS
+from tuner.vision.norms import norm_parameters
 from tuner.vision.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
 
@@ -130,11 +130,7 @@ def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
     """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
-    biases = {
-        f"{name}.bias"
-        for name, module in model.named_modules()
-        if isinstance(module, (*BATCH_NORMS, nn.GroupNorm))
-    }
+    biases = norm_parameters(model, "bias")
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
     hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
     depths = depths_below_head(model) if settings.layer_decay < 1 else {}
@@ -201,12 +197,7 @@ def _scale(settings: ClassifierSettings) -> float:
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
     """The names of norms' parameters and other vectors: He et al. 2019, "Bag of Tricks", 3.1."""
-    of_norms = {
-        f"{name}.{own}"
-        for name, module in model.named_modules()
-        if isinstance(module, NORMS)
-        for own, _ in module.named_parameters(recurse=False)
-    }
+    of_norms = norm_parameters(model)
     return frozenset(
         name
         for name, parameter in model.named_parameters()

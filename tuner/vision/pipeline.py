@@ -40,9 +40,6 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
     """`stages` consecutive ranges of positions in `costs`, none empty, of the least maximal cost.
 
     Raises ValueError for fewer layers than stages.
-
-    >>> cuts([1, 1, 1, 5], 2)
-    [range(0, 3), range(3, 4)]
     """
     if not 1 <= stages <= len(costs):
         most = f"the number of layers, {len(costs)}"
@@ -55,11 +52,7 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
 
 
 def micro_batches(count: int, most: int) -> int:
-    """The largest number of equal parts of `count` images, at most `most`.
-
-    >>> micro_batches(12, 4), micro_batches(9, 4), micro_batches(7, 4)
-    (4, 3, 1)
-    """
+    """The largest number of equal parts of `count` images, at most `most`."""
     return next(parts for parts in range(min(count, most), 0, -1) if count % parts == 0)
 
 

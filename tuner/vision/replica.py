@@ -212,7 +212,7 @@ class Replica:
 
     def _logits(self, rows_N: Tensor) -> Tensor:
         x_NCHW, _ = self._batcher.batch(rows_N)
-        return self._loss.averaged([self._model(view) for view in self._loss.views(x_NCHW)])
+        return self._loss.logits(self._model, x_NCHW)
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
-_WRAPPERS = ("module.", "_orig_mod.")  # prefixes of names by DDP and torch.compile
 _INNER = ("model", "state_dict")  # the keys under which trainers save the weights
 _COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
 _SHOWN = 3  # names that a message lists
@@ -51,12 +50,7 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         inner = state.get(key)
         if isinstance(inner, Mapping):
             state = inner
-    weights = {}
-    for name, value in state.items():
-        for wrapper in _WRAPPERS:
-            name = name.removeprefix(wrapper)
-        if isinstance(value, Tensor):
-            weights[name] = value
+    weights = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     if not weights:
         raise CheckpointError(f"start_from {path} holds no tensors by name")
     return weights
@@ -157,13 +151,15 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
 
 
 def without_prefix(weights: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """`weights` by the names in `model`, if those of a trainer have one part more in front.
+    """`weights` by the names in `model`, if those of a trainer have more parts in front.
 
-    Lightning saves the network of a module's attribute `net` as `net.conv1.weight`.
+    DistributedDataParallel puts `module` there, torch.compile `_orig_mod`, and Lightning the
+    attribute that holds the network.
     """
-    known = model.state_dict().keys()
-    inner = {name.partition(".")[2]: weight for name, weight in weights.items()}
-    return inner if not known & weights.keys() and known & inner.keys() else weights
+    known, inner = model.state_dict().keys(), weights
+    while inner and not known & inner.keys():
+        inner = {name.partition(".")[2]: w for name, w in inner.items() if "." in name}
+    return inner or weights
 
 
 def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:

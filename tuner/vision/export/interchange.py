@@ -70,8 +70,7 @@ class FromPixels(nn.Module):
     def forward(self, x_NCHW: Tensor) -> Tensor:
         scale_C11, shift_C11 = self.get_buffer("scale_C11"), self.get_buffer("shift_C11")
         normalised_NCHW = x_NCHW.to(scale_C11.dtype) * scale_C11 + shift_C11
-        views = [self.model(view_NCHW) for view_NCHW in self._loss.views(normalised_NCHW)]
-        return self._loss.averaged(views).softmax(1)
+        return self._loss.logits(self.model, normalised_NCHW).softmax(1)
 
 
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
