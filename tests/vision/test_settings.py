@@ -107,6 +107,8 @@ BEYOND = {
     "unfreeze_epoch": [1],
     "freeze": [3, ["head", None]],
     "start_from": ["/nowhere/at/all.pt"],
+    "train_layers": ["head"],  # of random weights
+    "fit_head": [True],
     "folds": [1, 21, 2.5, 5],
     "fold_epochs": [0, 3],
 }
@@ -115,6 +117,7 @@ NOT_IN_FOLDS |= {"train_on": "train+validation"}
 NOT_TOGETHER = [
     ("crop_scale", {"crop_scale": 0.5, "crop_padding": 2}),
     ("unfreeze_epoch", {"unfreeze_epoch": 0, "freeze": "x"}),
+    ("freeze", {"train_layers": "head", "start_from": __file__, "freeze": "head"}),
     ("model", {"model": "resnet18", "dataset": "digits"}),
     *((key, {"folds": 5, "fold_epochs": 4, key: value}) for key, value in NOT_IN_FOLDS.items()),
     *(("precision", {"precision": n, "dtype": "float64"}) for n in ("tf32", "bf16", "fp16")),

@@ -191,7 +191,11 @@ def check_report(
         wrong = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
         return {}, [], Failure("bad_report", wrong)
     flat = dict(islice(_flattened(report), MOST_METRICS + 1))
-    if fault := _fault_of_size(flat):
+    if len(flat) > MOST_METRICS:
+        return {}, [], Failure("bad_report", f"reported more than {MOST_METRICS:,} metrics")
+    if len(longest := max(flat, key=len, default="")) > LONGEST_NAME:
+        length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
+        fault = f"reported a metric whose name has {length}: {longest[:60]}..."
         return {}, [], Failure("bad_report", fault)
     numbers = {name: _number(value) for name, value in flat.items()}
     if metric not in numbers:
@@ -228,16 +232,6 @@ def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[st
             yield from _flattened(value, f"{prefix}{name}/")
         else:
             yield f"{prefix}{name}", value
-
-
-def _fault_of_size(report: Mapping[str, Any]) -> str | None:
-    if len(report) > MOST_METRICS:
-        return f"reported more than {MOST_METRICS:,} metrics"
-    longest = max(report, key=len, default="")
-    if len(longest) > LONGEST_NAME:
-        length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
-        return f"reported a metric whose name has {length}: {longest[:60]}..."
-    return None
 
 
 def _number(value: Any) -> float | None:

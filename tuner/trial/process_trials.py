@@ -34,11 +34,10 @@ class FunctionTrial(ProcessTrial):
     """
 
     runs_on = True
-    _session: ray_compat.FunctionSession | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
         function, checkpoint = self._begin_process(assignment), assignment.checkpoint
-        self._session = ray_compat.FunctionSession(
+        self._running = ray_compat.FunctionSession(
             function,
             with_trial_seed(assignment.config, assignment.seed),
             trial=self,
@@ -48,8 +47,7 @@ class FunctionTrial(ProcessTrial):
         self._has_returned = False
 
     def _report(self) -> dict[str, Any]:
-        assert self._session is not None
-        report = self._session.next_report()
+        report = self._running.next_report()
         if report is None:
             self._has_returned = True
             if self._epoch > 0:
@@ -73,7 +71,7 @@ class FunctionTrial(ProcessTrial):
             return [self._store.fill(epoch, partial(shutil.copytree, folder))]
 
     def _release(self) -> str | None:
-        session, self._session = self._session, None
+        session, self._running = self._running, None
         if session is None:
             return self._end_process()
         if not self._has_returned and self._failure is None:
@@ -91,21 +89,18 @@ class ClassTrial(ProcessTrial):
     what was learnt. A seed of the trial's own is its config's `seed`.
     """
 
-    _trained: Trainable | None = None
-
     def _prepare(self, assignment: Assignment) -> None:
         kind = self._begin_process(assignment)
         config = with_trial_seed(assignment.config, assignment.seed)
-        self._trained = ray_compat.make_class(kind, config, trial=self, folder=self._files)
+        self._running = ray_compat.make_class(kind, config, trial=self, folder=self._files)
         if assignment.checkpoint is not None:
             folder = self._store.fetch(assignment.checkpoint["path"])
-            ray_compat.restore_class(self._trained, folder, iteration=assignment.epoch)
+            ray_compat.restore_class(self._running, folder, iteration=assignment.epoch)
 
     def _report(self) -> dict[str, Any]:
-        assert self._trained is not None
-        report = ray_compat.train_class(self._trained)
+        report = ray_compat.train_class(self._running)
         is_last = isinstance(report, dict) and bool(report.get("done", False))
-        return self._recorded(report, partial(self._save, self._trained), {}, is_last=is_last)
+        return self._recorded(report, partial(self._save, self._running), {}, is_last=is_last)
 
     def _save(
         self, trained: Trainable, epoch: int, value: float, is_last: bool
@@ -120,19 +115,15 @@ class ClassTrial(ProcessTrial):
         return [self._store.fill(epoch, save)]
 
     def _release(self) -> str | None:
-        trained, self._trained = self._trained, None
-        reason = _stopped(trained) if trained is not None else None
+        trained, self._running = self._running, None
+        reason = None
+        try:
+            if trained is not None:
+                trained.stop()
+        except Exception as error:  # of a user's `cleanup`
+            traceback.print_exception(error)
+            reason = f"cleanup() failed: {message_of(error)}"
         return self._end_process() or reason
-
-
-def _stopped(trained: Trainable) -> str | None:
-    """Call the object's `stop`; returns why it failed, or None."""
-    try:
-        trained.stop()
-    except Exception as error:  # of a user's `cleanup`
-        traceback.print_exception(error)
-        return f"cleanup() failed: {message_of(error)}"
-    return None
 
 
 class CommandTrial(ProcessTrial):
@@ -152,7 +143,6 @@ class CommandTrial(ProcessTrial):
     """
 
     runs_on = True
-    _script: Script | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
         context = self._context
@@ -165,7 +155,7 @@ class CommandTrial(ProcessTrial):
         self._process.guard()
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
-        self._script = Script(
+        self._running = Script(
             arguments, environment, metric=context.metric, on_report=self._take_checkpoint
         )
 
@@ -204,10 +194,9 @@ class CommandTrial(ProcessTrial):
         return self._taken
 
     def _report(self) -> dict[str, Any]:
-        assert self._script is not None
-        report = self._script.next_report()
+        report = self._running.next_report()
         if report is None:
-            return self._exited(self._script)
+            return self._exited(self._running)
         if self._is_whole:
             return ray_compat.ended()
         metrics, files = report
@@ -254,7 +243,7 @@ class CommandTrial(ProcessTrial):
         return None  # a script cannot harm this process
 
     def _release(self) -> str | None:
-        script, self._script = self._script, None
+        script, self._running = self._running, None
         if script is not None:
             if script.exit_code is None:
                 print(f"ended after epoch {self._epoch}: the script gets SIGTERM")

@@ -209,6 +209,7 @@ class ProcessTrial(Trial):
     """A trial whose trainable keeps its own checkpoints: a function, a class or a command."""
 
     _process: TrialProcess | None = None
+    _running: Any = None  # the session, the object or the script of the trial
 
     def _begin_process(self, assignment: Assignment) -> Any:
         """Go to the trial's folder; the trainable. Raises as `TrialProcess.begin` does."""
@@ -229,7 +230,7 @@ class LearnerTrial(Trial):
     With one worker it trains in this process; with several this process only supervises them.
     """
 
-    _workers: Worker | RankGroup | None = None
+    _workers: Any = None  # the Worker, or a RankGroup
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
     def _reserve(self) -> None:
@@ -247,7 +248,6 @@ class LearnerTrial(Trial):
         self._workers.begin(assignment)
 
     def _report(self) -> dict[str, Any]:
-        assert self._workers is not None
         began = time.monotonic()
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
@@ -256,7 +256,6 @@ class LearnerTrial(Trial):
 
     def save_now(self) -> dict[str, Any]:
         """Write the last epoch and the best; returns `checkpoints`, or a `failure`, to journal."""
-        assert self._workers is not None
         with self._in_time():
             try:
                 saved = self._workers.save(self._epoch, Save.NOW, is_best=False)
@@ -279,7 +278,6 @@ class LearnerTrial(Trial):
         return result
 
     def _save(self, epoch: int, value: float, is_last: bool) -> list[CheckpointRecord]:
-        assert self._workers is not None
         done = [] if self._writing is None else self._workers.written()
         now, is_best = time.monotonic(), self._policy.is_best(value)
         how = self._policy.choose(

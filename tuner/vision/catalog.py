@@ -36,7 +36,7 @@ from tuner.vision.sources._decoded import (
     decoded_path,
     user_images,
 )
-from tuner.vision.sources._images import Images, Source, complete_splits
+from tuner.vision.sources._images import Images, Source, counts_of, sizes
 
 METRICS = (
     "train_loss",
@@ -137,20 +137,19 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
         source.require(location)
         return None
     images, _ = _to_decode(choice)
-    labels_N = images.labels_N
-    splits = complete_splits(labels_N, images.splits_N, seed=choice.split_seed)
+    counts = counts_of(images.labels_N, images.splits_N, images.classes)
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
 
     return user_images(
         load,
-        {name: len(rows_N) for name, rows_N in splits.items()},
+        sizes(counts),
         channels=images.channels,
         image_size=choice.image_size or images.size,
         classes=images.classes,
         title=images.title,
-        class_counts=tuple(int((labels_N == k).sum()) for k in range(len(images.classes))),
+        class_counts=tuple(map(sum, zip(*counts.values(), strict=True))),
     )
 
 

@@ -117,8 +117,16 @@ class ImageClassifier:
         self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
         self._batching: Any = {"dtype": self._dtype, "augmentation": settings, "device": device}
-        model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
-        self._parameters = self._count_parameters(model)
+        if settings.train_layers == "head":
+            model = self._new_head()
+            with seeded(settings.seed):
+                complete = self._plan.initial()
+        else:
+            self._batcher = Batcher(self._data, **self._batching)
+            how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
+            how |= {"images": self._images}
+            model = complete = new_model(settings, self._plan, self._batcher, **how)
+        self._parameters = sum(parameter.numel() for parameter in complete.parameters())
         self._model = model = self._ranks.synchronised(model)
         self._frozen = transfer.matching(self._model, settings.freeze)
         scales = norm_parameters(self._model, "weight")
@@ -142,12 +150,6 @@ class ImageClassifier:
             self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
             self._lr_schedule = LRSchedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
-
-    def _new_model(self, split: int) -> nn.Module:
-        """The model of all layers, and `_batcher` of the images."""
-        self._batcher = Batcher(self._data, **self._batching)
-        how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
-        return new_model(self._settings, self._plan, self._batcher, images=self._images, **how)
 
     def _new_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
@@ -250,13 +252,6 @@ class ImageClassifier:
         is_first = self._ranks.rank == 0
         measured = latency_ms(self._settings, self._plan, self._device) if is_first else 0.0
         return {LATENCY: self._ranks.reduced([measured], dist.ReduceOp.MAX)[0]}
-
-    def _count_parameters(self, model: nn.Module) -> int:
-        """The parameters of all layers, also where a head alone trains."""
-        if self._settings.train_layers == "head":
-            with seeded(self._settings.seed):
-                model = self._plan.initial()
-        return sum(parameter.numel() for parameter in model.parameters())
 
     def _validated(self) -> dict[str, float]:
         """The metrics of the validation split, or epochs_trained if that split trains."""

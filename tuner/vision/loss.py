@@ -21,13 +21,6 @@ from tuner.vision.batches import ImageSet
 from tuner.vision.settings import ClassifierSettings
 
 
-def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, *, classes: int) -> Tensor:
-    """matrix_KK in float64: the number of images of class i (row) predicted as j (column)."""
-    ones_N = torch.ones(len(labels_N), dtype=torch.float64, device=labels_N.device)
-    counts = torch.zeros(classes * classes, dtype=torch.float64, device=labels_N.device)
-    return counts.index_add_(0, labels_N * classes + predicted_N, ones_N).view(classes, classes)
-
-
 class Measured(NamedTuple):
     """The mean loss, the accuracy and further metrics; the confusion matrix of few classes."""
 
@@ -118,8 +111,11 @@ class CrossEntropy:
             return sums
         likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
         among = (likeliest_N5 == labels_N[:, None]).sum().double()
-        matrix_KK = confusion_matrix(predicted_N, labels_N, classes=self.classes)
-        return torch.cat([sums, among.view(1), matrix_KK.flatten()])
+        # The number of images of class i (row) predicted as j (column), one row after the other
+        matrix = torch.zeros(self.classes**2, dtype=torch.float64, device=labels_N.device)
+        positions_N = labels_N * self.classes + predicted_N
+        matrix.index_add_(0, positions_N, torch.ones_like(positions_N, dtype=torch.float64))
+        return torch.cat([sums, among.view(1), matrix])
 
     def nothing(self, device: torch.device) -> Tensor:
         """The result of `evaluated` for no images."""

@@ -234,7 +234,7 @@ def _share_of_lr(settings: ClassifierSettings, steps: int) -> Callable[[int], fl
     if settings.lr_schedule == "triangular":
         peak = warmup / max(steps - 1, 1) or _PEAK
         return partial(_triangular, steps=steps, peak=peak)
-    share: Callable[[int], float] = _constant
+    share: Callable[[int], float] = partial(_stepped, falls=(), by=1.0)  # constant
     if settings.lr_schedule == "cosine":
         share = partial(_cosine, start=warmup, end=steps)
     elif settings.lr_schedule == "step":
@@ -247,10 +247,6 @@ def _share_of_lr(settings: ClassifierSettings, steps: int) -> Callable[[int], fl
 def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
     """Linear up to the rate of `then` in `warmup` steps: Goyal et al. 2017, section 2.2."""
     return (step + 1) / (warmup + 1) * then(warmup) if step < warmup else then(step)
-
-
-def _constant(_step: int) -> float:
-    return 1.0
 
 
 def _cosine(step: int, *, start: float, end: float) -> float:

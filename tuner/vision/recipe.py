@@ -1,7 +1,4 @@
-"""Pieces of training recipes, each off by default.
-
-Nothing here imports torch, so that a spec is checked in milliseconds.
-"""
+"""Pieces of training recipes, each off by default."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The settings of the image classifier that ships, and every fault that they can have.
-
-Nothing here imports torch, so that a spec is checked in milliseconds.
-"""
+"""The settings of the image classifier that ships, and every fault that they can have."""
 
 from __future__ import annotations
 

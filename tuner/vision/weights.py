@@ -1,6 +1,6 @@
 """Pretrained weights: torchvision's by name, those in timm's cache, and those of exports.
 
-Only `fetch` downloads. Nothing here imports torch, so that a spec is checked without it.
+Only `fetch` downloads.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tuner.vision.sources._images import (
     counts_of,
     require,
     share_of,
-    split_of,
+    sizes,
     square,
 )
 
@@ -38,6 +38,7 @@ def test_complete_splits_are_disjoint_and_cover_all(images, seed):
         assume(False)
     splits = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
     assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(len(labels)))
+    assert {name: len(rows) for name, rows in splits.items()} == sizes(counts)
     assert set(labels[splits["train"]]) == set(range(K))
     for number, name in enumerate(SPLITS):
         chosen = np.flatnonzero(user_splits == number)
@@ -69,19 +70,6 @@ def test_complete_splits_are_stratified_to_within_two_images(each, seed):
 def test_check_sizes_rejects_too_few_images(classes, counts, rule):
     with pytest.raises(FaultsError, match=rule):
         check_sizes(classes, counts, "here")
-
-
-@pytest.mark.parametrize(
-    ("names", "split"),
-    [
-        (("train", "Training"), "train"),
-        (("val", "Valid", "validation"), "validation"),
-        (("TEST",), "test"),
-        (("daisy",), None),
-    ],
-)
-def test_split_of_knows_common_names(names, split):
-    assert {split_of(name) for name in names} == {split}
 
 
 def test_require_of_missing_package_names_extra(tmp_path, monkeypatch):

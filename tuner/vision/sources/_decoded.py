@@ -150,7 +150,8 @@ class _Writing:
                 if pixels is not None:
                     file.write(pixels.tobytes())
                     digests.append(hashlib.blake2b(pixels.tobytes(), digest_size=16).digest())
-                    moments[len(kept)] = _moments(pixels)
+                    pixels_PC = pixels.reshape(-1, images.channels).astype(np.int64)
+                    moments[len(kept)] = pixels_PC.sum(0), (pixels_PC**2).sum(0)  # exact
                     kept.append(position)
             file.seek(0)  # NumPy leaves room in a header for any number of rows
             _write_header(file, (len(kept), size, size, images.channels))
@@ -225,14 +226,6 @@ def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
 
     header = {"descr": "|u1", "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-
-
-def _moments(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The sums of an image's bytes and of their squares, of each channel: exact."""
-    import numpy as np
-
-    pixels_PC = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
-    return np.stack([pixels_PC.sum(0), (pixels_PC**2).sum(0)])
 
 
 @dataclass(frozen=True, slots=True)

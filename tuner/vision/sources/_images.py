@@ -70,6 +70,15 @@ def share_of(train: int) -> int:
     return max(1, round(SHARE * train))
 
 
+def sizes(counts: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The final number of images of each split, from the given images of each class."""
+    totals = {name: sum(counts.get(name, ())) for name in SPLITS}
+    missing = [name for name in SPLITS if not totals[name]]
+    share = share_of(totals["train"])
+    train = totals["train"] - share * len(missing)
+    return {**totals, **dict.fromkeys(missing, share), "train": train}
+
+
 def counts_of(
     labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8], classes: tuple[str, ...]
 ) -> dict[str, tuple[int, ...]]:
