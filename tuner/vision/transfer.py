@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -69,24 +70,20 @@ def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> Dataset
     Those of colour images are averaged for grey ones. Other channels, and weights of which nothing
     is known, leave the data's own.
     """
-    stats = _pixel_stats(settings)
+    stats: PixelStats | None = None
+    if settings.pixel_stats == "imagenet":
+        stats = IMAGENET
+    elif settings.pixel_stats == "auto" and settings.pretrained:
+        known = model_info(settings.model).pixel_stats
+        stats = known() if known else None
+    elif settings.pixel_stats == "auto":
+        with suppress(KeyError, TypeError, ValueError):
+            given = (export_config(settings.start_from) or {})["input"]
+            stats = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
     if stats is None:
         return data
     mean, std = ((sum(s) / len(s),) if data.channels == 1 else s for s in stats)
     return replace(data, mean=mean, std=std) if len(mean) == data.channels else data
-
-
-def _pixel_stats(settings: ClassifierSettings) -> PixelStats | None:
-    if settings.pixel_stats != "auto":
-        return IMAGENET if settings.pixel_stats == "imagenet" else None
-    if settings.pretrained:
-        known = model_info(settings.model).pixel_stats
-        return known() if known else None
-    try:
-        given = (export_config(settings.start_from) or {})["input"]
-        return tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
