@@ -80,10 +80,7 @@ class CheckpointStore:
             return self._publish(epoch, partial, path, sha256_of(partial))
 
     def fetch(self, path: str) -> Path:
-        """The local path of the checkpoint at the journal's `path`, until `release`.
-
-        It may be missing. Raises CheckpointError if an object store fails.
-        """
+        """The local path of a checkpoint, until `release`. Raises CheckpointError."""
         self._fetched.append(self._experiment.path / path)
         try:
             return self._experiment.fetch(path)

@@ -68,10 +68,7 @@ _CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, or STORAGE, and one line of text.
-
-    poisoned: whether the process can train no further, so that only a new one helps.
-    """
+    """Why a trial ended: a kind, and a line. poisoned: only a new process can train further."""
 
     kind: str
     message: str
@@ -81,9 +78,9 @@ class Failure:
 class WorkerSpentError(RuntimeError):
     """Ends a worker's process that is to train no further; carries its trial's failure."""
 
-    def __init__(self, kind: str, message: str, poisoned: bool) -> None:
-        super().__init__(kind, message, poisoned)
-        self.failure = Failure(kind, message, poisoned)
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -215,10 +212,7 @@ def check_report(
 
 
 def says_done(report: object) -> bool:
-    """Whether a Learner's report is its trial's last: its `done` is true.
-
-    A number of that name is a metric like any other.
-    """
+    """Whether a report is its trial's last: its `done` is true. A number is a metric."""
     value = report.get(DONE) if isinstance(report, Mapping) else None
     if getattr(value, "ndim", None) == 0:  # of numpy or torch
         value = value.item()  # type: ignore[union-attr]

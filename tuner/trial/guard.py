@@ -39,10 +39,7 @@ def new_mark() -> str:
 
 
 def start(mark: str, *temporary: str) -> subprocess.Popen[bytes]:
-    """Start a guard; the end of its context, or this process's death, sets it off.
-
-    temporary: of a driver, its temporary folder.
-    """
+    """Start a guard; the end of its context, or this process's death, sets it off."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, mark, *temporary],
         env={name: value for name, value in os.environ.items() if name != _TRIAL_MARK},

@@ -141,10 +141,7 @@ def _peak_mib() -> float:
 def watched(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
 ) -> AbstractContextManager[None]:
-    """Within it, one of the workers among the processes `pids` is ended when memory gets short.
-
-    `notes` is the folder of the notes; `memory` measures the machine, as `free_and_all` does.
-    """
+    """Within it, one of the workers among the processes `pids` is ended when memory gets short."""
     return process.running(partial(_watch, notes, pids, memory or free_and_all))
 
 

@@ -205,10 +205,7 @@ class CommandTrial(ProcessTrial):
         return self._recorded(metrics, partial(self._save, files), {}, is_last=says_done(metrics))
 
     def _epoch_of(self, reported: object) -> int:
-        """The epoch of a report. A script may count from 0, leave some out, or not count at all.
-
-        One that begins anew where it should go on is counted from its own beginning.
-        """
+        """The epoch of a report. A script may count from 0, leave some out, or not count at all."""
         following, self._goes_on_from, before = self._epoch + 1, 0, self._goes_on_from
         if not isinstance(reported, int | float) or not float(reported).is_integer():
             return following

@@ -54,10 +54,7 @@ def _to_host(source: Tensor, devices: set[torch.device]) -> Tensor:
 
 
 def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
-    """(dotted name, tensor) of what is under "model" in `state`, else of all of it.
-
-    A name repeats where two in the state read the same.
-    """
+    """(dotted name, tensor) of the "model" in `state`, else of all of it; a name may repeat."""
     model = state.get("model")
     return list(_tensors(model if isinstance(model, dict) else state))
 

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -53,10 +53,7 @@ class Trial(Trainable):
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Begin another trial. Raises WorkerReplacedError if this process should not.
-
-        To return False would lose the trial: Tune then makes no callback at its end.
-        """
+        """Begin another trial. Raises WorkerReplacedError: to return False would lose the trial."""
         try:
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
@@ -157,7 +154,7 @@ class Trial(Trainable):
         assert self._failure is not None
         self._log.upload()  # so that the log is complete when the failure is read
         if self._why_spent():
-            raise failures.WorkerSpentError(*astuple(self._failure))
+            raise failures.WorkerSpentError(self._failure)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _why_spent(self) -> str | None:

@@ -64,10 +64,7 @@ class Worker:
             store.release()
 
     def step(self) -> tuple[object, dict[str, float]]:
-        """Train one epoch; what the Learner reports, and what was measured meanwhile.
-
-        That is the metrics of its memory, and data_s, the seconds that it waited for DataLoaders.
-        """
+        """Train one epoch; what the Learner reports, and its memory and `data_s` meanwhile."""
         from tuner.trial.torch_compat import loading_s
 
         assert self._learner is not None

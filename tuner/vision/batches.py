@@ -37,10 +37,7 @@ LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """A data set for a device. Images are rows of bytes, so that a batch is one copy of rows.
-
-    The rows and the labels are on the device, or on the host if the device has no room.
-    """
+    """A data set as rows of bytes, one an image, on a device or, if it has no room, the host."""
 
     info: DatasetInfo
     rows_NP: Tensor

@@ -93,10 +93,7 @@ class Blueprint(Settings):
         return model.eval()
 
     def initial(self) -> nn.Module:
-        """The model in float32, its weights drawn from torch's global random number generator.
-
-        Raises SpecError for a foreign network that cannot be built.
-        """
+        """The model in float32, drawn from torch's global generator. Raises SpecError."""
         info = self.info
         settings = dict(info.settings.model_validate(self.settings))
         shape = {"in_channels": self.in_channels, "num_classes": self.num_classes}

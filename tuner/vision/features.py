@@ -179,10 +179,7 @@ def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
 
 
 class Head(nn.Module):
-    """The head of a network alone, its weights under their names in the network.
-
-    It maps x_NF1V, as a `FeatureBatcher` makes them, to the logits_NK of the first view.
-    """
+    """The head of a network alone: from x_NF1V of a `FeatureBatcher` to logits_NK, of view 1."""
 
     def __init__(self, name: str, features: int, num_classes: int) -> None:
         super().__init__()

@@ -181,10 +181,7 @@ def new_model(
     images: int,
     split: int,
 ) -> nn.Module:
-    """The model of `plan` on the device of `ranks`; on the host if it is `split` into stages.
-
-    images: of an epoch. Raises SpecError for a foreign network that cannot train on them.
-    """
+    """The model of `plan` on its device, on the host if it is `split`. Raises SpecError."""
     with seeded(settings.seed):
         model = cast_weights(plan.initial(), weights_in(settings, precision))
     set_norm_momentum(model, settings.norm_momentum)

@@ -33,10 +33,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """autocast: the dtype of most operators, default the weights'.
-
-    tf32: whether CUDA may round the inputs of float32 products to 10 bits of mantissa.
-    """
+    """autocast: the dtype of most operators, default the weights'. tf32: as in `computing`."""
 
     kind: str
     autocast: torch.dtype | None = None
@@ -121,10 +118,7 @@ def at_least_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def trained_in(
     state: Mapping[str, Any], device: torch.device, *, weights: torch.dtype = torch.float32
 ) -> Precision:
-    """The precision of a state's training, if the device has it; else the fallback of `choose`.
-
-    weights: a half precision overrides the state's.
-    """
+    """The precision of a state's training, or of half `weights`; else the fallback of `choose`."""
     if weights in _HALF:
         return choose("fp16" if weights == torch.float16 else "bf16", hardware(device))
     return choose(state.get(_IN_STATE, "float32"), hardware(device))

@@ -89,10 +89,7 @@ def _failure(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The file `name` of a data folder, and where it comes from.
-
-    title: the data set's name. extracted, decoded: folders that make the archive unnecessary.
-    """
+    """The file `name` of a data folder. extracted, decoded: folders that make it unnecessary."""
 
     title: str
     name: str

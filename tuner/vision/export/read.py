@@ -97,10 +97,7 @@ class Calibration(Settings):
 
 
 class Data(Settings):
-    """The data of the training, and the number of images in each split.
-
-    baseline, own_splits, content: as in `DatasetInfo`.
-    """
+    """The data of the training, and the images in each split; the rest is as in `DatasetInfo`."""
 
     name: str
     title: str

@@ -86,10 +86,7 @@ class Soup:
 def greedy(
     count: int, value: Callable[[tuple[int, ...]], float], objective: Objective
 ) -> tuple[int, ...]:
-    """The ingredients of the greedy soup among 0 to `count` - 1, the best first.
-
-    value: of a soup of these ingredients. Each in turn is added unless that makes it worse.
-    """
+    """The ingredients of the greedy soup among 0 to `count` - 1, the best first."""
     soup: tuple[int, ...] = (0,)
     best = value(soup)
     for number in range(1, count):

@@ -230,10 +230,7 @@ def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecodedSet:
-    """The decoded set called `name`, in the data folder of any node.
-
-    It goes from node to node as an `Archive` does, but no node can download it.
-    """
+    """The decoded set called `name`, in the data folder of any node; none can download it."""
 
     name: str
 
@@ -279,10 +276,7 @@ class DecodedSet:
     def write(
         self, folder: Path, contents: Callable[[], Iterable[memoryview]], *, origin: str
     ) -> None:
-        """Write `contents()`, the bytes of each of FILES, unless the set is there already.
-
-        It appears only when it is complete. Raises DataError if it is incomplete, and OSError.
-        """
+        """Write `contents()`, the bytes of FILES, unless it is there. Raises DataError, OSError."""
 
         def fill(partial_folder: Path) -> None:
             for name, content in zip(FILES, contents(), strict=False):
