@@ -100,10 +100,22 @@ class RankGroup:
 
     def start(self) -> None:
         """Start the ranks if there are none; each waits for its GPU. Raises as `begin` does."""
-        if not self._ranks:
-            self._trial_id, self._has_met = None, False
-            self._ranks = self._start()
-            self._all("ready")
+        if self._ranks:
+            return
+        self._trial_id, self._has_met = None, False
+        group, actor = get_current_placement_group(), ray.remote(_Rank)
+        assert group is not None
+        self._ranks = [
+            actor.options(
+                num_cpus=self._context.cpus,
+                num_gpus=self._context.gpus,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    placement_group=group, placement_group_bundle_index=rank
+                ),
+            ).remote(self._context, rank)
+            for rank in range(self._context.ranks)
+        ]
+        self._all("ready")
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner of every rank. Raises what the first rank to fail raised."""
@@ -154,21 +166,6 @@ class RankGroup:
         for number, rank in enumerate(ranks):
             if not ray_compat.has_ended(rank, max(0.0, deadline - time.monotonic())):
                 print(f"warning: rank {number} has not ended {_END_S:g} s after it was killed")
-
-    def _start(self) -> list[Any]:
-        group = get_current_placement_group()
-        assert group is not None
-        actor = ray.remote(_Rank)
-        return [
-            actor.options(
-                num_cpus=self._context.cpus,
-                num_gpus=self._context.gpus,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(
-                    placement_group=group, placement_group_bundle_index=rank
-                ),
-            ).remote(self._context, rank)
-            for rank in range(self._context.ranks)
-        ]
 
     def _all(
         self,

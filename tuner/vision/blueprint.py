@@ -99,8 +99,19 @@ class Blueprint(Settings):
         shape = {"in_channels": self.in_channels, "num_classes": self.num_classes}
         if not info.foreign:
             return info.build(**shape, **settings)
+        import torch
+        from torch import nn
+
         try:
-            return self._materialised(info.build(**shape, image_size=self.image_size, **settings))
+            model = info.build(**shape, image_size=self.image_size, **settings)
+            if not isinstance(model, nn.Module):
+                rule = f"must build a torch.nn.Module, and built {type(model).__name__}"
+                raise self.refused(rule)
+            if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
+                model.eval()  # lazy layers are initialised by blank images
+                with torch.no_grad():
+                    model(torch.zeros(2, self.in_channels, self.image_size, self.image_size))
+            return model.train()
         except SpecError:
             raise
         except Exception as error:  # a foreign network may raise any type
@@ -112,19 +123,6 @@ class Blueprint(Settings):
     def refused(self, rule: str) -> SpecError:
         """The error for a foreign network that cannot be trained."""
         return SpecError([Fault("model", rule, self.name)], "the image classifier")
-
-    def _materialised(self, model: object) -> nn.Module:
-        """The same network, its lazy layers initialised by blank images."""
-        import torch
-        from torch import nn
-
-        if not isinstance(model, nn.Module):
-            raise self.refused(f"must build a torch.nn.Module, and built {type(model).__name__}")
-        if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
-            model.eval()
-            with torch.no_grad():
-                model(torch.zeros(2, self.in_channels, self.image_size, self.image_size))
-        return model.train()
 
 
 def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:

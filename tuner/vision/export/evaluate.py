@@ -21,8 +21,8 @@ from tuner.trial.gpus import take
 from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import image_names, labelled_folder, moved, within
-from tuner.vision.datasets._dataset import DatasetInfo, check_same, data_folder
-from tuner.vision.export.read import Data, Export, ExportConfig, ImageInput
+from tuner.vision.datasets._dataset import check_same, data_folder
+from tuner.vision.export.read import Export, ImageInput
 from tuner.vision.settings import settings_of_trial
 from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
@@ -109,7 +109,14 @@ def _of_classifier(
         how = Decoding(plan.image_size, pixels.bits, settings.skip_unreadable)
         decoded = labelled_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
         info, arrays = decoded.to_measure(data_folder(None))
-        _warn_of_images(info, config.data, data_dir)
+        if info.skipped:
+            _log.warning(f"without {some_of(info.skipped)}, which cannot be read")
+        data = config.data
+        if data and data.content and info.content == data.content:
+            _log.warning(
+                f"{data_dir} holds the images that the model was trained on: {data.train:,} of "
+                f"these {info.test:,} are its training split, so the metrics flatter"
+            )
         images = image_set_of(info, arrays, device)
         names = within(data_dir, decoded.names(data_folder(None)))
     else:
@@ -117,30 +124,15 @@ def _of_classifier(
         settings = settings_of_trial(constants, config.config, split=1)
         images = image_set(settings.data, device)
         names = image_names(settings.data)
-        _check_trained_on(images.info, config, plan)
+        if images.info.classes != config.classes:
+            has, knows = (", ".join(each[:10]) for each in (images.info.classes, config.classes))
+            raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
+        if config.data and config.data.content:
+            check_same({"content": config.data.content}, images.info)
     model, stats = export.model(trust_code=True), (pixels.mean, pixels.std)
     parts = model, plan, settings, device, stats
     predictor = Predictor(*parts, temperature=export.temperature)
     return measure(predictor, images, metrics=settings.metrics, names=names)
-
-
-def _warn_of_images(info: DatasetInfo, data: Data | None, folder: str) -> None:
-    if info.skipped:
-        _log.warning(f"without {some_of(info.skipped)}, which cannot be read")
-    if data and data.content and info.content == data.content:
-        _log.warning(
-            f"{folder} holds the images that the model was trained on: {data.train:,} of these "
-            f"{info.test:,} are its training split, so the metrics flatter"
-        )
-
-
-def _check_trained_on(info: DatasetInfo, config: ExportConfig, plan: Blueprint) -> None:
-    """Raise UsageError for other classes than the model's, DataError for changed images."""
-    if info.classes != config.classes:
-        has, knows = (", ".join(names[:10]) for names in (info.classes, config.classes))
-        raise UsageError(f"{info.title} has classes {has}; the model knows {knows}")
-    if config.data and config.data.content:
-        check_same({"content": config.data.content}, info)
 
 
 def can_evaluate(spec: ExperimentSpec) -> bool:

@@ -114,20 +114,20 @@ def image_files(paths: Iterable[Path | str]) -> list[str]:
     links to folders are not followed. A folder without images, or that cannot be listed, stays in
     the list, as does a missing file: reading it tells why.
     """
-    return [file for path in paths for file in _files_at(os.fspath(path))]
-
-
-def _files_at(path: str) -> list[str]:
     files: list[str] = []
 
     def note(error: OSError) -> None:
         files.append(os.fspath(error.filename))
 
-    for folder, folders, names in os.walk(path, onerror=note):
-        folders[:] = sorted(name for name in folders if name[0] != ".")
-        images = (n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES))
-        files += (os.path.join(folder, name) for name in images)
-    return files or [path]
+    for path in [os.fspath(path) for path in paths]:
+        before = len(files)
+        for folder, folders, names in os.walk(path, onerror=note):
+            folders[:] = sorted(name for name in folders if name[0] != ".")
+            images = (n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES))
+            files += (os.path.join(folder, name) for name in images)
+        if len(files) == before:
+            files.append(path)
+    return files
 
 
 def _predictions(
