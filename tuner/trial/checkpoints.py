@@ -16,7 +16,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -249,7 +249,10 @@ class CheckpointWriter:
         """
         if is_best:
             self._held = None
-        copy = None if how is Save.NOW else self._copy_of(state)
+        copy = None
+        if how is not Save.NOW:
+            with suppress(Exception):  # no room, or a user's value: saving it raises the reason
+                copy = self._copy(state)
         if copy is None:
             done = self.written(wait=True)
             self._begin(self._taken(epoch))  # two threads take half the time where cores are free
@@ -284,9 +287,3 @@ class CheckpointWriter:
             self._writing = self._threads.submit(
                 lambda: [self._store.save(epoch, state) for epoch, state in states]
             )
-
-    def _copy_of(self, state: State) -> State | None:
-        try:
-            return self._copy(state)
-        except Exception:  # no room, or a user's value: saving it raises the reason
-            return None

@@ -93,7 +93,9 @@ def failure_of(error: BaseException) -> Failure:
     message, origin = cut(message_of(error)), origin_of(error)
     message = f"{message}, at {origin}" if origin else message
     kind = "oom" if is_out_of_memory(error) else "exception"
-    return Failure(kind, message, is_poisoned(error))
+    # NOT_INITIALIZED poisons, too: a smaller size may work, but if it does not, nothing does
+    poisons = [_POISONING.search(_text(e)) for e in _chain(error) if isinstance(e, RuntimeError)]
+    return Failure(kind, message, any(poisons))
 
 
 def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
@@ -128,18 +130,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == ENOMEM
     return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(_text(error)))
-
-
-def is_poisoned(error: BaseException) -> bool:
-    """Whether the error, or one that it came from, leaves the process without a usable device.
-
-    NOT_INITIALIZED counts too: it is worth another attempt at a smaller size, but if that fails,
-    everything in the process does.
-    """
-    return any(
-        isinstance(cause, RuntimeError) and _POISONING.search(_text(cause))
-        for cause in _chain(error)
-    )
 
 
 def waited_too_long(text: str) -> bool:

@@ -54,19 +54,14 @@ def _others() -> Iterator[tuple[Path, bytes]]:
     """The folder in /proc of every other process that this user may read, and its environment."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if entry.name != str(os.getpid()):
-                yield entry, _environment_of(entry)
-
-
-def _environment_of(entry: Path) -> bytes:
-    """The environment of a process; raises OSError for one that has ended."""
-    environment = (entry / "environ").read_bytes()
-    for _ in range(_READS if not environment else 0):
-        os.readlink(entry / "exe")
-        time.sleep(_READ_S)  # it starts its program, and the kernel has not copied the strings yet
-        if environment := (entry / "environ").read_bytes():
-            break
-    return environment
+            if entry.name == str(os.getpid()):
+                continue
+            for _ in range(_READS):
+                if environment := (entry / "environ").read_bytes():
+                    break
+                os.readlink(entry / "exe")
+                time.sleep(_READ_S)  # it starts: the kernel has not copied the strings yet
+            yield entry, environment
 
 
 def marked(mark: str, temporary: str) -> list[int]:

@@ -103,13 +103,10 @@ class Lookahead:
         self._since += 1
         if self._steps and (last or self._since % self._steps == 0):
             present = self._floats()
+            keep = self._decay * math.pow(min(done / self._total, 1), self._power)
             with torch.no_grad():
-                get_ema_multi_avg_fn(self.keep(done))(self._slow, present, done)
+                get_ema_multi_avg_fn(keep)(self._slow, present, done)
                 copy_all(present, self._slow)
-
-    def keep(self, done: int) -> float:
-        """The share that the slow weights keep after `done` steps."""
-        return self._decay * math.pow(min(done / self._total, 1), self._power)
 
     def _floats(self) -> list[Tensor]:
         return [t for t in self._tensors() if t.is_floating_point() or t.is_complex()]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,9 +27,7 @@ from tuner.vision.datasets._dataset import (
 from tuner.vision.epochs import Epoch, plan_epoch
 from tuner.vision.models._model import PixelStats
 from tuner.vision.recipe import Augmentation
-
-if TYPE_CHECKING:
-    from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings
 
 AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take

@@ -111,14 +111,14 @@ def is_own_network(reference: str) -> bool:
     return bool(colon) and scheme not in LIBRARIES
 
 
-def check_form(dataset: str) -> None:
-    """Raise FaultsError for a name that is no data set on any machine."""
-    if ships(dataset):
-        return
-    scheme, colon, location = dataset.partition(":")
-    if not (colon and location and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
+def checked(dataset: str) -> str:
+    """The name itself. Raises FaultsError for one that is no data set on any machine."""
+    scheme, _, location = dataset.partition(":")
+    is_located = bool(location) and scheme in (*SOURCES, DECODED)
+    if not (ships(dataset) or is_located or is_dotted(dataset)):
         forms = [source.form for source in (*SOURCES.values(), _module.SOURCE)]
         raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
+    return dataset
 
 
 def describe(choice: DataChoice) -> DatasetInfo | None:

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from tuner.vision.blueprint import Blueprint
+from tuner.vision.blueprint import Blueprint
 
 Weights = Mapping[str, Tensor]
 _MEMBERS = "members"  # the prefix of an ensemble's weights

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,9 +20,7 @@ from torch import Tensor
 
 from tuner.vision.augment import Draws, Mixes, draw, draw_mixes
 from tuner.vision.recipe import Augmentation
-
-if TYPE_CHECKING:
-    from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings
 
 _FLIPS, _MIXES = 1, 2  # the streams of the first flips and of mixing, beside those of the epochs
 

@@ -278,20 +278,15 @@ class ImageClassifier:
             print(message, file=sys.stderr)
         measured = self._averaged("test")
         self.confusion = measured.confusion(self._data.info.classes)
-        if isinstance(self._part, Replica) and not self._ranks.several:
-            self._check_labels(self._part, image_names(self._settings.data))
+        names, part = image_names(self._settings.data), self._part
+        if names and isinstance(part, Replica) and not self._ranks.several:
+            rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
+            with self._average.applied(), self._randomness(_EVALUATION):
+                logits_NK = logits_of(part, rows_N, precision=self._trained_in)
+            self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
+            if self._settings.fit_head or self._settings.train_layers == "head":
+                self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
         return {**measured.of_test(), **self._data.baseline("test")}
-
-    def _check_labels(self, part: Replica, names: list[str]) -> None:
-        """Set `mistakes`, and `doubtful_labels` if there are features; of images with names."""
-        if not names:
-            return
-        rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
-        with self._average.applied(), self._randomness(_EVALUATION):
-            logits_NK = logits_of(part, rows_N, precision=self._trained_in)
-        self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
-        if self._settings.fit_head or self._settings.train_layers == "head":
-            self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
 
     copies_state = True
 

@@ -169,7 +169,11 @@ def default_experiment(
         search, trials, steps, least = _HEADS, _HEAD_TRIALS, 0, _HEAD_EPOCHS
     epochs = max(least, ceil(steps * batch_size / info.train))
     upright = {"test_time_flip": False} if training.get("flip") is False else {}
-    search = _without(search, {**upright, **training})
+    space, *points = (
+        {name: value for name, value in each.items() if name not in {**upright, **training}}
+        for each in (search["space"], *search["points_to_evaluate"])
+    )
+    search = {**search, "space": space, "points_to_evaluate": points}
     constants = {
         "dataset": dataset,
         "batch_size": batch_size,
@@ -187,15 +191,6 @@ def default_experiment(
         "num_samples": trials,
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
-
-
-def _without(search: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
-    """The search without the hyperparameters that the user sets."""
-    space, *points = (
-        {name: value for name, value in each.items() if name not in training}
-        for each in (search["space"], *search["points_to_evaluate"])
-    )
-    return {**search, "space": space, "points_to_evaluate": points}
 
 
 _SCRATCH: dict[str, Any] = {

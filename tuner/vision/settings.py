@@ -46,11 +46,6 @@ def _model(reference: str) -> str:
     return reference
 
 
-def _dataset(name: str) -> str:
-    catalog.check_form(name)
-    return name
-
-
 def _patterns(raw: object) -> object:
     patterns = (raw,) if isinstance(raw, str) else raw
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
@@ -71,7 +66,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     model: Annotated[str, AfterValidator(_model)] = Field(
         "cnn", description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME"
     )
-    dataset: Annotated[str, AfterValidator(_dataset)] = Field(
+    dataset: Annotated[str, AfterValidator(catalog.checked)] = Field(
         "digits",
         description="a data set that ships, folder:PATH, my_module:load, torchvision:NAME or "
         "hf:NAME",

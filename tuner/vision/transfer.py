@@ -9,24 +9,21 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError, translate_error
 from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
+from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seeded
-from tuner.vision.models._model import IMAGENET, PixelStats
+from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
 from tuner.vision.norms import BATCH_NORMS
+from tuner.vision.settings import ClassifierSettings
 from tuner.vision.weights import EXPORTED, export_config
-
-if TYPE_CHECKING:
-    from tuner.vision.blueprint import Blueprint
-    from tuner.vision.models._model import ModelInfo
-    from tuner.vision.settings import ClassifierSettings
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 

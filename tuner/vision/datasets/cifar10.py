@@ -16,15 +16,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tuner.errors import DataError
 from tuner.vision.datasets._archive import Archive, folder_made_once
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder, stratified_sample
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 EXTRACTED = "cifar-10-batches-bin"
@@ -106,7 +101,14 @@ def _decode(folder: Path, partial: Path, source: Source) -> None:
     )
     labels_N = np.empty(len(images_NHWC), np.uint8)
     for number, (name, data) in enumerate(_contents(folder, source)):
-        records = _records(data, name, count)
+        if len(data) != count * RECORD_BYTES:
+            raise DataError(
+                f"{name} has {len(data)} bytes, must have {count * RECORD_BYTES} "
+                f"({count} records of {RECORD_BYTES})"
+            )
+        records = np.frombuffer(data, np.uint8).reshape(count, RECORD_BYTES)
+        if records[:, 0].max() > 9:
+            raise DataError(f"{name} has a label above 9: it is not CIFAR-10's binary version")
         rows = slice(number * count, (number + 1) * count)
         labels_N[rows] = records[:, 0]
         images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
@@ -134,20 +136,6 @@ def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
             if file is None:
                 raise DataError(f"{archive}: {member} is not a regular file")
             yield name, file.read()
-
-
-def _records(data: bytes, name: str, count: int) -> NDArray[np.uint8]:
-    import numpy as np
-
-    if len(data) != count * RECORD_BYTES:
-        raise DataError(
-            f"{name} has {len(data)} bytes, must have {count * RECORD_BYTES} "
-            f"({count} records of {RECORD_BYTES})"
-        )
-    records = np.frombuffer(data, np.uint8).reshape(count, RECORD_BYTES)
-    if records[:, 0].max() > 9:
-        raise DataError(f"{name} has a label above 9: it is not CIFAR-10's binary version")
-    return records
 
 
 DATASET = DatasetInfo(
