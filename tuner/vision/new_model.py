@@ -88,15 +88,6 @@ def without_gradient(model: nn.Module, plan: Blueprint, precision: Precision) ->
     return [name for name, p in trained if id(p) not in reached]
 
 
-def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
-    """Raise SpecError for a network that cannot train on the single image that this size leaves."""
-    error = _outputs(model, _blank(plan, model, 1), training=True)[1]
-    if error is not None:
-        rule = "leaves a worker with 1 image of the last batch, on which the model cannot train"
-        fault = Fault("batch_size", f"{rule} ({message_of(error)})", batch_size)
-        raise SpecError([fault], "the image classifier") from error
-
-
 def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
     """Why a network's output for `count` images is not their logits, or None."""
     wanted = f"must return {count} x {num_classes} logits for {count} images"
@@ -194,7 +185,12 @@ def new_model(
             print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
         last = images % settings.batch_size or settings.batch_size
         if min(settings.batch_size, last) // ranks.world_size <= 1:
-            check_one_image(model, plan, batch_size=settings.batch_size)
+            # BatchNorm cannot train on it once it has shrunk to one pixel, or is flattened
+            error = _outputs(model, _blank(plan, model, 1), training=True)[1]
+            if error is not None:
+                rule = "leaves a worker with 1 image of the last batch, which the model cannot take"
+                fault = Fault("batch_size", f"{rule} ({message_of(error)})", settings.batch_size)
+                raise SpecError([fault], "the image classifier") from error
     if plan.info.prepare is not None:
         plan.info.prepare(model, batcher.first(PREPARING))
     return model

@@ -293,23 +293,26 @@ class DecodedSet:
         import numpy as np
 
         contents = self._open(folder)
-        labels_N, splits_N = contents.labels_N, contents.splits_N
-        splits = complete_splits(labels_N, splits_N, seed=split_seed)
-        validation_N = labels_N[splits["validation"]]
-        mean_C, std_C = contents.mean_and_std(splits["train"])
-        counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
-        present = {*splits_N.tolist()}
+        labels_N, classes = contents.labels_N, contents.info["classes"]
+        splits = complete_splits(labels_N, contents.splits_N, seed=split_seed)
+        counts = {
+            name: np.bincount(labels_N[rows_N], minlength=len(classes))
+            for name, rows_N in splits.items()
+        }
+        train_N, (_, height, width, _) = splits["train"], contents.images_NHWC.shape
+        mean_C, square_C = contents.moments[train_N].sum(0) / (len(train_N) * height * width)
+        variance_C = np.maximum(square_C - mean_C**2, 0)
+        std_C = np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
+        measured_K = np.minimum(counts["validation"], counts["test"])
         return replace(
-            contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
-            mean=tuple(mean_C.tolist()),
+            contents.described(self._load, {name: len(rows_N) for name, rows_N in splits.items()}),
+            mean=tuple((mean_C / 255).tolist()),
             std=tuple(std_C.tolist()),
-            class_counts=tuple(counts_K.tolist()),
+            class_counts=tuple(np.bincount(labels_N, minlength=len(classes)).tolist()),
             copies=contents.copies_across(splits),
-            unmeasured=contents.absent_from(splits["validation"], splits["test"]),
-            baseline=float(np.bincount(validation_N).max() / len(validation_N)),
-            own_splits=tuple(
-                name for number, name in enumerate(SPLITS) if number and number in present
-            ),
+            unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
+            baseline=float(counts["validation"].max() / counts["validation"].sum()),
+            own_splits=tuple(SPLITS[number] for number in np.unique(contents.splits_N) if number),
         )
 
     def to_measure(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
@@ -352,23 +355,6 @@ class _Contents:
         listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
         plain = {name: self.info[name] for name in _DESCRIBED}
         return user_images(load, sizes, **listed, **plain)
-
-    def mean_and_std(
-        self, rows_N: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the pixels of some images, scaled to [0, 1]; the std of equal pixels is CONSTANT."""
-        import numpy as np
-
-        pixels = len(rows_N) * self.images_NHWC.shape[1] * self.images_NHWC.shape[2]
-        mean_C, square_C = self.moments[rows_N].sum(0) / pixels
-        variance_C = np.maximum(square_C - mean_C**2, 0)
-        return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
-
-    def absent_from(self, *splits: NDArray[np.int64]) -> tuple[str, ...]:
-        """The classes that are missing from at least one of the splits."""
-        present = [{*self.labels_N[rows_N].tolist()} for rows_N in splits]
-        names = enumerate(self.info["classes"])
-        return tuple(name for number, name in names if any(number not in each for each in present))
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""
