@@ -81,10 +81,7 @@ class FunctionSession:
         return event
 
     def end(self, timeout_s: float) -> bool:
-        """End the function at its report; return whether its thread has ended in time.
-
-        A function may catch what is to end it, or take long to clear away.
-        """
+        """End the function at its report; return whether its thread has ended in time."""
         from ray.train._internal import session
 
         session._session = None
@@ -128,10 +125,7 @@ def ended() -> dict[str, Any]:
 
 
 def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
-    """Return an object of the class `kind` that trains `config`, and has `folder` as its logdir.
-
-    trial: the Trainable that Tune has made, whose id and name it shares.
-    """
+    """Return an object of the class `kind` that trains `config`, with `folder` as its logdir."""
     from ray.tune.result import TRIAL_INFO
 
     def _setup_logdir(self: Any) -> None:

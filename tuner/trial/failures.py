@@ -234,10 +234,7 @@ def _number(value: Any) -> float | None:
 
 
 def origin_of(error: BaseException) -> str | None:
-    """The last line of the user's code, as `train.py:12 in step: x = y`, or None.
-
-    If the traceback has no such line, that of the error's cause is used.
-    """
+    """The last line of the user's code, as `train.py:12 in step: x = y`, or that of a cause."""
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
         return kept

@@ -43,10 +43,7 @@ _GONE_S = 5.0
 
 
 def held_bytes(pid: int | None = None) -> int:
-    """Bytes that a process (None: this one) shares with no other; 0 where it is gone.
-
-    Files that are mapped into memory do not count: the system takes that memory back as it needs.
-    """
+    """Bytes that a process (None: this one) shares with no other, as with files; 0 if gone."""
     try:
         memory = psutil.Process(pid).memory_info()
     except psutil.Error:
@@ -155,15 +152,12 @@ def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int
     return free, total
 
 
-def is_short(free: int, total: int) -> bool:
-    return free < min(_RESERVED_SHARE * total, _MOST_RESERVED)
-
-
 def _watch(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
 ) -> None:
     while not over.wait(_CHECK_EVERY_S):
-        if is_short(*memory()):
+        free, total = memory()
+        if free < min(_RESERVED_SHARE * total, _MOST_RESERVED):
             _end_largest(notes, pids())
 
 

@@ -77,10 +77,7 @@ def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def fault_of_state(state: object, size: int) -> str | None:
-    """The fault of a `state` loaded from a file of `size` bytes, or None.
-
-    A tensor can claim more elements than are stored for it, and every copy of it would have them.
-    """
+    """The fault of a `state` from a file of `size` bytes, or None: tensors may claim more."""
     from torch import Tensor
 
     todo: list[tuple[object, int]] = [(state, 0)]

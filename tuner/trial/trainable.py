@@ -222,10 +222,7 @@ class ProcessTrial(Trial):
 
 
 class LearnerTrial(Trial):
-    """A trial of a Learner: an epoch is one `step()`; see `SavePolicy` for its checkpoints.
-
-    With one worker it trains in this process; with several this process only supervises them.
-    """
+    """A trial of a Learner, in this process, or in several that this one supervises."""
 
     _workers: Any = None  # the Worker, or a RankGroup
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training

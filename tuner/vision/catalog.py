@@ -275,12 +275,6 @@ def _info_of(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
     return decoded.info(data_folder(choice.data_dir), split_seed=choice.split_seed)
 
 
-def without_place(dataset: str) -> str:
-    """The public name of a data set: of a folder without its path."""
-    scheme, _, _ = dataset.partition(":")
-    return f"{scheme}:{short_name(dataset)}" if scheme == "folder" else dataset
-
-
 def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
     """Settings with their data in `data_dir`: the folder of a `folder:PATH`, else of all data."""
     if str(values.get("dataset")).startswith("folder:"):

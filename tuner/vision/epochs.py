@@ -137,10 +137,7 @@ def plan_epoch(
     device: torch.device,
     home: torch.device | None = None,
 ) -> Epoch:
-    """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws.
-
-    home: the images' device, default `device`.
-    """
+    """The images `rows_N` in the order of an epoch, with their draws; home: their device."""
     generator = torch.Generator().manual_seed(mixed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
@@ -149,7 +146,7 @@ def plan_epoch(
         flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
         draws = replace(draws, flip_N=(flip_N + epoch) % 2 == 1)
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
-    if not augmentation.mixes:
+    if not (augmentation.mixup or augmentation.cutmix):
         return planned
     mixes = draw_mixes(
         len(rows_N),

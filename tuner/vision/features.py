@@ -56,10 +56,7 @@ Computed = tuple[np.ndarray, str]  # views_NVF, and the name of the head
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """views_NVF of all images of a data set, in float32; head: the layer's name in the network.
-
-    fitted: weight_KF and bias_K of the head that `fit_head` has fitted, by the validation rows.
-    """
+    """views_NVF of all images, in float32; fitted: heads by the rows of their validation."""
 
     views_NVF: Tensor
     head: str

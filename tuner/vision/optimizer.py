@@ -206,10 +206,7 @@ def norms_and_biases(model: nn.Module) -> frozenset[str]:
 
 
 class LRSchedule:
-    """The rate of each group of `optimizer` at each of `steps` steps; the largest is the group's.
-
-    The warm-up comes before the schedule; one_cycle and triangular rise for as long as it lasts.
-    """
+    """The rate of each group at each of `steps` steps; the largest is the group's own."""
 
     def __init__(self, settings: ClassifierSettings, optimizer: Optimizer, *, steps: int) -> None:
         self._optimizer, self._last = optimizer, steps - 1

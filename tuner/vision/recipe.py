@@ -85,10 +85,6 @@ class Augmentation(Settings):
         "for none",
     )
 
-    @property
-    def mixes(self) -> bool:
-        return self.mixup > 0 or self.cutmix > 0
-
 
 class RecipeSettings(Augmentation):
     """A recipe's settings beside the optimizer, its rate and its decay."""

@@ -124,10 +124,7 @@ def weights_of(network: str) -> Weights | None:
 
 @dataclass(frozen=True, slots=True)
 class NeededWeights:
-    """Initial weights that each node needs: `Weights` in its cache, or files at the same paths.
-
-    source: an absolute path of a file or an export, unless `weights` are given.
-    """
+    """`Weights` that each node needs in its cache, or else files at the same path, `source`."""
 
     weights: Weights | None = None
     source: str = ""

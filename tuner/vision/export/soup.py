@@ -183,7 +183,9 @@ class _Combinations:
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
         self._plans = [model.entries["model"] for model in models]
-        self._averaged = [n for n in range(len(models)) if self._is_like_the_best(n)]
+        shapes = [{name: w.shape for name, w in weights.items()} for weights in self._weights]
+        networks = [*zip(self._plans, shapes, strict=True)]
+        self._averaged = [n for n, each in enumerate(networks) if each == networks[0]]
         self.not_averaged = {
             model.trial.trial_id: "not in the soup: another network or other shapes than the best's"
             for number, model in enumerate(models)
@@ -236,14 +238,6 @@ class _Combinations:
         logits_NK, classes = logits_NK.double() / temperature, images.info.num_classes
         measured = measured_of(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
         return {f"val_{name}": value for name, value in measured.metrics.items()}
-
-    def _is_like_the_best(self, number: int) -> bool:
-        best, weights = self._weights[0], self._weights[number]
-        return (
-            self._plans[number] == self._plans[0]
-            and best.keys() == weights.keys()
-            and all(best[name].shape == weights[name].shape for name in best)
-        )
 
 
 def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

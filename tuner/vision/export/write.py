@@ -31,7 +31,7 @@ from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import DATASETS, ships, without_place
+from tuner.vision.catalog import DATASETS, ships, short_name
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.evaluation import Predictor, usable_device
 from tuner.vision.export import interchange, read
@@ -242,7 +242,9 @@ def _classifier(
     """The entries of the classifier that ships: its model and its data."""
     # Paths of this machine are private
     training = {name: value for name, value in constants.items() if name != "data_dir"}
-    name = without_place(settings.dataset)
+    name = settings.dataset
+    if name.startswith("folder:"):
+        name = f"folder:{short_name(name)}"
     if "dataset" in training:
         training["dataset"] = name
     if not ships(settings.dataset):  # images of another folder are scaled as these were
