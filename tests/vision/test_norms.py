@@ -13,26 +13,11 @@ from tuner.vision.norms import (
     SharedBatchNorm,
     norm_parameters,
     renew_statistics,
-    set_norm_momentum,
     shared_norms,
     shared_over_ranks,
 )
 
 SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
-
-
-def layers():
-    return nn.Sequential(
-        nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.BatchNorm2d(2, affine=False)
-    )
-
-
-def test_set_norm_momentum_applies_to_all_batch_norms():
-    model = layers()
-    set_norm_momentum(model, None)
-    assert [model[1].momentum, model[3].momentum] == [0.1, 0.1]
-    set_norm_momentum(model, 0.4)
-    assert [model[1].momentum, model[3].momentum] == [0.4, 0.4]
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])

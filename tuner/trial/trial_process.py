@@ -125,15 +125,13 @@ def _released() -> str | None:
     return None
 
 
-_COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
-
-
 class TrialProcess:
     """A process that runs one trial after another, each in a folder of its own."""
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
-        os.environ.setdefault(_COMPILE_THREADS, str(max(1, int(context.cpus))))
+        threads = str(max(1, int(context.cpus)))
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", threads)
         take(context.gpus)  # before a user's module looks for them as it is imported
         self._context = context
         self._folder: Path | None = None

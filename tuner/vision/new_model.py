@@ -27,7 +27,7 @@ from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded
-from tuner.vision.norms import set_norm_momentum
+from tuner.vision.norms import BATCH_NORMS
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import matching
@@ -175,7 +175,9 @@ def new_model(
     """The model of `plan` on its device, on the host if it is `split`. Raises SpecError."""
     with seeded(settings.seed):
         model = cast_weights(plan.initial(), weights_in(settings, precision))
-    set_norm_momentum(model, settings.norm_momentum)
+    for module in model.modules():
+        if settings.norm_momentum is not None and isinstance(module, BATCH_NORMS):
+            module.momentum = settings.norm_momentum
     if split == 1:
         model.to(ranks.device)
     set_layout(model, plan, precision)

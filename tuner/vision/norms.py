@@ -16,13 +16,6 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
-def set_norm_momentum(model: nn.Module, momentum: float | None) -> None:
-    """Set the share of a batch in the statistics of BatchNorm, unless None."""
-    for module in model.modules():
-        if momentum is not None and isinstance(module, BATCH_NORMS):
-            module.momentum = momentum
-
-
 def norm_parameters(model: nn.Module, ending: str = "") -> frozenset[str]:
     """The names of the parameters of norm layers with this ending, as "weight"."""
     return frozenset(

@@ -231,15 +231,12 @@ def valid_settings(values: Mapping[str, Any], what: str, *, split: int = 1) -> C
     return ClassifierSettings.model_validate(values)
 
 
-Describe = Callable[[catalog.DataChoice], DatasetInfo | None]
-
-
 def check_settings(
     values: Mapping[str, Any],
     *,
     split: int = 1,
     files: bool = True,
-    describe: Describe = catalog.describe,
+    describe: Callable[[catalog.DataChoice], DatasetInfo | None] = catalog.describe,
 ) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 

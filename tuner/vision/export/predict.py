@@ -94,7 +94,6 @@ def predictions(
     export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
 ) -> Iterator[Prediction]:
     """`predict` of an open export, for `image_files`."""
-
     from tuner.vision.evaluation import Predictor, usable_device
 
     plan, given = export.takes_images()
