@@ -67,23 +67,6 @@ def test_recipe_by_default_adds_no_metrics_and_no_state():
     assert len(state["optimizer"]["param_groups"]) == 1
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"warmup_epochs": 0.5, "epochs": 1},
-        {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
-        {"lr_schedule": "step", "lr_steps": [3, 9.5]},
-        {"mixup": 0.2, "cutmix": 1, "class_weights": [1] * 9 + [0]},
-        {"crop_scale": 0.35, "crop_padding": 0, "flip": True},
-        {"metrics": ["macro_f1", "top5_accuracy", "macro_f1"]},
-        SPEEDY,
-    ],
-)
-def test_check_settings_of_sound_recipes_finds_no_fault(values):
-    assert check_settings(values) == []
-    assert check_settings({**values, "norm": "group"}, split=2) == []
-
-
 def test_check_settings_rejects_what_the_data_set_lacks(add_dataset):
     few = replace(tiny_images.INFO, classes=tuple("01234"), image_size=1)
     add_dataset("few", few)
