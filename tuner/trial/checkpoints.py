@@ -82,11 +82,9 @@ class CheckpointStore:
     def fetch(self, path: str) -> Path:
         """The local path of a checkpoint, until `release`. Raises CheckpointError."""
         self._fetched.append(self._experiment.path / path)
-        try:
+        location = self._experiment.locate(path)
+        with translate_error(CheckpointError, f"cannot fetch {location}", of=OSError):
             return self._experiment.fetch(path)
-        except OSError as error:
-            location = self._experiment.locate(path)
-            raise CheckpointError(f"cannot fetch {location}: {error.strerror}") from error
 
     def release(self) -> None:
         """Drop the local copies of fetched checkpoints."""

@@ -168,14 +168,19 @@ def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tens
     side = augmentation.cutout
     if not side:
         return x_NCHW
-    span = torch.arange(x_NCHW.shape[-1], device=x_NCHW.device)
-
-    def inside(centre_N: Tensor) -> Tensor:
-        first_N1 = centre_N[:, None] - side // 2
-        return (span >= first_N1) & (span < first_N1 + side)
-
-    cut_NHW = inside(draws.row_N)[:, :, None] & inside(draws.column_N)[:, None, :]
+    top_N, left_N = draws.row_N - side // 2, draws.column_N - side // 2
+    cut_NHW = _rectangles(top_N, top_N + side, left_N, left_N + side, size=x_NCHW.shape[-1])
     return x_NCHW.masked_fill_(cut_NHW[:, None], 0)
+
+
+def _rectangles(
+    top_N: Tensor, bottom_N: Tensor, left_N: Tensor, right_N: Tensor, *, size: int
+) -> Tensor:
+    """mask_NHW of the pixels in each image's rectangle."""
+    span = torch.arange(size, device=top_N.device)
+    rows_NH = (span >= top_N[:, None]) & (span < bottom_N[:, None])
+    columns_NW = (span >= left_N[:, None]) & (span < right_N[:, None])
+    return rows_NH[:, :, None] & columns_NW[:, None, :]
 
 
 Batch = tuple[Tensor, Tensor]
@@ -223,13 +228,8 @@ def draw_mixes(
 def mix(own: Batch, partners: Batch, mixes: Mixes, *, classes: int) -> Batch:
     """(x_NCHW, shares_NK) of images mixed with their partners; the shares of an image sum to 1."""
     (x_NCHW, labels_N), (partner_NCHW, partner_labels_N) = own, partners
-    span = torch.arange(x_NCHW.shape[-1], device=x_NCHW.device)
-
-    def inside(first_N: Tensor, end_N: Tensor) -> Tensor:
-        return (span >= first_N[:, None]) & (span < end_N[:, None])
-
-    rows_NH, columns_NW = inside(mixes.top_N, mixes.bottom_N), inside(mixes.left_N, mixes.right_N)
-    cut_NHW = rows_NH[:, :, None] & columns_NW[:, None, :]
+    cut = mixes.top_N, mixes.bottom_N, mixes.left_N, mixes.right_N
+    cut_NHW = _rectangles(*cut, size=x_NCHW.shape[-1])
     blend_N = mixes.blend_N.to(x_NCHW.dtype)
     kept_NHW = blend_N[:, None, None].masked_fill(cut_NHW, 0)
     mixed_NCHW = torch.lerp(partner_NCHW, x_NCHW, kept_NHW[:, None])

@@ -228,10 +228,9 @@ def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    damaged = (SafetensorError, OSError, RuntimeError, ValueError, KeyError)
+    with translate_error(CheckpointError, f"{what} cannot be loaded", of=damaged):
         return dict(load_file(path))
-    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{what} cannot be loaded: {error}") from error
 
 
 def with_backbone(

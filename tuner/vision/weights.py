@@ -5,7 +5,6 @@ Only `fetch` downloads.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
-from tuner.experiment.files import read_object, replace_file
+from tuner.experiment.files import read_object, replace_file, sha256_of
 from tuner.vision.datasets._archive import downloaded, mapped
 from tuner.vision.models._model import IMAGENET
 
@@ -193,7 +192,7 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
     with translate_error(CheckpointError, message, of=(OSError, ValueError)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f".{path.name}.lock")):
-            if not path.is_file() or not _digest(path).startswith(weights.sha256):
+            if not path.is_file() or not sha256_of(path.resolve()).startswith(weights.sha256):
                 for partial in path.parent.glob(f".{path.name}.*.partial"):
                     partial.unlink()  # of a download that was killed
                 replace_file(path, lambda new: _download(url, new, weights), lasting=True)
@@ -204,15 +203,10 @@ def _download(url: str, path: Path, weights: Weights) -> None:
     with path.open("wb") as file:
         for chunk in downloaded(url, weights.file):
             file.write(chunk)
-    digest = _digest(path)
+    digest = sha256_of(path)
     if not digest.startswith(weights.sha256):
         size = path.stat().st_size / 2**20
         raise CheckpointError(
             f"{url} has SHA-256 {digest[: len(weights.sha256)]}... and {size:.3f} MiB, published "
             f"are {weights.sha256}... and {weights.size_mib} MiB: nothing was kept"
         )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

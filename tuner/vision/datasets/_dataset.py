@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, DataError
+from tuner.errors import CheckpointError, DataError, translate_error
 from tuner.vision.datasets._archive import Archive
 
 if TYPE_CHECKING:
@@ -147,15 +147,12 @@ def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
     data = state.get(DATA)
     if data is None:
         return None
-    try:
+    what = "a checkpoint's description of its data is damaged"
+    with translate_error(CheckpointError, what, of=(AttributeError, TypeError)):
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
         return DatasetInfo(load, files=True, **values)
-    except (AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"a checkpoint's description of its data is damaged: {error}"
-        ) from error
 
 
 def check_same(data: Mapping[str, Any], info: DatasetInfo) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import DataError
+from tuner.errors import DataError, translate_error
 from tuner.vision.datasets._archive import Archive, folder_made_once
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder, stratified_sample
 
@@ -60,12 +60,11 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
     """
     import numpy as np
 
-    try:
+    what = f"CIFAR-10 cannot be read or stored in {folder}"
+    with translate_error(DataError, what, of=(OSError, ValueError)):
         decoded = _decoded(folder, source)
         images_NHWC = np.load(decoded / "images.npy", mmap_mode="r", allow_pickle=False)
         labels_N = np.load(decoded / "labels.npy", allow_pickle=False).astype(np.int64)
-    except (OSError, ValueError) as error:
-        raise DataError(f"CIFAR-10 cannot be read or stored in {folder}: {error}") from error
     official_train = len(TRAIN_FILES) * source.images_a_file
     validation_N = stratified_sample(
         labels_N[:official_train], source.validation, rng=np.random.default_rng(split_seed)

@@ -223,12 +223,9 @@ class Export:
         from tuner.vision.ensemble import ensemble_of
 
         weights, plans = self.weights(), self.config.plans
-        try:
+        what = f"{self.folder / EXPORTED} does not fit model {plan.name!r}"
+        with translate_error(CheckpointError, what, of=RuntimeError):
             return plan.build(weights) if len(plans) == 1 else ensemble_of(plans, weights)
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"
-            ) from error
 
     @property
     def temperature(self) -> float:

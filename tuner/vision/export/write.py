@@ -305,8 +305,7 @@ def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Pat
         raise CheckpointError(f"{source} holds two tensors of one dotted name")
     # Copies, since safetensors takes neither shared nor strided memory, and tied weights are both.
     copies = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
-    try:
+    refused = (ValueError, KeyError, RuntimeError)  # sparse, quantised
+    with translate_error(CheckpointError, f"cannot write {source} as safetensors", of=refused):
         save_file(copies, folder / EXPORTED)
-    except (ValueError, KeyError, RuntimeError) as error:  # sparse, quantised
-        raise CheckpointError(f"cannot write {source} as safetensors: {error}") from error
     return sha256_of(folder / EXPORTED)

@@ -264,10 +264,9 @@ class DecodedSet:
     def names(self, folder: Path) -> list[str]:
         """The images' names by row: of files their paths within the folder. Raises DataError."""
         path = self.path(folder) / NAMES
-        try:
+        what = f"no names of images can be read from {path}"
+        with translate_error(DataError, what, of=(OSError, ValueError, TypeError)):
             return list(map(str, json.loads(path.read_text())))
-        except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"no names of images can be read from {path}: {error}") from error
 
     def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
         """The bytes of each of FILES, mapped. Raises OSError."""
@@ -281,10 +280,8 @@ class DecodedSet:
         def fill(partial_folder: Path) -> None:
             for name, content in zip(FILES, contents(), strict=False):
                 (partial_folder / name).write_bytes(content)
-            try:
+            with translate_error(DataError, f"{origin} is not complete", of=(OSError, ValueError)):
                 _read(partial_folder)
-            except (OSError, ValueError) as error:
-                raise DataError(f"{origin} is not complete: {error}") from error
 
         folder_made_once(self.path(folder), fill)
 
@@ -333,10 +330,9 @@ class DecodedSet:
 
     def _open(self, folder: Path) -> _Contents:
         path = self.path(folder)
-        try:
+        what = f"no decoded data set can be read from {path}"
+        with translate_error(DataError, what, of=(OSError, ValueError, KeyError, TypeError)):
             return _read(path)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"no decoded data set can be read from {path}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import TunerError, reason_of
+from tuner.errors import TunerError, reason_of, translate_error
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
@@ -114,11 +114,9 @@ def images_of(
         part, number = owners[position]
         return part.read(number)
 
-    try:
+    with translate_error(lambda rule: fault(rule, location), "has an image that cannot be read"):
         first = read(0)
         channels, own_size = channels_of(first), shorter_side(first)
-    except Exception as error:
-        raise fault(f"has an image that cannot be read: {reason_of(error)}", location) from error
     if channels == 1:  # others may be in colour
         for position in spread_over(len(owners)):
             with suppress(Exception):  # decoding reports it
