@@ -13,7 +13,6 @@ from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
-from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoints import Save
 from tuner.trial.context import Assignment, TrialContext, use_interface_of
 from tuner.trial.failures import is_of_connection, keep_origin, message_of, waited_too_long
@@ -127,23 +126,17 @@ class RankGroup:
             self._has_met = True
         self._all("begin", assignment)
 
-    def step(self) -> tuple[object, dict[str, float]]:
-        """Train one epoch on all ranks; what rank 0 reports, reduced over them, and its memory."""
-        report: tuple[object, dict[str, float]]
-        report = self._all("call", "step", timeout_s=self._context.report_timeout_s)[0]
-        return report
+    def step(self) -> Any:
+        """Train one epoch on all ranks; as of a Worker, that of rank 0."""
+        return self._all("call", "step", timeout_s=self._context.report_timeout_s)[0]
 
-    def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
+    def save(self, epoch: int, how: Save, *, is_best: bool) -> Any:
         """Save the state, which all ranks may contribute to, on rank 0."""
-        written: list[CheckpointRecord]
-        written = self._all("call", "save", epoch, how, is_best=is_best)[0]
-        return written
+        return self._all("call", "save", epoch, how, is_best=is_best)[0]
 
-    def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
-        """The checkpoints that rank 0 has written since the last call; wait: until it is done."""
-        written: list[CheckpointRecord]
-        written = self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
-        return written
+    def written(self, *, wait: bool = False) -> Any:
+        """As of a Worker, that of rank 0."""
+        return self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
 
     def end(self) -> str | None:
         """Drop the Learners; the ranks stay for the next trial, where they may. Returns None."""
