@@ -59,8 +59,6 @@ def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
     return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
 
 
-_ELSEWHERE = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
-
 MODELS: dict[str, ModelInfo] = {
     name: info
     for declared in _declared(models, "MODELS").values()
@@ -298,7 +296,8 @@ def model_info(reference: str) -> ModelInfo:
     scheme, colon, name = reference.partition(":")
     if colon:
         return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
-    raise FaultsError(unknown("", "model", reference, (*MODELS, *_ELSEWHERE)))
+    elsewhere = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
+    raise FaultsError(unknown("", "model", reference, (*MODELS, *elsewhere)))
 
 
 def has_weights(reference: str) -> bool:

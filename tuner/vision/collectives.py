@@ -89,8 +89,7 @@ class Ranks:
             return values
         shared = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(shared, how)
-        reduced: list[float] = shared.tolist()
-        return reduced
+        return list(shared.tolist())
 
 
 def distinct(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ of hidden layers, beside SGD for all other parameters.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from tuner.vision.settings import ClassifierSettings
 
 Group = dict[str, Any]
 _FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # of triangular: first rate, position of the peak, last rate
+_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+)*(?=\.)")  # of a parameter, see `_layer_of`
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -105,11 +107,11 @@ def build_optimizer(
     if not filters:
         rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
         raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
-    set_to = settings.muon_momentum
     matrices = [
         {**group, "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]]}
         for group in filters
     ]
+    set_to = settings.muon_momentum
     momentum = MUON_MOMENTUM if set_to is None else set_to
     return MuonBesideSGD(sgd, muon[0](matrices, momentum=momentum), filters)
 
@@ -176,14 +178,8 @@ def _layer_of(parameter: str) -> str:
     >>> [_layer_of(n) for n in ("layer1.0.conv1.weight", "conv1.weight", "encoder.layers.2.a.b")]
     ['layer1.0', 'conv1', 'encoder.layers.2']
     """
-    parts = parameter.split(".")[:-1]
-    for index, part in enumerate(parts):
-        if part[-1].isdigit():
-            end = index + 1
-            while end < len(parts) and parts[end].isdigit():
-                end += 1
-            return ".".join(parts[:end])
-    return ".".join(parts[:1])
+    numbered = _NUMBERED.match(parameter)
+    return numbered[0] if numbered else parameter.rpartition(".")[0].partition(".")[0]
 
 
 def _scale(settings: ClassifierSettings) -> float:

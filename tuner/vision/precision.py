@@ -61,10 +61,7 @@ class Precision:
 
     def forward(self) -> AbstractContextManager[None]:
         """The context of a forward pass and its loss."""
-        context: AbstractContextManager[None] = torch.autocast(
-            self.kind, self.autocast, enabled=self.autocast is not None
-        )
-        return context
+        return torch.autocast(self.kind, self.autocast, enabled=self.autocast is not None)
 
 
 def hardware(device: torch.device) -> Hardware:

@@ -115,19 +115,16 @@ class Squeeze(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        narrow = _to_eights(channels / 4)
+        # The nearest multiple of eight to a quarter, at least eight; the next if that loses a tenth
+        quarter = channels / 4
+        nearest = max(8, int(quarter + 4) // 8 * 8)
+        narrow = nearest + 8 if nearest < 0.9 * quarter else nearest
         self.fc1 = nn.Conv2d(channels, narrow, 1)
         self.fc2 = nn.Conv2d(narrow, channels, 1)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
         mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
         return x_NCHW * F.hardsigmoid(self.fc2(F.relu(self.fc1(mean_NC11))))
-
-
-def _to_eights(channels: float) -> int:
-    """The nearest multiple of eight, at least eight, and the next one if that loses a tenth."""
-    nearest = max(8, int(channels + 4) // 8 * 8)
-    return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
 class InvertedResidual(nn.Module):
