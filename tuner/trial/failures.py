@@ -203,10 +203,7 @@ def check_report(
 
 def says_done(report: object) -> bool:
     """Whether a report is its trial's last: its `done` is true. A number is a metric."""
-    value = report.get(DONE) if isinstance(report, Mapping) else None
-    if getattr(value, "ndim", None) == 0:  # of numpy or torch
-        value = value.item()  # type: ignore[union-attr]
-    return value is True
+    return isinstance(report, Mapping) and _plain(report.get(DONE)) is True
 
 
 def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -218,11 +215,13 @@ def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[st
             yield f"{prefix}{name}", value
 
 
+def _plain(value: Any) -> Any:
+    """A scalar of numpy or torch as Python's."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    if not isinstance(value, Real) and getattr(value, "ndim", None) == 0:
-        value = value.item()
+    value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     if isinstance(value, int):

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -25,7 +26,7 @@ from tuner.experiment.trials import CheckpointRecord
 from tuner.spec.sections import EPOCH_S
 from tuner.trial import failures
 from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
-from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_again
@@ -208,11 +209,26 @@ class ProcessTrial(Trial):
     _process: TrialProcess | None = None
     _running: Any = None  # the session, the object or the script of the trial
 
-    def _begin_process(self, assignment: Assignment) -> Any:
-        """Go to the trial's folder; the trainable. Raises as `TrialProcess.begin` does."""
+    def _begin_process(self, assignment: Assignment) -> tuple[Any, dict[str, Any], Path | None]:
+        """Go to the trial's folder; (the trainable, its config, the checkpoint to go on from).
+
+        Raises as `TrialProcess.begin` and `CheckpointStore.fetch` do.
+        """
         self._store = CheckpointStore(self._context.folder, assignment.trial_id)
         self._process = self._process or TrialProcess(self._context)
-        return self._process.begin(assignment)
+        trainable, checkpoint = self._process.begin(assignment), assignment.checkpoint
+        files = self._store.fetch(checkpoint["path"]) if checkpoint else None
+        return trainable, with_trial_seed(assignment.config, assignment.seed), files
+
+    def _kept(
+        self, report: object, write: Callable[[Path], object] | None, *, is_last: bool
+    ) -> dict[str, Any]:
+        """`_recorded` with the checkpoint that `write` makes, called with its new folder."""
+
+        def save(epoch: int, *_: object) -> list[CheckpointRecord]:
+            return [self._store.fill(epoch, write)] if write else []
+
+        return self._recorded(report, save, {}, is_last=is_last)
 
     def _end_process(self) -> str | None:
         if self._process is None:

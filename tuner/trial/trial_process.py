@@ -97,7 +97,15 @@ class Leftovers:
             for name in os.environ.keys() - self._environment.keys():
                 del os.environ[name]
             os.environ.update(self._environment)
-        unusable = _released()
+        unusable = None
+        try:
+            if "torch" in sys.modules:
+                from tuner.trial.torch_compat import forget_compiled
+
+                forget_compiled()
+            release()
+        except RuntimeError as error:  # after some errors every call to the device fails
+            unusable = why_not_again(failure=replace(failure_of(error), poisoned=True))
         ended, now = self.children.end(), self._held()
         if self._first_mib is None:
             self._first_mib = now
@@ -106,23 +114,6 @@ class Leftovers:
             gc.freeze()
         self.grown_mib = max(0.0, now - self._first_mib)
         return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
-
-
-def _released() -> str | None:
-    """Release unused memory; returns why the process cannot run another trial, or None.
-
-    After some errors every call to the device fails, these too. That is the failure of the last
-    trial only, and the rest is still cleared.
-    """
-    try:
-        if "torch" in sys.modules:
-            from tuner.trial.torch_compat import forget_compiled
-
-            forget_compiled()
-        release()
-    except RuntimeError as error:
-        return why_not_again(failure=replace(failure_of(error), poisoned=True))
-    return None
 
 
 class TrialProcess:
