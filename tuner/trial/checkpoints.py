@@ -16,7 +16,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -57,16 +57,15 @@ class CheckpointStore:
         """
         from tuner.trial.torch_compat import save
 
-        path = self._folder / str(epoch) / STATE_FILE
-        partial = path.with_name(PARTIAL_FILE)
-        with _storing(path):
-            self._experiment.make_folder(path.parent)
+        def write(partial: Path) -> None:
             with partial.open("wb") as file:
                 save(state, file)
             if not self._has_loaded:
                 load_state(partial, None, what="the state_dict() in")
                 self._has_loaded = True
-            return self._publish(epoch, partial, path, sha256_of(partial))
+
+        path = self._folder / str(epoch) / STATE_FILE
+        return self._publish(epoch, path, path.with_name(PARTIAL_FILE), write)
 
     def fill(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
         """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
@@ -74,10 +73,7 @@ class CheckpointStore:
         partial = path.with_name(f"{epoch}.partial")
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
-        with _storing(path):
-            self._experiment.make_folder(path.parent)
-            write(partial)
-            return self._publish(epoch, partial, path, sha256_of(partial))
+        return self._publish(epoch, path, partial, write)
 
     def fetch(self, path: str) -> Path:
         """The local path of a checkpoint, until `release`. Raises CheckpointError."""
@@ -91,15 +87,17 @@ class CheckpointStore:
         while self._fetched:
             self._experiment.drop_copy(self._fetched.pop())
 
-    def _publish(self, epoch: int, partial: Path, path: Path, digest: str) -> CheckpointRecord:
-        os.replace(partial, path)
-        self._experiment.upload(path)
-        self._experiment.drop_copy(path)
+    def _publish(
+        self, epoch: int, path: Path, partial: Path, write: Callable[[Path], object]
+    ) -> CheckpointRecord:
+        with translate_error(StorageError, f"cannot write {shown(path)}", of=OSError):
+            self._experiment.make_folder(path.parent)
+            write(partial)
+            digest = sha256_of(partial)
+            os.replace(partial, path)
+            self._experiment.upload(path)
+            self._experiment.drop_copy(path)
         return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
-
-
-def _storing(path: Path) -> AbstractContextManager[None]:
-    return translate_error(StorageError, f"cannot write {shown(path)}", of=OSError)
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
