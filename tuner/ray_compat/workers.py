@@ -36,16 +36,9 @@ def actor_of(error: Any) -> tuple[str | None, bool]:
 def has_ended(actor: Any, timeout_s: float) -> bool:
     """Wait for a killed actor to be gone; return whether it is. Until: `ray.kill` can wait."""
     import ray
-    from ray.exceptions import GetTimeoutError, RayError
 
-    call = actor.__ray_ready__.remote()
-    try:
-        ray.get(call, timeout=timeout_s)
-    except GetTimeoutError:
-        return False
-    except RayError:  # it is gone
-        return True
-    return True
+    answered, _ = ray.wait([actor.__ray_ready__.remote()], timeout=timeout_s)
+    return bool(answered)  # by an error
 
 
 START = "start"  # a worker's first call: its actor is made

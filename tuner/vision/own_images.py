@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,27 +73,26 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
     }
 
 
-def doubts(info: DatasetInfo) -> list[str]:
+def doubts(info: DatasetInfo) -> Iterator[str]:
     """What makes measures on these images doubtful, in words."""
-    messages = []
     stds = [0.0 if std == CONSTANT else std for std in info.std]
     if stds and max(stds) < _FLAT:
-        messages.append(
+        yield (
             f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
             "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
         )
     if info.skipped:
         count = amount_of(len(info.skipped), "image")
-        messages.append(f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}")
+        yield f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}"
     if info.unmeasured:
         more = ", ..." if len(info.unmeasured) > _SHOWN else ""
-        messages.append(
+        yield (
             "the validation or test split has no image of these classes, so no measure on it tells "
             f"of them: {', '.join(info.unmeasured[:_SHOWN])}{more}"
         )
     if info.copies:
         count = amount_of(info.copies, "image")
-        messages.append(
+        yield (
             f"{count} of the validation or test split are exact copies of images of another "
             "split: measures on these flatter"
         )
@@ -102,8 +101,7 @@ def doubts(info: DatasetInfo) -> list[str]:
             f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"
             for count in (max(info.class_counts), min(info.class_counts))
         )
-        messages.append(f"the classes are uneven: {most} images, {least}")
-    return messages
+        yield f"the classes are uneven: {most} images, {least}"
 
 
 def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | None:
