@@ -118,28 +118,16 @@ class Trained(tune.Trainable):
         self.a = checkpoint["a"]
 
 
-@pytest.fixture
-def tune_trial():
+def test_make_class_makes_one_that_trains_and_is_restored(tmp_path):
     info = SimpleNamespace(trial_id="id", trial_name="name", trial_resources=None)
-    return SimpleNamespace(_trial_info=info)
-
-
-def test_make_class(tune_trial, tmp_path):
-    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
+    trial = SimpleNamespace(_trial_info=info)
+    made = ray_compat.make_class(Trained, {"a": 1}, trial=trial, folder=tmp_path)
     assert isinstance(made, Trained)
     assert (made.logdir, made.trial_id, made.config) == (str(tmp_path), "id", {"a": 1})
-
-
-def test_train_class(tune_trial, tmp_path):
-    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
     assert ray_compat.train_class(made) == {"loss": 1}
     assert made.iteration == 1
-
-
-def test_restore_class(tune_trial, tmp_path):
-    made = ray_compat.make_class(Trained, {"a": 1}, trial=tune_trial, folder=tmp_path)
     made.save(str(tmp_path / "kept"))
-    other = ray_compat.make_class(Trained, {"a": 2}, trial=tune_trial, folder=tmp_path)
+    other = ray_compat.make_class(Trained, {"a": 2}, trial=trial, folder=tmp_path)
     ray_compat.restore_class(other, tmp_path / "kept", iteration=3)
     assert (other.a, other.iteration) == (1, 3)
 

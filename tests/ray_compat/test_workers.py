@@ -10,7 +10,7 @@ from ray._private.state import GlobalState
 from ray.air.execution._internal import RayActorManager
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
 from ray.core.generated.gcs_pb2 import ActorTableData
-from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError
+from ray.exceptions import ActorDiedError, RayActorError
 from ray.tune.execution import tune_controller
 from ray_sources import is_in_binaries
 
@@ -44,15 +44,10 @@ def test_has_ended(monkeypatch):
         pass
 
     assert hasattr(Actor.__ray_metadata__.modified_class, "__ray_ready__")
-    for answer, ended in ((GetTimeoutError(), False), (RayActorError(), True)):
-
-        def get(call, timeout, answer=answer):
-            assert (call, timeout) == ("called", 3)
-            raise answer
-
-        monkeypatch.setattr(ray, "get", get)
-        method = SimpleNamespace(remote=lambda: "called")
-        assert ray_compat.has_ended(SimpleNamespace(__ray_ready__=method), 3) is ended
+    actor = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: "called"))
+    for ready in ([], ["called"]):
+        monkeypatch.setattr(ray, "wait", lambda calls, timeout, ready=ready: (ready, calls))
+        assert ray_compat.has_ended(actor, 3) == bool(ready)
 
 
 def test_watched_workers():

@@ -40,10 +40,6 @@ def a_function(num_classes):
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(num_classes))
 
 
-class TestNarrowNet(TestNet):
-    model_args = {"width": 2}  # noqa: RUF012
-
-
 class TestAFunction(ModelContract):
     network = a_function
     in_channels, image_size, num_classes = 1, 8, 3

@@ -4,6 +4,7 @@ import collections
 import os
 import pickle
 import resource
+import shutil
 import zipfile
 from threading import Event
 
@@ -38,6 +39,10 @@ def store(tmp_path):
     return CheckpointStore(tmp_path, "00003")
 
 
+def copied(store, epoch, source):
+    return store.fill(epoch, lambda folder: shutil.copytree(source, folder))
+
+
 def test_save_and_load_return_the_state(store, tmp_path):
     saved = store.save(2, STATE)
     assert saved.as_dict() == {
@@ -64,22 +69,22 @@ def test_save_foreign_value_fails_at_the_first_save(store, tmp_path, value, mess
     assert not list(tmp_path.rglob("state.pt"))
 
 
-def test_adopt_copies_a_folder(store, tmp_path):
+def test_fill_copies_a_folder(store, tmp_path):
     source = tmp_path / "given"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "weights").write_text("1")
     (tmp_path / "trials/00003/checkpoints/4.partial").mkdir(parents=True)
-    saved = store.adopt(4, source)
+    saved = copied(store, 4, source)
     assert saved.path == "trials/00003/checkpoints/4"
     assert (tmp_path / saved.path / "sub" / "weights").read_text() == "1"
     assert saved.sha256 == sha256_of(source)
     (source / "sub" / "weights").write_text("2")
-    assert store.adopt(4, source).sha256 == sha256_of(source)
+    assert copied(store, 4, source).sha256 == sha256_of(source)
     assert os.listdir(tmp_path / "trials/00003/checkpoints") == ["4"]
 
 
-@pytest.mark.parametrize("save", ["save", "adopt"])
-def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save):
+@pytest.mark.parametrize("is_file", [True, False])
+def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, is_file):
     source = tmp_path / "given"
     source.mkdir()
     (source / "weights").write_bytes(bytes(100_000))
@@ -88,7 +93,7 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, save
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
         with pytest.raises(StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too"):
-            store.save(2, {"w": torch.zeros(100_000)}) if save == "save" else store.adopt(2, source)
+            store.save(2, {"w": torch.zeros(100_000)}) if is_file else copied(store, 2, source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()

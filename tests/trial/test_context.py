@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_worker import context
 
-from tuner.trial.context import INTERFACES, use_interface_of, with_trial_seed
+from tuner.trial.context import INTERFACES, use_interface_of
 
 
 def test_prepare_process_sets_path_and_directory(tmp_path, monkeypatch):
@@ -17,13 +17,6 @@ def test_prepare_process_sets_path_and_directory(tmp_path, monkeypatch):
     assert (sys.path, Path.cwd()) == (["a", "b"], tmp_path)
     context(tmp_path, directory=str(tmp_path / "not here")).prepare_process()
     assert Path.cwd() == tmp_path
-
-
-def test_with_trial_seed_replaces_the_seed():
-    values = {"seed": 1, "epochs": 3}
-    assert with_trial_seed(values, 7) == {"seed": 7, "epochs": 3}
-    assert with_trial_seed(values, None) == values
-    assert with_trial_seed(values, 0)["seed"] == 0
 
 
 @pytest.fixture

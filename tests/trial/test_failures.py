@@ -137,16 +137,13 @@ def test_check_report_without_a_limited_metric_fails():
     assert check_report({"m": 1, "ms": 2}, "m", ["ms"]) == ({"m": 1, "ms": 2}, [], None)
 
 
-def test_check_report_limits_the_number_of_metrics():
+def test_check_report_limits_the_number_of_metrics_and_the_length_of_names():
     report = {"m": 1.0, **{f"w{number}": 0.0 for number in range(MOST_METRICS)}}
     metrics, _, failure = check_report(report, "m")
     assert metrics == {}
     assert failure == Failure("bad_report", "reported more than 5,000 metrics")
     del report["w0"]
     assert len(check_report(report, "m")[0]) == MOST_METRICS
-
-
-def test_check_report_limits_the_length_of_names():
     failure = check_report({"m": 1.0, "n" * 201: 0.5}, "m")[2]
     message = f"reported a metric whose name has 201 characters; it may have 200: {'n' * 60}..."
     assert failure == Failure("bad_report", message)

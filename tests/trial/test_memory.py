@@ -175,13 +175,6 @@ def test_watched_ends_the_largest_worker_and_writes_a_note(worker, tmp_path, mon
     assert death_of(RuntimeError(f"pid: {small.pid} has died")).kind == "crash"
 
 
-@pytest.mark.parametrize(
-    ("free", "total", "short"), [(3, 80, True), (5, 80, False), (1023, 1 << 20, True)]
-)
-def test_is_short_depends_on_total_memory(free, total, short):
-    assert memory.is_short(free << 20, total << 20) is short
-
-
 def test_watched_counts_children_of_a_worker(tmp_path):
     held = "held = b'x' * (300 << 20); print(flush=True); import time; time.sleep(60)"
     command = [sys.executable, "-S", "-c", held]

@@ -26,23 +26,16 @@ def test_close_warns_of_a_rank_that_does_not_end(monkeypatch, tmp_path, capsys, 
 
 
 @pytest.mark.parametrize(
-    ("error", "message"),
-    [(SystemExit(3), "SystemExit: 3"), (GeneratorExit("x"), "GeneratorExit: x")],
+    ("error", "sent", "message"),
+    [
+        (KeyError("lr"), KeyError, "^'lr'$"),
+        (SystemExit(3), RuntimeError, "^SystemExit: 3$"),
+        (GeneratorExit("x"), RuntimeError, "^GeneratorExit: x$"),
+    ],
 )
-def test_sendable_errors_converts_exits(error, message):
-    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"), sendable_errors():
-        raise error
-
-
-def test_sendable_errors_keeps_exceptions():
-    with pytest.raises(KeyError, match="lr"), sendable_errors():
-        raise KeyError("lr")
-
-
-@pytest.mark.parametrize("error", [KeyError("lr"), SystemExit(3)])
-def test_sendable_errors_keeps_the_origin(error):
+def test_sendable_errors_converts_exits_and_keeps_the_origin(error, sent, message):
     """What is pickled has no traceback."""
-    with pytest.raises((KeyError, RuntimeError)) as raised, sendable_errors():
+    with pytest.raises(sent, match=message) as raised, sendable_errors():
         raise error
     received = pickle.loads(pickle.dumps(raised.value.with_traceback(None)))
     assert re.search(

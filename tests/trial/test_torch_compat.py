@@ -7,14 +7,7 @@ import torch
 from fresh import ran
 from torch.optim import SGD, AdamW, Optimizer
 
-from tuner.trial.torch_compat import (
-    eager,
-    fastest_convolutions,
-    remember_numerics,
-    save,
-    tf32,
-    without_compiler,
-)
+from tuner.trial.torch_compat import computing, eager, remember_numerics, save, without_compiler
 
 
 def attributes_of_methods():
@@ -89,7 +82,7 @@ def test_tf32_after_use_of_newer_name(allowed):
     matmul.fp32_precision, conv.fp32_precision = "tf32", "ieee"
     with pytest.raises(RuntimeError):
         _ = matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    with tf32(allowed):
+    with computing(tf32=allowed, tries_convolutions=False):
         precision = "tf32" if allowed else "ieee"
         assert (matmul.fp32_precision, conv.fp32_precision) == (precision, precision)
     assert (matmul.fp32_precision, conv.fp32_precision) == ("tf32", "ieee")
@@ -97,10 +90,10 @@ def test_tf32_after_use_of_newer_name(allowed):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_fastest_convolutions_respects_determinism(deterministic):
+def test_computing_tries_convolutions_unless_deterministic(deterministic):
     put_back = remember_numerics()
     torch.use_deterministic_algorithms(deterministic)
-    with fastest_convolutions():
+    with computing(tf32=False, tries_convolutions=True):
         assert torch.backends.cudnn.benchmark is not deterministic
     assert torch.backends.cudnn.benchmark is False
     put_back()

@@ -113,15 +113,23 @@ def test_clear_restores_the_environment(monkeypatch):
     assert dict(os.environ) == before
 
 
-def test_clear_with_broken_device_still_ends_children(monkeypatch):
-    def fail():
-        raise RuntimeError("CUDA error: device-side assert triggered")
+def fail():
+    raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(trial_process, "release", fail)
+
+@pytest.mark.parametrize(
+    ("release", "reason"),
+    [
+        (lambda: None, "a trial left 1 process running"),
+        (fail, "its device cannot be used any more"),
+    ],
+)
+def test_clear_ends_a_child_left_running(monkeypatch, release, reason):
+    monkeypatch.setattr(trial_process, "release", release)
     leftovers = Leftovers()
     leftovers.begin()
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    assert leftovers.clear() == "its device cannot be used any more"
+    assert leftovers.clear() == reason
     assert child.wait() == -signal.SIGKILL
 
 
@@ -144,14 +152,6 @@ def test_networks_compile_once_per_trial():
             leftovers.clear()
             counts.append((len(compiled), config.recompile_limit))
     assert counts == [(3, 2), (4, 2)]
-
-
-def test_clear_ends_a_child_left_running():
-    leftovers = Leftovers()
-    leftovers.begin()
-    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    assert leftovers.clear() == "a trial left 1 process running"
-    assert child.wait() == -signal.SIGKILL
 
 
 def test_clear_freezes_the_garbage_of_the_first_trial():

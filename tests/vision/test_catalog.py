@@ -11,7 +11,6 @@ from tuner.spec.settings import FaultsError
 from tuner.vision import datasets, models, sources
 from tuner.vision.catalog import (
     DATASETS,
-    DECODED,
     MODELS,
     SOURCES,
     DataChoice,
@@ -19,12 +18,9 @@ from tuner.vision.catalog import (
     dataset_info,
     decoded_before,
     describe,
-    is_dotted,
     model_info,
-    moved,
     pinned,
     short_name,
-    without_place,
 )
 from tuner.vision.sources._decoded import DecodedSet
 
@@ -75,19 +71,6 @@ def test_short_name_is_a_valid_folder_name(dataset, name):
     DecodedSet(f"{name}-0123456789ab").path(Path("data"))
 
 
-def test_without_place_hides_folder_path():
-    assert without_place("folder:/home/me/photos") == "folder:photos"
-    assert without_place("hf:user/pets") == "hf:user/pets"
-    assert without_place("digits") == "digits"
-
-
-def test_moved_changes_the_folder_of_images_or_of_all_data():
-    config = {"dataset": "folder:photos", "lr": 1}
-    assert moved(config, "/there") == {"dataset": "folder:/there", "lr": 1}
-    assert moved({"dataset": "cifar10"}, "/there") == {"dataset": "cifar10", "data_dir": "/there"}
-    assert moved({}, "/there") == {"data_dir": "/there"}
-
-
 def test_pinned_keeps_shipped_data_sets():
     choice = DataChoice("digits", split_seed=3)
     assert pinned(choice) == choice
@@ -110,9 +93,3 @@ def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     assert len(after.mean) == 3
     arrays = before.load(tmp_path, split_seed=0)
     assert len(arrays.splits["train"]) == before.train
-
-
-def test_is_dotted_distinguishes_function_from_scheme():
-    for scheme in (*SOURCES, DECODED):
-        assert not is_dotted(f"{scheme}:load")
-    assert is_dotted("foldr:load")

@@ -13,7 +13,6 @@ from tuner.vision import features
 from tuner.vision.batches import ImageSet
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.image_classifier import ImageClassifier
-from tuner.vision.settings import check_settings
 from tuner.vision.transfer import with_backbone
 
 DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
@@ -136,14 +135,3 @@ def test_fit_head_separates_separable_features():
     w_KF, b_K = features.fit_head(features.Features(views_NVF, "head"), images, *splits.values())
     predicted_N = (views_NVF.mean(1) @ w_KF.T + b_K).argmax(1)
     assert (predicted_N == labels_N).float().mean() > 0.97
-
-
-@pytest.mark.parametrize("setting", [{"train_layers": "head"}, {"fit_head": True}])
-def test_features_without_trained_weights_are_a_fault(setting):
-    [fault] = check_settings({**DIGITS, **setting})
-    assert fault.key == next(iter(setting))
-
-
-def test_a_head_alone_takes_no_frozen_layers(weights):
-    values = {**DIGITS, "train_layers": "head", "start_from": str(weights), "freeze": "head"}
-    assert [fault.key for fault in check_settings(values)] == ["freeze"]

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from sklearn import metrics as sklearn
 
-from tuner.vision.loss import CrossEntropy, Measures, class_weights, confusion_matrix
+from tuner.vision.loss import CrossEntropy, class_weights, measured_of
 from tuner.vision.recipe import OPTIONAL_METRICS
 
 CLASSES = 7
@@ -14,14 +14,9 @@ LOGITS_NK[:30] += 2 * torch.nn.functional.one_hot(LABELS_N[:30], CLASSES)
 LOGITS_NK[:, -1] -= 0.5  # rarely predicted
 
 
-def test_confusion_matrix_has_classes_in_rows():
-    matrix = confusion_matrix(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), classes=2)
-    assert matrix.tolist() == [[1, 1], [0, 1]]
-
-
 def test_measures_equal_those_of_sklearn():
-    measures = Measures(OPTIONAL_METRICS, CLASSES)
-    got = measures.metrics(measures.counts(LOGITS_NK, LABELS_N).tolist())
+    measured = measured_of(LOGITS_NK, LABELS_N, metrics=OPTIONAL_METRICS, classes=CLASSES)
+    got = {name: measured.metrics[name] for name in OPTIONAL_METRICS}
     predicted_N = LOGITS_NK.argmax(1)
     assert {*predicted_N.tolist()} == {*range(CLASSES)}  # a class is predicted that never occurs
     with pytest.warns(UserWarning, match="y_pred contains classes not in y_true"):
@@ -36,15 +31,14 @@ def test_measures_equal_those_of_sklearn():
         }
     )
     assert got["top5_accuracy"] > (predicted_N == LABELS_N).double().mean()
+    assert measured.matrix == sklearn.confusion_matrix(LABELS_N, predicted_N).tolist()
 
 
 def test_counts_of_parts_add_up():
-    measures = Measures(OPTIONAL_METRICS, CLASSES)
-    parts = [
-        measures.counts(LOGITS_NK[rows], LABELS_N[rows]) for rows in (slice(17), slice(17, 60))
-    ]
-    assert torch.equal(sum(parts), measures.counts(LOGITS_NK, LABELS_N))
-    assert len(parts[0]) == measures.size
+    loss = CrossEntropy(torch.float64, metrics=OPTIONAL_METRICS, classes=CLASSES)
+    parts = [loss.evaluated(LOGITS_NK[r], LABELS_N[r]) for r in (slice(17), slice(17, 60))]
+    assert torch.allclose(sum(parts), loss.evaluated(LOGITS_NK, LABELS_N))
+    assert len(parts[0]) == len(loss.nothing(torch.device("cpu")))
 
 
 LOGITS2_NK = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 5.0]])

@@ -10,7 +10,6 @@ from own_networks import own
 from tuner.errors import SpecError
 from tuner.vision.blueprint import Blueprint, blueprint_of
 from tuner.vision.new_model import (
-    check_one_image,
     fault_of_logits,
     set_layout,
     step_s,
@@ -111,13 +110,6 @@ def test_without_gradient_rejects_layers_in_a_list():
     model = tried("Listed")
     with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
         without_gradient(model, plan("Listed"), Precision("cpu"))
-
-
-def test_check_one_image_rejects_networks_that_need_more():
-    flat, plain = plan("Flat"), plan("Plain")
-    check_one_image(plain.initial(), plain, batch_size=9)
-    with pytest.raises(SpecError, match=r"batch_size: leaves a worker with 1 image .* got 9"):
-        check_one_image(flat.initial(), flat, batch_size=9)
 
 
 @pytest.mark.parametrize(

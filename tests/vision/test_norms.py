@@ -11,33 +11,13 @@ from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
-    norm_scales,
+    norm_parameters,
     renew_statistics,
-    set_norm_momentum,
     shared_norms,
     shared_over_ranks,
 )
 
 SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
-
-
-def layers():
-    return nn.Sequential(
-        nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.BatchNorm2d(2, affine=False)
-    )
-
-
-def test_set_norm_momentum_applies_to_all_batch_norms():
-    model = layers()
-    set_norm_momentum(model, None)
-    assert [model[1].momentum, model[3].momentum] == [0.1, 0.1]
-    set_norm_momentum(model, 0.4)
-    assert [model[1].momentum, model[3].momentum] == [0.4, 0.4]
-
-
-def test_norm_scales_names_existing_scales():
-    assert norm_scales(layers(), train=False) == {"1.weight", "2.weight"}
-    assert norm_scales(layers(), train=True) == frozenset()
 
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
@@ -48,7 +28,7 @@ def test_train_norm_scales_false_keeps_only_scales(norm, freeze):
     for _ in range(2):
         learner.step()
     changed = {n for n, p in learner.model.named_parameters() if not torch.equal(p, before[n])}
-    scales = norm_scales(learner.model, train=False)
+    scales = norm_parameters(learner.model, "weight")
     assert changed == before.keys() - scales
     assert all((before[name] == 1).all() for name in scales)
 

@@ -56,6 +56,10 @@ def test_check_settings_without_files_ignores_a_missing_folder(tmp_path):
         {"batch_size": 64.0, "epochs": 3, "seed": 5},
         {"optimizer": "muon", "muon_lr": 0.1, "muon_momentum": 0.1},
         {"dtype": "float16"},
+        {"warmup_epochs": 0.5, "epochs": 1, "crop_scale": 0.35, "crop_padding": 0, "flip": True},
+        {"lr_schedule": "step", "lr_steps": 5, "lr_step_factor": 0.2},
+        {"lr_schedule": "step", "lr_steps": [3, 9.5], "mixup": 0.2, "cutmix": 1},
+        {"class_weights": [1] * 9 + [0], "metrics": ["macro_f1", "top5_accuracy", "macro_f1"]},
     ],
 )
 def test_check_settings_of_sound_values_finds_no_fault(values):
@@ -107,6 +111,8 @@ BEYOND = {
     "unfreeze_epoch": [1],
     "freeze": [3, ["head", None]],
     "start_from": ["/nowhere/at/all.pt"],
+    "train_layers": ["head"],  # of random weights
+    "fit_head": [True],
     "folds": [1, 21, 2.5, 5],
     "fold_epochs": [0, 3],
 }
@@ -115,6 +121,7 @@ NOT_IN_FOLDS |= {"train_on": "train+validation"}
 NOT_TOGETHER = [
     ("crop_scale", {"crop_scale": 0.5, "crop_padding": 2}),
     ("unfreeze_epoch", {"unfreeze_epoch": 0, "freeze": "x"}),
+    ("freeze", {"train_layers": "head", "start_from": __file__, "freeze": "head"}),
     ("model", {"model": "resnet18", "dataset": "digits"}),
     *((key, {"folds": 5, "fold_epochs": 4, key: value}) for key, value in NOT_IN_FOLDS.items()),
     *(("precision", {"precision": n, "dtype": "float64"}) for n in ("tf32", "bf16", "fp16")),

@@ -81,13 +81,8 @@ def fewer_services(port: int, *, workers: int) -> Names:
 
 
 def _lean(command: list[str], workers: int, persist_port: Callable[..., object]) -> list[str]:
-    """The command of a raylet that starts at most `workers` ahead, and an agent that only sleeps.
-
-    A command of another form is left as it is.
-    """
+    """The command of a raylet that starts at most `workers` ahead, and an agent that sleeps."""
     flags = dict(part.split("=", 1) for part in command if "=" in part)
-    if {"--session_dir", "--node_id", _PRESTARTED[:-1], _AGENT[:-1]} - flags.keys():
-        return command
     for name in _AGENT_PORTS:  # the raylet waits for the agent to write them
         persist_port(flags["--session_dir"], flags["--node_id"], name, _NO_PORT)
     workers = min(workers, int(flags[_PRESTARTED[:-1]]))

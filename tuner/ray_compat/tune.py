@@ -71,10 +71,7 @@ class FunctionSession:
         session._session = self  # type: ignore[assignment]
 
     def next_report(self) -> Report | None:
-        """Let the function go on until its next report; None once it has returned.
-
-        Raises what the function raises.
-        """
+        """Let the function go on to its next report; None after its return. Raises its error."""
         if self._thread.ident is None:
             self._thread.start()
         self._may_go_on.release()
@@ -84,10 +81,7 @@ class FunctionSession:
         return event
 
     def end(self, timeout_s: float) -> bool:
-        """End the function at its report; return whether its thread has ended in time.
-
-        A function may catch what is to end it, or take long to clear away.
-        """
+        """End the function at its report; return whether its thread has ended in time."""
         from ray.train._internal import session
 
         session._session = None
@@ -131,10 +125,7 @@ def ended() -> dict[str, Any]:
 
 
 def make_class(kind: Any, config: dict[str, Any], *, trial: Any, folder: Path) -> Any:
-    """Return an object of the class `kind` that trains `config`, and has `folder` as its logdir.
-
-    trial: the Trainable that Tune has made, whose id and name it shares.
-    """
+    """Return an object of the class `kind` that trains `config`, with `folder` as its logdir."""
     from ray.tune.result import TRIAL_INFO
 
     def _setup_logdir(self: Any) -> None:

@@ -36,16 +36,9 @@ def actor_of(error: Any) -> tuple[str | None, bool]:
 def has_ended(actor: Any, timeout_s: float) -> bool:
     """Wait for a killed actor to be gone; return whether it is. Until: `ray.kill` can wait."""
     import ray
-    from ray.exceptions import GetTimeoutError, RayError
 
-    call = actor.__ray_ready__.remote()
-    try:
-        ray.get(call, timeout=timeout_s)
-    except GetTimeoutError:
-        return False
-    except RayError:  # it is gone
-        return True
-    return True
+    answered, _ = ray.wait([actor.__ray_ready__.remote()], timeout=timeout_s)
+    return bool(answered)  # by an error
 
 
 START = "start"  # a worker's first call: its actor is made
@@ -131,16 +124,12 @@ def watched_workers(watch: WorkerWatch) -> Names:
                 if not pending or call.ended:
                     continue
                 call.silent_s += passed_s
-                if _is_late(call) and _unanswered(list(pending)):
+                limit_s = watch.limit_s + (watch.start_s if call.method == START else 0)
+                # Tune keeps those of a trial's earlier calls, and may not have read the last answer
+                some = list(pending)
+                if call.silent_s >= limit_s and ray.wait(some, num_returns=len(some), timeout=0)[1]:
                     call.ended = True
                     ray.kill(actor)  # also ends a stopped process, within seconds
-
-    def _unanswered(futures: list[Any]) -> list[Any]:
-        # Tune keeps those of a trial's earlier calls, and may not have read the last answer yet
-        return list(ray.wait(futures, num_returns=len(futures), timeout=0)[1])
-
-    def _is_late(call: Call) -> bool:
-        return call.silent_s >= watch.limit_s + (watch.start_s if call.method == START else 0)
 
     def _id(actor: Any) -> str:
         return str(actor._actor_id.hex())

@@ -16,7 +16,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -57,20 +57,15 @@ class CheckpointStore:
         """
         from tuner.trial.torch_compat import save
 
-        path = self._folder / str(epoch) / STATE_FILE
-        partial = path.with_name(PARTIAL_FILE)
-        with _storing(path):
-            self._experiment.make_folder(path.parent)
+        def write(partial: Path) -> None:
             with partial.open("wb") as file:
                 save(state, file)
             if not self._has_loaded:
                 load_state(partial, None, what="the state_dict() in")
                 self._has_loaded = True
-            return self._publish(epoch, partial, path, sha256_of(partial))
 
-    def adopt(self, epoch: int, directory: Path) -> CheckpointRecord:
-        """Copy the files of a `directory` that a plain function saved; raises as `save` does."""
-        return self.fill(epoch, lambda folder: shutil.copytree(directory, folder))
+        path = self._folder / str(epoch) / STATE_FILE
+        return self._publish(epoch, path, path.with_name(PARTIAL_FILE), write)
 
     def fill(self, epoch: int, write: Callable[[Path], object]) -> CheckpointRecord:
         """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
@@ -78,37 +73,31 @@ class CheckpointStore:
         partial = path.with_name(f"{epoch}.partial")
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
-        with _storing(path):
-            self._experiment.make_folder(path.parent)
-            write(partial)
-            return self._publish(epoch, partial, path, sha256_of(partial))
+        return self._publish(epoch, path, partial, write)
 
     def fetch(self, path: str) -> Path:
-        """The local path of the checkpoint at the journal's `path`, until `release`.
-
-        It may be missing. Raises CheckpointError if an object store fails.
-        """
+        """The local path of a checkpoint, until `release`. Raises CheckpointError."""
         self._fetched.append(self._experiment.path / path)
-        try:
+        location = self._experiment.locate(path)
+        with translate_error(CheckpointError, f"cannot fetch {location}", of=OSError):
             return self._experiment.fetch(path)
-        except OSError as error:
-            location = self._experiment.locate(path)
-            raise CheckpointError(f"cannot fetch {location}: {error.strerror}") from error
 
     def release(self) -> None:
         """Drop the local copies of fetched checkpoints."""
         while self._fetched:
             self._experiment.drop_copy(self._fetched.pop())
 
-    def _publish(self, epoch: int, partial: Path, path: Path, digest: str) -> CheckpointRecord:
-        os.replace(partial, path)
-        self._experiment.upload(path)
-        self._experiment.drop_copy(path)
+    def _publish(
+        self, epoch: int, path: Path, partial: Path, write: Callable[[Path], object]
+    ) -> CheckpointRecord:
+        with translate_error(StorageError, f"cannot write {shown(path)}", of=OSError):
+            self._experiment.make_folder(path.parent)
+            write(partial)
+            digest = sha256_of(partial)
+            os.replace(partial, path)
+            self._experiment.upload(path)
+            self._experiment.drop_copy(path)
         return CheckpointRecord(epoch, path.relative_to(self._experiment.path).as_posix(), digest)
-
-
-def _storing(path: Path) -> AbstractContextManager[None]:
-    return translate_error(StorageError, f"cannot write {shown(path)}", of=OSError)
 
 
 def load_state(path: Path, sha256: str | None, *, what: str = "checkpoint") -> dict[str, Any]:
@@ -226,7 +215,6 @@ class SavePolicy:
         return Save.HOLD if is_best else None
 
     def waited(self, seconds: float) -> None:
-        """Record the seconds that the trial waited for a checkpoint."""
         self._write_s = seconds
 
 
@@ -257,7 +245,10 @@ class CheckpointWriter:
         """
         if is_best:
             self._held = None
-        copy = None if how is Save.NOW else self._copy_of(state)
+        copy = None
+        if how is not Save.NOW:
+            with suppress(Exception):  # no room, or a user's value: saving it raises the reason
+                copy = self._copy(state)
         if copy is None:
             done = self.written(wait=True)
             self._begin(self._taken(epoch))  # two threads take half the time where cores are free
@@ -292,9 +283,3 @@ class CheckpointWriter:
             self._writing = self._threads.submit(
                 lambda: [self._store.save(epoch, state) for epoch, state in states]
             )
-
-    def _copy_of(self, state: State) -> State | None:
-        try:
-            return self._copy(state)
-        except Exception:  # no room, or a user's value: saving it raises the reason
-            return None

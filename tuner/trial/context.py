@@ -47,7 +47,6 @@ class TrialContext:
 
     @property
     def folder(self) -> Path:
-        """The experiment's folder on this machine."""
         return local_experiment(self.location)
 
     def files(self, trial_id: str) -> Path:

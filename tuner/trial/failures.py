@@ -68,10 +68,7 @@ _CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial ended: one of `tuner.errors.FAILURE_KINDS`, or STORAGE, and one line of text.
-
-    poisoned: whether the process can train no further, so that only a new one helps.
-    """
+    """Why a trial ended: a kind, and a line. poisoned: only a new process can train further."""
 
     kind: str
     message: str
@@ -81,27 +78,24 @@ class Failure:
 class WorkerSpentError(RuntimeError):
     """Ends a worker's process that is to train no further; carries its trial's failure."""
 
-    def __init__(self, kind: str, message: str, poisoned: bool) -> None:
-        super().__init__(kind, message, poisoned)
-        self.failure = Failure(kind, message, poisoned)
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
 
 
 def failure_of(error: BaseException) -> Failure:
     """The failure for an exception of any class that a trainable has raised.
 
     The message ends with the last line of the user's code that was running, if there is one.
-
-    >>> failure_of(RuntimeError("CUDA error: out of memory"))
-    Failure(kind='oom', message='RuntimeError: CUDA error: out of memory', poisoned=False)
-    >>> failure_of(RuntimeError("CUDA error: device-side assert triggered")).poisoned
-    True
     """
     if isinstance(error, StorageError):
         return Failure(STORAGE, str(error))
     message, origin = cut(message_of(error)), origin_of(error)
     message = f"{message}, at {origin}" if origin else message
     kind = "oom" if is_out_of_memory(error) else "exception"
-    return Failure(kind, message, is_poisoned(error))
+    # NOT_INITIALIZED poisons, too: a smaller size may work, but if it does not, nothing does
+    poisons = [_POISONING.search(_text(e)) for e in _chain(error) if isinstance(e, RuntimeError)]
+    return Failure(kind, message, any(poisons))
 
 
 def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
@@ -136,18 +130,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == ENOMEM
     return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(_text(error)))
-
-
-def is_poisoned(error: BaseException) -> bool:
-    """Whether the error, or one that it came from, leaves the process without a usable device.
-
-    NOT_INITIALIZED counts too: it is worth another attempt at a smaller size, but if that fails,
-    everything in the process does.
-    """
-    return any(
-        isinstance(cause, RuntimeError) and _POISONING.search(_text(cause))
-        for cause in _chain(error)
-    )
 
 
 def waited_too_long(text: str) -> bool:
@@ -196,7 +178,11 @@ def check_report(
         wrong = f"reported {kind}, not a mapping of metrics such as {{{metric!r}: 0.5}}"
         return {}, [], Failure("bad_report", wrong)
     flat = dict(islice(_flattened(report), MOST_METRICS + 1))
-    if fault := _fault_of_size(flat):
+    if len(flat) > MOST_METRICS:
+        return {}, [], Failure("bad_report", f"reported more than {MOST_METRICS:,} metrics")
+    if len(longest := max(flat, key=len, default="")) > LONGEST_NAME:
+        length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
+        fault = f"reported a metric whose name has {length}: {longest[:60]}..."
         return {}, [], Failure("bad_report", fault)
     numbers = {name: _number(value) for name, value in flat.items()}
     if metric not in numbers:
@@ -216,14 +202,8 @@ def check_report(
 
 
 def says_done(report: object) -> bool:
-    """Whether a Learner's report is its trial's last: its `done` is true.
-
-    A number of that name is a metric like any other.
-    """
-    value = report.get(DONE) if isinstance(report, Mapping) else None
-    if getattr(value, "ndim", None) == 0:  # of numpy or torch
-        value = value.item()  # type: ignore[union-attr]
-    return value is True
+    """Whether a report is its trial's last: its `done` is true. A number is a metric."""
+    return isinstance(report, Mapping) and _plain(report.get(DONE)) is True
 
 
 def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -235,21 +215,13 @@ def _flattened(report: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[st
             yield f"{prefix}{name}", value
 
 
-def _fault_of_size(report: Mapping[str, Any]) -> str | None:
-    if len(report) > MOST_METRICS:
-        return f"reported more than {MOST_METRICS:,} metrics"
-    longest = max(report, key=len, default="")
-    if len(longest) > LONGEST_NAME:
-        length = f"{len(longest):,} characters; it may have {LONGEST_NAME}"
-        return f"reported a metric whose name has {length}: {longest[:60]}..."
-    return None
+def _plain(value: Any) -> Any:
+    """A scalar of numpy or torch as Python's."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
-    if not isinstance(value, Real) and getattr(value, "ndim", None) == 0:
-        value = value.item()
+    value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     if isinstance(value, int):
@@ -261,10 +233,7 @@ def _number(value: Any) -> float | None:
 
 
 def origin_of(error: BaseException) -> str | None:
-    """The last line of the user's code, as `train.py:12 in step: x = y`, or None.
-
-    If the traceback has no such line, that of the error's cause is used.
-    """
+    """The last line of the user's code, as `train.py:12 in step: x = y`, or that of a cause."""
     kept = error.__dict__.get(_ATTRIBUTE)
     if isinstance(kept, str):
         return kept

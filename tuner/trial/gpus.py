@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import IO
@@ -60,10 +59,7 @@ def take(amount: float) -> None:
 
 
 def room(folder: Path, gpus: Iterable[str]) -> tuple[float, ...]:
-    """The free share of each GPU.
-
-    A process that has taken a share must not call this: it would lose its locks.
-    """
+    """The free share of each GPU. A process that has taken a share would lose its locks."""
     with ExitStack() as stack:
         files = {name: stack.enter_context(file) for name, file in _opened(folder, gpus).items()}
         stack.enter_context(_alone(folder))
@@ -149,7 +145,11 @@ def claim(gpus: float, *, through_torch: bool) -> None:
     elif gpus < 1:
         from tuner.trial.torch_compat import when_cuda_begins
 
-        when_cuda_begins(partial(_limit, gpus))
+        def limit() -> None:
+            total = torch.cuda.get_device_properties(0).total_memory
+            torch.cuda.set_per_process_memory_fraction(memory_share(gpus, total), 0)
+
+        when_cuda_begins(limit)
 
 
 def memory_share(share: float, total: int) -> float:
@@ -165,10 +165,3 @@ def memory_share(share: float, total: int) -> float:
             f"itself takes about {CONTEXT_BYTES >> 20} MiB of it for each process"
         )
     return left / total
-
-
-def _limit(share: float) -> None:
-    import torch
-
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(memory_share(share, total), 0)

@@ -35,18 +35,13 @@ _OF_LIBRARIES = (b"multiprocessing.", b"_inductor", b"torch_shm_manager", b"wand
 
 
 def new_mark() -> str:
-    """A mark that no other process has."""
     return os.urandom(16).hex()
 
 
-def start(mark: str, temporary: str) -> subprocess.Popen[bytes]:
-    """Start a driver's guard; the end of its context, or this process's death, sets it off."""
-    return _start(mark, temporary)
-
-
-def _start(*arguments: str) -> subprocess.Popen[bytes]:
+def start(mark: str, *temporary: str) -> subprocess.Popen[bytes]:
+    """Start a guard; the end of its context, or this process's death, sets it off."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, *arguments],
+        [sys.executable, "-I", "-S", __file__, mark, *temporary],
         env={name: value for name, value in os.environ.items() if name != _TRIAL_MARK},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -59,19 +54,14 @@ def _others() -> Iterator[tuple[Path, bytes]]:
     """The folder in /proc of every other process that this user may read, and its environment."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if entry.name != str(os.getpid()):
-                yield entry, _environment_of(entry)
-
-
-def _environment_of(entry: Path) -> bytes:
-    """The environment of a process; raises OSError for one that has ended."""
-    environment = (entry / "environ").read_bytes()
-    for _ in range(_READS if not environment else 0):
-        os.readlink(entry / "exe")
-        time.sleep(_READ_S)  # it starts its program, and the kernel has not copied the strings yet
-        if environment := (entry / "environ").read_bytes():
-            break
-    return environment
+            if entry.name == str(os.getpid()):
+                continue
+            for _ in range(_READS):
+                if environment := (entry / "environ").read_bytes():
+                    break
+                os.readlink(entry / "exe")
+                time.sleep(_READ_S)  # it starts: the kernel has not copied the strings yet
+            yield entry, environment
 
 
 def marked(mark: str, temporary: str) -> list[int]:
@@ -122,7 +112,7 @@ class Children:
     def guard(self) -> None:
         """Start a process that ends them if this process dies."""
         if self._guard is None:
-            self._guard = _start(self._mark)
+            self._guard = start(self._mark)
             self._guard.wait()  # it leaves the process behind, which is nobody's child
 
     def end(self) -> int:

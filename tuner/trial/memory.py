@@ -43,10 +43,7 @@ _GONE_S = 5.0
 
 
 def held_bytes(pid: int | None = None) -> int:
-    """Bytes that a process (None: this one) shares with no other; 0 where it is gone.
-
-    Files that are mapped into memory do not count: the system takes that memory back as it needs.
-    """
+    """Bytes that a process (None: this one) shares with no other, as with files; 0 if gone."""
     try:
         memory = psutil.Process(pid).memory_info()
     except psutil.Error:
@@ -141,10 +138,7 @@ def _peak_mib() -> float:
 def watched(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory | None = None
 ) -> AbstractContextManager[None]:
-    """Within it, one of the workers among the processes `pids` is ended when memory gets short.
-
-    `notes` is the folder of the notes; `memory` measures the machine, as `free_and_all` does.
-    """
+    """Within it, one of the workers among the processes `pids` is ended when memory gets short."""
     return process.running(partial(_watch, notes, pids, memory or free_and_all))
 
 
@@ -158,16 +152,12 @@ def free_and_all(limit_of: Callable[[], Any] = quotas.memory_limit) -> tuple[int
     return free, total
 
 
-def is_short(free: int, total: int) -> bool:
-    """Whether so little is free that a worker is ended."""
-    return free < min(_RESERVED_SHARE * total, _MOST_RESERVED)
-
-
 def _watch(
     notes: Path, pids: Callable[[], Iterable[int]], memory: Memory, over: threading.Event
 ) -> None:
     while not over.wait(_CHECK_EVERY_S):
-        if is_short(*memory()):
+        free, total = memory()
+        if free < min(_RESERVED_SHARE * total, _MOST_RESERVED):
             _end_largest(notes, pids())
 
 

@@ -14,10 +14,9 @@ from typing import Any
 from ray.tune import Checkpoint, Trainable
 
 from tuner import ray_compat
-from tuner.experiment.trials import CheckpointRecord
 from tuner.places import start_dir
 from tuner.spec.command import SEED
-from tuner.trial.context import Assignment, with_trial_seed
+from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure, failure_of_exit, message_of, says_done
 from tuner.trial.script import Script
 from tuner.trial.trainable import ProcessTrial
@@ -34,22 +33,15 @@ class FunctionTrial(ProcessTrial):
     """
 
     runs_on = True
-    _session: ray_compat.FunctionSession | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
-        function, checkpoint = self._begin_process(assignment), assignment.checkpoint
-        self._session = ray_compat.FunctionSession(
-            function,
-            with_trial_seed(assignment.config, assignment.seed),
-            trial=self,
-            folder=self._files,
-            checkpoint=self._store.fetch(checkpoint["path"]) if checkpoint else None,
-        )
+        function, config, checkpoint = self._begin_process(assignment)
+        where: Any = {"folder": self._files, "checkpoint": checkpoint}
+        self._running = ray_compat.FunctionSession(function, config, trial=self, **where)
         self._has_returned = False
 
     def _report(self) -> dict[str, Any]:
-        assert self._session is not None
-        report = self._session.next_report()
+        report = self._running.next_report()
         if report is None:
             self._has_returned = True
             if self._epoch > 0:
@@ -60,20 +52,12 @@ class FunctionTrial(ProcessTrial):
             return self._failed()
         if self._is_whole:
             return ray_compat.ended()
-        save = partial(self._save, report.checkpoint)
+        write = partial(_copy, report.checkpoint) if report.checkpoint else None
         is_last = bool(report.metrics.get("done", False))  # as Tune takes it
-        return self._recorded(report.metrics, save, {}, is_last=is_last)
-
-    def _save(
-        self, checkpoint: Checkpoint | None, epoch: int, value: float, is_last: bool
-    ) -> list[CheckpointRecord]:
-        if checkpoint is None:
-            return []
-        with checkpoint.as_directory() as folder:
-            return [self._store.adopt(epoch, Path(folder))]
+        return self._kept(report.metrics, write, is_last=is_last)
 
     def _release(self) -> str | None:
-        session, self._session = self._session, None
+        session, self._running = self._running, None
         if session is None:
             return self._end_process()
         if not self._has_returned and self._failure is None:
@@ -81,6 +65,11 @@ class FunctionTrial(ProcessTrial):
         has_ended = session.end(_THREAD_S)
         reason = self._end_process()
         return reason if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
+
+
+def _copy(checkpoint: Checkpoint, to: Path) -> None:
+    with checkpoint.as_directory() as folder:
+        shutil.copytree(folder, to)
 
 
 class ClassTrial(ProcessTrial):
@@ -91,48 +80,32 @@ class ClassTrial(ProcessTrial):
     what was learnt. A seed of the trial's own is its config's `seed`.
     """
 
-    _trained: Trainable | None = None
-
     def _prepare(self, assignment: Assignment) -> None:
-        kind = self._begin_process(assignment)
-        config = with_trial_seed(assignment.config, assignment.seed)
-        self._trained = ray_compat.make_class(kind, config, trial=self, folder=self._files)
-        if assignment.checkpoint is not None:
-            folder = self._store.fetch(assignment.checkpoint["path"])
-            ray_compat.restore_class(self._trained, folder, iteration=assignment.epoch)
+        kind, config, checkpoint = self._begin_process(assignment)
+        self._running = ray_compat.make_class(kind, config, trial=self, folder=self._files)
+        if checkpoint is not None:
+            ray_compat.restore_class(self._running, checkpoint, iteration=assignment.epoch)
 
     def _report(self) -> dict[str, Any]:
-        assert self._trained is not None
-        report = ray_compat.train_class(self._trained)
+        report = ray_compat.train_class(self._running)
         is_last = isinstance(report, dict) and bool(report.get("done", False))
-        return self._recorded(report, partial(self._save, self._trained), {}, is_last=is_last)
+        keeps_none = type(self._running).save_checkpoint is Trainable.save_checkpoint
+        return self._kept(report, None if keeps_none else self._write, is_last=is_last)
 
-    def _save(
-        self, trained: Trainable, epoch: int, value: float, is_last: bool
-    ) -> list[CheckpointRecord]:
-        if type(trained).save_checkpoint is Trainable.save_checkpoint:
-            return []  # the class keeps none
-
-        def save(folder: Path) -> None:
-            folder.mkdir()
-            trained.save(str(folder))
-
-        return [self._store.fill(epoch, save)]
+    def _write(self, folder: Path) -> None:
+        folder.mkdir()
+        self._running.save(str(folder))
 
     def _release(self) -> str | None:
-        trained, self._trained = self._trained, None
-        reason = _stopped(trained) if trained is not None else None
+        trained, self._running = self._running, None
+        reason = None
+        try:
+            if trained is not None:
+                trained.stop()
+        except Exception as error:  # of a user's `cleanup`
+            traceback.print_exception(error)
+            reason = f"cleanup() failed: {message_of(error)}"
         return self._end_process() or reason
-
-
-def _stopped(trained: Trainable) -> str | None:
-    """Call the object's `stop`; returns why it failed, or None."""
-    try:
-        trained.stop()
-    except Exception as error:  # of a user's `cleanup`
-        traceback.print_exception(error)
-        return f"cleanup() failed: {message_of(error)}"
-    return None
 
 
 class CommandTrial(ProcessTrial):
@@ -152,25 +125,23 @@ class CommandTrial(ProcessTrial):
     """
 
     runs_on = True
-    _script: Script | None = None
 
     def _prepare(self, assignment: Assignment) -> None:
         context = self._context
-        command = self._begin_process(assignment).located(start_dir())
-        config = with_trial_seed(assignment.config, assignment.seed)
+        command, config, checkpoint = self._begin_process(assignment)
         seed = config.get(SEED, context.constants[SEED])
-        arguments = command.filled(config, seed)
-        environment = self._environment(assignment, config, seed)
+        arguments = command.located(start_dir()).filled(config, seed)
+        environment = self._environment(checkpoint, config, seed)
         assert self._process is not None
         self._process.guard()
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
-        self._script = Script(
+        self._running = Script(
             arguments, environment, metric=context.metric, on_report=self._take_checkpoint
         )
 
     def _environment(
-        self, assignment: Assignment, config: dict[str, Any], seed: int
+        self, checkpoint: Path | None, config: dict[str, Any], seed: int
     ) -> dict[str, str]:
         folder = self._files.parent / "checkpoints"
         self._new, self._taken = folder / "new", folder / "taken"
@@ -187,9 +158,8 @@ class CommandTrial(ProcessTrial):
             "TUNER_CHECKPOINT_DIR": str(self._new),
         }
         environment.setdefault("OMP_NUM_THREADS", str(max(1, int(self._context.cpus))))
-        if assignment.checkpoint is not None:
-            files = self._store.fetch(assignment.checkpoint["path"])
-            environment["TUNER_RESUME_FROM"] = str(files)
+        if checkpoint is not None:
+            environment["TUNER_RESUME_FROM"] = str(checkpoint)
         return environment
 
     def _take_checkpoint(self) -> Path | None:
@@ -204,22 +174,18 @@ class CommandTrial(ProcessTrial):
         return self._taken
 
     def _report(self) -> dict[str, Any]:
-        assert self._script is not None
-        report = self._script.next_report()
+        report = self._running.next_report()
         if report is None:
-            return self._exited(self._script)
+            return self._exited(self._running)
         if self._is_whole:
             return ray_compat.ended()
         metrics, files = report
         if isinstance(metrics, dict):
             self._epoch = self._epoch_of(metrics.pop("epoch", None)) - 1
-        return self._recorded(metrics, partial(self._save, files), {}, is_last=says_done(metrics))
+        return self._kept(metrics, files and files.rename, is_last=says_done(metrics))
 
     def _epoch_of(self, reported: object) -> int:
-        """The epoch of a report. A script may count from 0, leave some out, or not count at all.
-
-        One that begins anew where it should go on is counted from its own beginning.
-        """
+        """The epoch of a report. A script may count from 0, leave some out, or not count at all."""
         following, self._goes_on_from, before = self._epoch + 1, 0, self._goes_on_from
         if not isinstance(reported, int | float) or not float(reported).is_integer():
             return following
@@ -227,11 +193,6 @@ class CommandTrial(ProcessTrial):
             print(f"did not go on from $TUNER_RESUME_FROM (epoch {before}), but begins anew")
             return max(1, int(reported))
         return max(following, int(reported))
-
-    def _save(
-        self, files: Path | None, epoch: int, value: float, is_last: bool
-    ) -> list[CheckpointRecord]:
-        return [] if files is None else [self._store.fill(epoch, files.rename)]
 
     def _exited(self, script: Script) -> dict[str, Any]:
         """The end of a trial whose script has ended by itself."""
@@ -254,7 +215,7 @@ class CommandTrial(ProcessTrial):
         return None  # a script cannot harm this process
 
     def _release(self) -> str | None:
-        script, self._script = self._script, None
+        script, self._running = self._running, None
         if script is not None:
             if script.exit_code is None:
                 print(f"ended after epoch {self._epoch}: the script gets SIGTERM")

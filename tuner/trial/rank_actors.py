@@ -13,7 +13,6 @@ from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tuner import ray_compat
-from tuner.experiment.trials import CheckpointRecord
 from tuner.trial.checkpoints import Save
 from tuner.trial.context import Assignment, TrialContext, use_interface_of
 from tuner.trial.failures import is_of_connection, keep_origin, message_of, waited_too_long
@@ -100,10 +99,22 @@ class RankGroup:
 
     def start(self) -> None:
         """Start the ranks if there are none; each waits for its GPU. Raises as `begin` does."""
-        if not self._ranks:
-            self._trial_id, self._has_met = None, False
-            self._ranks = self._start()
-            self._all("ready")
+        if self._ranks:
+            return
+        self._trial_id, self._has_met = None, False
+        group, actor = get_current_placement_group(), ray.remote(_Rank)
+        assert group is not None
+        self._ranks = [
+            actor.options(
+                num_cpus=self._context.cpus,
+                num_gpus=self._context.gpus,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    placement_group=group, placement_group_bundle_index=rank
+                ),
+            ).remote(self._context, rank)
+            for rank in range(self._context.ranks)
+        ]
+        self._all("ready")
 
     def begin(self, assignment: Assignment) -> None:
         """Build the Learner of every rank. Raises what the first rank to fail raised."""
@@ -115,29 +126,20 @@ class RankGroup:
             self._has_met = True
         self._all("begin", assignment)
 
-    def step(self) -> tuple[object, dict[str, float]]:
-        """Train one epoch on all ranks; what rank 0 reports, reduced over them, and its memory."""
-        report: tuple[object, dict[str, float]]
-        report = self._all("call", "step", timeout_s=self._context.report_timeout_s)[0]
-        return report
+    def step(self) -> Any:
+        """Train one epoch on all ranks; as of a Worker, that of rank 0."""
+        return self._all("call", "step", timeout_s=self._context.report_timeout_s)[0]
 
-    def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
+    def save(self, epoch: int, how: Save, *, is_best: bool) -> Any:
         """Save the state, which all ranks may contribute to, on rank 0."""
-        written: list[CheckpointRecord]
-        written = self._all("call", "save", epoch, how, is_best=is_best)[0]
-        return written
+        return self._all("call", "save", epoch, how, is_best=is_best)[0]
 
-    def written(self, *, wait: bool = False) -> list[CheckpointRecord]:
-        """The checkpoints that rank 0 has written since the last call; wait: until it is done."""
-        written: list[CheckpointRecord]
-        written = self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
-        return written
+    def written(self, *, wait: bool = False) -> Any:
+        """As of a Worker, that of rank 0."""
+        return self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
 
     def end(self) -> str | None:
-        """Drop the Learners; the ranks stay for the next trial, where they may.
-
-        Returns None: this process, which only supervises, keeps nothing and is used again.
-        """
+        """Drop the Learners; the ranks stay for the next trial, where they may. Returns None."""
         try:
             reason = next(filter(None, self._all("end")), None)
         except Exception as error:  # `_all` has ended the ranks
@@ -157,21 +159,6 @@ class RankGroup:
         for number, rank in enumerate(ranks):
             if not ray_compat.has_ended(rank, max(0.0, deadline - time.monotonic())):
                 print(f"warning: rank {number} has not ended {_END_S:g} s after it was killed")
-
-    def _start(self) -> list[Any]:
-        group = get_current_placement_group()
-        assert group is not None
-        actor = ray.remote(_Rank)
-        return [
-            actor.options(
-                num_cpus=self._context.cpus,
-                num_gpus=self._context.gpus,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(
-                    placement_group=group, placement_group_bundle_index=rank
-                ),
-            ).remote(self._context, rank)
-            for rank in range(self._context.ranks)
-        ]
 
     def _all(
         self,

@@ -73,6 +73,9 @@ class Script:
         )
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        # Its outputs, each with the descriptor of the trial's log and what reads it
+        out, err = (1, self._process.stdout, self._out), (2, self._process.stderr, self._err)
+        self._streams: list[Any] = [out, err]
         for fd, stream, read in self._streams:
             copy = partial(self._copy, fd, stream, read)
             self._selector.register(stream, selectors.EVENT_READ, copy)
@@ -114,14 +117,6 @@ class Script:
         for _, stream, _ in self._streams:
             stream.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    @property
-    def _streams(self) -> list[tuple[int, IO[bytes], Callable[[bytes], None]]]:
-        """Its outputs, each with the descriptor of the trial's log and what reads it."""
-        stdout, stderr = self._process.stdout, self._process.stderr
-        assert stdout is not None
-        assert stderr is not None
-        return [(1, stdout, self._out), (2, stderr, self._err)]
 
     def _go_on(self) -> None:
         if self._waiting is not None:

@@ -54,21 +54,14 @@ def _to_host(source: Tensor, devices: set[torch.device]) -> Tensor:
 
 
 def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
-    """(dotted name, tensor) of what is under "model" in `state`, else of all of it.
-
-    A name repeats where two in the state read the same.
-    """
+    """(dotted name, tensor) of the "model" in `state`, else of all of it; a name may repeat."""
     model = state.get("model")
     return list(_tensors(model if isinstance(model, dict) else state))
 
 
-def with_weights(state: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """`state` with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
-    model = state.get("model")
-    if isinstance(model, dict):
-        return {**state, "model": _replaced(model, weights)}
-    replaced: dict[str, Any] = _replaced(dict(state), weights)
-    return replaced
+def with_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """A copy with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
+    return deepcopy(state, {id(tensor): weights[name] for name, tensor in weights_of(state)})
 
 
 def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -78,34 +71,13 @@ def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     if isinstance(state, Tensor):
         yield prefix, state
     elif isinstance(state, dict | list | tuple):
-        for name, inner in _items(state):
-            yield from _tensors(inner, _below(prefix, name))
-
-
-def _replaced(state: Any, weights: Mapping[str, Tensor], prefix: str = "") -> Any:
-    from torch import Tensor
-
-    if isinstance(state, Tensor):
-        return weights[prefix]
-    if not isinstance(state, dict | list | tuple):
-        return state
-    inner = {name: _replaced(v, weights, _below(prefix, name)) for name, v in _items(state)}
-    return inner if isinstance(state, dict) else type(state)(inner.values())
-
-
-def _items(state: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
-    yield from state.items() if isinstance(state, dict) else enumerate(state)
-
-
-def _below(prefix: str, name: object) -> str:
-    return f"{prefix}.{name}" if prefix else str(name)
+        items: Any = state.items() if isinstance(state, dict) else enumerate(state)
+        for name, inner in items:
+            yield from _tensors(inner, f"{prefix}.{name}" if prefix else str(name))
 
 
 def fault_of_state(state: object, size: int) -> str | None:
-    """The fault of a `state` loaded from a file of `size` bytes, or None.
-
-    A tensor can claim more elements than are stored for it, and every copy of it would have them.
-    """
+    """The fault of a `state` from a file of `size` bytes, or None: tensors may claim more."""
     from torch import Tensor
 
     todo: list[tuple[object, int]] = [(state, 0)]

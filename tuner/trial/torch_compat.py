@@ -55,61 +55,27 @@ def eager(kind: Any) -> Any:
 
 
 @contextmanager
-def tf32(allowed: bool) -> Iterator[None]:
-    """Within it CUDA may, or may not, round inputs of float32 products to 10 bits of mantissa."""
+def computing(*, tf32: bool, tries_convolutions: bool) -> Iterator[None]:
+    """Within it CUDA may, or may not, round inputs of float32 products to 10 bits of mantissa.
+
+    tries_convolutions: whether cuDNN tries its algorithms for each new shape of a convolution, and
+    takes the best. It remembers them for the whole process. Not with deterministic algorithms.
+    """
     matmul: Any = torch.backends.cuda.matmul
     cudnn: Any = torch.backends.cudnn
-    has_older, put_back = _remember_precision()
+    put_back = remember_numerics()
     try:
-        if has_older:  # it sets the newer, too, and libraries still read it
-            matmul.allow_tf32 = cudnn.allow_tf32 = allowed
+        if _older_precision():  # it sets the newer, too, and libraries still read it
+            matmul.allow_tf32 = cudnn.allow_tf32 = tf32
         else:
             for part in (matmul, cudnn.conv, cudnn.rnn):
-                part.fp32_precision = "tf32" if allowed else "ieee"
+                part.fp32_precision = "tf32" if tf32 else "ieee"
+        if tries_convolutions:
+            exact = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+            cudnn.benchmark = not exact
         yield
     finally:
         put_back()
-
-
-def _remember_precision() -> tuple[bool, Callable[[], None]]:
-    """Note the precision of products; returns a function that puts that back.
-
-    Since torch 2.9 it has two names. Once the newer was set to something else, the older can be
-    neither read nor trusted: the first value says whether it can.
-    """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
-    parts: Iterator[Any] = (
-        getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")
-    )
-    newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
-    older: tuple[bool, bool, str] | None = None
-    with suppress(RuntimeError):
-        older = matmul.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision()
-
-    def put_back() -> None:
-        if older is not None:  # first, since they set what has a newer name as well
-            matmul.allow_tf32, cudnn.allow_tf32, products = older
-            torch.set_float32_matmul_precision(products)
-        for owner, value in newer:
-            owner.fp32_precision = value
-
-    return older is not None, put_back
-
-
-@contextmanager
-def fastest_convolutions() -> Iterator[None]:
-    """Within it cuDNN tries its algorithms for each new shape of a convolution, and takes the best.
-
-    It remembers them for the whole process. Not with deterministic algorithms.
-    """
-    cudnn = torch.backends.cudnn
-    before = cudnn.benchmark
-    cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
-    try:
-        yield
-    finally:
-        cudnn.benchmark = before
 
 
 def remember_numerics() -> Callable[[], None]:
@@ -118,18 +84,36 @@ def remember_numerics() -> Callable[[], None]:
     It covers the default dtype, the precision of products, cuDNN's choice of algorithms, and
     determinism. Without it a trial whose code sets one of them sets it for the next trial too.
     """
-    dtype, determinism, cudnn = torch.get_default_dtype(), _determinism(), torch.backends.cudnn
-    choice = cudnn.benchmark, cudnn.deterministic
-    _, put_back_precision = _remember_precision()
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    dtype, determinism = torch.get_default_dtype(), _determinism()
+    choice, older = (cudnn.benchmark, cudnn.deterministic), _older_precision()
+    owners: tuple[Any, ...] = (torch.backends, matmul, cudnn, torch.backends.mkldnn)
+    parts = [getattr(o, name, None) for o in owners for name in ("matmul", "conv", "rnn")]
+    newer = [(o, o.fp32_precision) for o in (*owners, *parts) if hasattr(o, "fp32_precision")]
 
     def put_back() -> None:
         torch.set_default_dtype(dtype)
         if _determinism() != determinism:  # to set it imports torch's compiler, over a second
             torch.use_deterministic_algorithms(determinism[0], warn_only=determinism[1])
         cudnn.benchmark, cudnn.deterministic = choice
-        put_back_precision()
+        if older is not None:  # first, since they set what has a newer name as well
+            matmul.allow_tf32, cudnn.allow_tf32, products = older
+            torch.set_float32_matmul_precision(products)
+        for owner, value in newer:
+            owner.fp32_precision = value
 
     return put_back
+
+
+def _older_precision() -> tuple[bool, bool, str] | None:
+    """The precision of products by the names that it had before torch 2.9, or None.
+
+    Once a newer name was set to something else, the older can be neither read nor trusted.
+    """
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    with suppress(RuntimeError):
+        return matmul.allow_tf32, cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    return None
 
 
 def _determinism() -> tuple[bool, bool]:
@@ -139,12 +123,14 @@ def _determinism() -> tuple[bool, bool]:
 
 
 def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
-    """Copy each source to its target, all of one dtype, in a single call.
+    """Copy each source to its target, those of one dtype in a single call.
 
     torch documents only the arithmetic `_foreach` functions. Without it a GPU starts a kernel for
     every buffer of BatchNorm at every step.
     """
-    torch._foreach_copy_(targets, sources)
+    for dtype in {target.dtype for target in targets}:
+        pairs = [p for p in zip(targets, sources, strict=True) if p[0].dtype == dtype]
+        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
 def fused_steps(parameters: Iterable[Tensor]) -> bool:

@@ -13,7 +13,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -25,7 +26,7 @@ from tuner.experiment.trials import CheckpointRecord
 from tuner.spec.sections import EPOCH_S
 from tuner.trial import failures
 from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
-from tuner.trial.context import Assignment, TrialContext
+from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
 from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_again
@@ -53,10 +54,7 @@ class Trial(Trainable):
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Begin another trial. Raises WorkerReplacedError if this process should not.
-
-        To return False would lose the trial: Tune then makes no callback at its end.
-        """
+        """Begin another trial. Raises WorkerReplacedError: to return False would lose the trial."""
         try:
             reason = self._end()
         except Exception as error:  # the trial before may have broken this process
@@ -87,15 +85,12 @@ class Trial(Trainable):
         Ray then reports its death to the driver, and the log shows where every thread was. A group
         of ranks notices earlier. If this fails, the driver ends the process.
         """
-        faulthandler.dump_traceback_later(self._patience_s, exit=True, file=self._log.fileno())
+        patience_s = self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
+        faulthandler.dump_traceback_later(patience_s, exit=True, file=self._log.fileno())
         try:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
-
-    @property
-    def _patience_s(self) -> float:
-        return self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
 
     def _report(self) -> dict[str, Any]:
         """Train one epoch; the result for Ray. Raises what the trainable raises."""
@@ -160,7 +155,7 @@ class Trial(Trainable):
         assert self._failure is not None
         self._log.upload()  # so that the log is complete when the failure is read
         if self._why_spent():
-            raise failures.WorkerSpentError(*astuple(self._failure))
+            raise failures.WorkerSpentError(self._failure)
         return {"done": True, REPORT: {"failure": asdict(self._failure)}}
 
     def _why_spent(self) -> str | None:
@@ -205,7 +200,6 @@ class Trial(Trainable):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the trial has come to the last epoch of a whole trial."""
         return self._context.epochs is not None and self._epoch >= self._context.epochs
 
 
@@ -213,12 +207,28 @@ class ProcessTrial(Trial):
     """A trial whose trainable keeps its own checkpoints: a function, a class or a command."""
 
     _process: TrialProcess | None = None
+    _running: Any = None  # the session, the object or the script of the trial
 
-    def _begin_process(self, assignment: Assignment) -> Any:
-        """Go to the trial's folder; the trainable. Raises as `TrialProcess.begin` does."""
+    def _begin_process(self, assignment: Assignment) -> tuple[Any, dict[str, Any], Path | None]:
+        """Go to the trial's folder; (the trainable, its config, the checkpoint to go on from).
+
+        Raises as `TrialProcess.begin` and `CheckpointStore.fetch` do.
+        """
         self._store = CheckpointStore(self._context.folder, assignment.trial_id)
         self._process = self._process or TrialProcess(self._context)
-        return self._process.begin(assignment)
+        trainable, checkpoint = self._process.begin(assignment), assignment.checkpoint
+        files = self._store.fetch(checkpoint["path"]) if checkpoint else None
+        return trainable, with_trial_seed(assignment.config, assignment.seed), files
+
+    def _kept(
+        self, report: object, write: Callable[[Path], object] | None, *, is_last: bool
+    ) -> dict[str, Any]:
+        """`_recorded` with the checkpoint that `write` makes, called with its new folder."""
+
+        def save(epoch: int, *_: object) -> list[CheckpointRecord]:
+            return [self._store.fill(epoch, write)] if write else []
+
+        return self._recorded(report, save, {}, is_last=is_last)
 
     def _end_process(self) -> str | None:
         if self._process is None:
@@ -228,12 +238,9 @@ class ProcessTrial(Trial):
 
 
 class LearnerTrial(Trial):
-    """A trial of a Learner: an epoch is one `step()`; see `SavePolicy` for its checkpoints.
+    """A trial of a Learner, in this process, or in several that this one supervises."""
 
-    With one worker it trains in this process; with several this process only supervises them.
-    """
-
-    _workers: Worker | RankGroup | None = None
+    _workers: Any = None  # the Worker, or a RankGroup
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
     def _reserve(self) -> None:
@@ -251,7 +258,6 @@ class LearnerTrial(Trial):
         self._workers.begin(assignment)
 
     def _report(self) -> dict[str, Any]:
-        assert self._workers is not None
         began = time.monotonic()
         report, memory = self._workers.step()
         self._epoch_s = time.monotonic() - began
@@ -259,11 +265,7 @@ class LearnerTrial(Trial):
         return self._recorded(report, self._save, measured, is_last=failures.says_done(report))
 
     def save_now(self) -> dict[str, Any]:
-        """Write what was reported last, and the best epoch: the trial ends, says the driver.
-
-        Returns what there is to journal: like a report it has `checkpoints`, or a `failure`.
-        """
-        assert self._workers is not None
+        """Write the last epoch and the best; returns `checkpoints`, or a `failure`, to journal."""
         with self._in_time():
             try:
                 saved = self._workers.save(self._epoch, Save.NOW, is_best=False)
@@ -286,7 +288,6 @@ class LearnerTrial(Trial):
         return result
 
     def _save(self, epoch: int, value: float, is_last: bool) -> list[CheckpointRecord]:
-        assert self._workers is not None
         done = [] if self._writing is None else self._workers.written()
         now, is_best = time.monotonic(), self._policy.is_best(value)
         how = self._policy.choose(

@@ -53,11 +53,6 @@ def why_not_again(
 
     failure: of its last trial. grown_mib: memory kept, as `Leftovers` counts it. ended_children:
     processes of the trial that had to be ended, on which its modules may still rely.
-
-    >>> why_not_again(failure=Failure("nan", "'val_loss' is nan"), grown_mib=20) is None
-    True
-    >>> why_not_again(grown_mib=600)
-    'it has kept 600 MiB of earlier trials'
     """
     if failure is not None and failure.poisoned:
         return "its device cannot be used any more"
@@ -95,49 +90,30 @@ class Leftovers:
             self._put_back = remember_numerics()
 
     def clear(self) -> str | None:
-        """Undo the settings of the ended trial, end its children, and release its memory.
-
-        Returns why the process should not run another trial, or None.
-        """
+        """Undo what the trial has left; returns why the process should not run another, or None."""
         if self._put_back is not None:
             self._put_back()
         if self._environment is not None:
             for name in os.environ.keys() - self._environment.keys():
                 del os.environ[name]
             os.environ.update(self._environment)
-        unusable = _released()
-        ended = self.children.end()
-        self.grown_mib = self._growth()
-        return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
+        unusable = None
+        try:
+            if "torch" in sys.modules:
+                from tuner.trial.torch_compat import forget_compiled
 
-    def _growth(self) -> float:
-        now = self._held()
+                forget_compiled()
+            release()
+        except RuntimeError as error:  # after some errors every call to the device fails
+            unusable = why_not_again(failure=replace(failure_of(error), poisoned=True))
+        ended, now = self.children.end(), self._held()
         if self._first_mib is None:
             self._first_mib = now
             # What is there now stays. Later collections pass over it; else each would take 0.2 s
             # between two short trials
             gc.freeze()
-        return max(0.0, now - self._first_mib)
-
-
-def _released() -> str | None:
-    """Release unused memory; returns why the process cannot run another trial, or None.
-
-    After some errors every call to the device fails, these too. That is the failure of the last
-    trial only, and the rest is still cleared.
-    """
-    try:
-        if "torch" in sys.modules:
-            from tuner.trial.torch_compat import forget_compiled
-
-            forget_compiled()
-        release()
-    except RuntimeError as error:
-        return why_not_again(failure=replace(failure_of(error), poisoned=True))
-    return None
-
-
-_COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
+        self.grown_mib = max(0.0, now - self._first_mib)
+        return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
 
 
 class TrialProcess:
@@ -145,7 +121,8 @@ class TrialProcess:
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
-        os.environ.setdefault(_COMPILE_THREADS, str(max(1, int(context.cpus))))
+        threads = str(max(1, int(context.cpus)))
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", threads)
         take(context.gpus)  # before a user's module looks for them as it is imported
         self._context = context
         self._folder: Path | None = None
@@ -173,10 +150,7 @@ class TrialProcess:
         self._leftovers.children.guard()
 
     def end(self) -> str | None:
-        """Undo what the trial has changed, and remove its folder if that is empty.
-
-        Returns why this process should not run another trial, or None.
-        """
+        """Undo what the trial has changed; returns why this process is not to run another."""
         if self._folder is not None:
             with suppress(FileNotFoundError):  # removed meanwhile
                 os.chdir(self._start)
@@ -264,7 +238,6 @@ def _stream(fd: int) -> TextIO:
 
 
 def _flush() -> None:
-    """Write out what Python and C have buffered."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # the trial may have closed it
             stream.flush()

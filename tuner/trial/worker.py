@@ -64,10 +64,7 @@ class Worker:
             store.release()
 
     def step(self) -> tuple[object, dict[str, float]]:
-        """Train one epoch; what the Learner reports, and what was measured meanwhile.
-
-        That is the metrics of its memory, and data_s, the seconds that it waited for DataLoaders.
-        """
+        """Train one epoch; what the Learner reports, and its memory and `data_s` meanwhile."""
         from tuner.trial.torch_compat import loading_s
 
         assert self._learner is not None
@@ -78,10 +75,7 @@ class Worker:
         return report, {**self._watch.end(), **({"data_s": waited} if waited else {})}
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> list[CheckpointRecord]:
-        """Save the Learner's state after `epoch`; see `CheckpointWriter.save`.
-
-        All ranks may contribute to the state; rank 0 writes it.
-        """
+        """Save the state after `epoch`, to which all ranks may contribute; rank 0 writes it."""
         assert self._learner is not None
         assert self._writer is not None
         state = self._learner.state_dict()
@@ -118,10 +112,7 @@ class Worker:
         return port
 
     def join(self, host: str, port: int) -> None:
-        """Join the other ranks in a process group: nccl for GPUs, gloo for the host.
-
-        Raises NoGpuError if a reserved GPU is missing.
-        """
+        """Join the other ranks in a process group: nccl for GPUs, gloo for the host."""
         import torch.distributed as dist
 
         claim(self._context.gpus, through_torch=True)  # else the others would wait for nccl

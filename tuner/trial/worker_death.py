@@ -21,13 +21,11 @@ _ANSWER_S = 3.0  # for the daemon of a node to accept a connection
 
 
 def write_note(folder: Path, pid: int, failure: Failure) -> None:
-    """Note that the process `pid` ends by `failure`."""
     note = {"kind": failure.kind, "message": failure.message}
     (folder / f"{pid}-{failure.kind}").write_text(json.dumps(note))
 
 
 def _noted(pid: str) -> Failure | None:
-    """The failure that was noted for the process, or None."""
     folder = os.environ.get(NOTES)
     if not folder:
         return None

@@ -31,11 +31,9 @@ class Decisions:
     """Random decisions: tensors with an entry for each image."""
 
     def at(self, rows: slice) -> Self:
-        """The decisions for some of the images."""
         return self.each(lambda values_N: values_N[rows])
 
     def to(self, device: torch.device) -> Self:
-        """The same decisions on `device`."""
         return self.each(lambda values_N: values_N.to(device))
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
@@ -149,11 +147,7 @@ def _resized_crops(images_NHWC: Tensor, draws: Draws, *, flips: bool) -> Tensor:
 
 
 def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
-    """The rows at the fractional positions `y_NH`, 0 to H - 1, each between its two neighbours.
-
-    >>> _interpolated(torch.tensor([0, 4, 9]).view(1, 3, 1, 1), torch.tensor([[0.25, 2]])).flatten()
-    tensor([1., 9.])
-    """
+    """The rows at the fractional positions `y_NH`, 0 to H - 1, each between its two neighbours."""
     count, size = y_NH.shape
     rows = images_NHWC.reshape(count * size, -1)
     above_NH = y_NH.long()
@@ -165,30 +159,28 @@ def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
 
 
 def _reflected(position: Tensor, last: int) -> Tensor:
-    """Positions beyond 0 and `last`, mirrored at these.
-
-    >>> _reflected(torch.tensor([-2, -1, 0, 3, 4, 5]), 3).tolist()
-    [2, 1, 0, 3, 2, 1]
-    """
+    """Positions beyond 0 and `last`, mirrored at these."""
     return last - (last - position.abs()).abs()
 
 
 def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:
-    """Set a square of each normalised image to 0, the mean: DeVries & Taylor 2017, Cutout.
-
-    Its centre is anywhere in the image, so part of it may fall outside. Works in place.
-    """
+    """Set a square of each normalised image to 0, the mean, in place: DeVries & Taylor 2017."""
     side = augmentation.cutout
     if not side:
         return x_NCHW
-    span = torch.arange(x_NCHW.shape[-1], device=x_NCHW.device)
-
-    def inside(centre_N: Tensor) -> Tensor:
-        first_N1 = centre_N[:, None] - side // 2
-        return (span >= first_N1) & (span < first_N1 + side)
-
-    cut_NHW = inside(draws.row_N)[:, :, None] & inside(draws.column_N)[:, None, :]
+    top_N, left_N = draws.row_N - side // 2, draws.column_N - side // 2
+    cut_NHW = _rectangles(top_N, top_N + side, left_N, left_N + side, size=x_NCHW.shape[-1])
     return x_NCHW.masked_fill_(cut_NHW[:, None], 0)
+
+
+def _rectangles(
+    top_N: Tensor, bottom_N: Tensor, left_N: Tensor, right_N: Tensor, *, size: int
+) -> Tensor:
+    """mask_NHW of the pixels in each image's rectangle."""
+    span = torch.arange(size, device=top_N.device)
+    rows_NH = (span >= top_N[:, None]) & (span < bottom_N[:, None])
+    columns_NW = (span >= left_N[:, None]) & (span < right_N[:, None])
+    return rows_NH[:, :, None] & columns_NW[:, None, :]
 
 
 Batch = tuple[Tensor, Tensor]
@@ -214,10 +206,7 @@ class Mixes(Decisions):
 def draw_mixes(
     count: int, *, image_size: int, augmentation: Augmentation, rng: np.random.Generator
 ) -> Mixes:
-    """The mixes of `count` images of `image_size` px, on the CPU.
-
-    With mixup and CutMix, each is applied to an image with probability 1/2.
-    """
+    """The mixes of `count` images, on the CPU; of mixup and CutMix each with probability 1/2."""
     mixup, cutmix = augmentation.mixup, augmentation.cutmix
     is_cut_N = rng.random(count) < (0.5 if mixup and cutmix else float(cutmix > 0))
     blend_N = rng.beta(mixup, mixup, count) if mixup else np.ones(count)
@@ -239,13 +228,8 @@ def draw_mixes(
 def mix(own: Batch, partners: Batch, mixes: Mixes, *, classes: int) -> Batch:
     """(x_NCHW, shares_NK) of images mixed with their partners; the shares of an image sum to 1."""
     (x_NCHW, labels_N), (partner_NCHW, partner_labels_N) = own, partners
-    span = torch.arange(x_NCHW.shape[-1], device=x_NCHW.device)
-
-    def inside(first_N: Tensor, end_N: Tensor) -> Tensor:
-        return (span >= first_N[:, None]) & (span < end_N[:, None])
-
-    rows_NH, columns_NW = inside(mixes.top_N, mixes.bottom_N), inside(mixes.left_N, mixes.right_N)
-    cut_NHW = rows_NH[:, :, None] & columns_NW[:, None, :]
+    cut = mixes.top_N, mixes.bottom_N, mixes.left_N, mixes.right_N
+    cut_NHW = _rectangles(*cut, size=x_NCHW.shape[-1])
     blend_N = mixes.blend_N.to(x_NCHW.dtype)
     kept_NHW = blend_N[:, None, None].masked_fill(cut_NHW, 0)
     mixed_NCHW = torch.lerp(partner_NCHW, x_NCHW, kept_NHW[:, None])

@@ -46,7 +46,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Add the present values to the averages."""
         if not self.decay:
             return
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
@@ -101,17 +100,13 @@ class Lookahead:
             self._slow = [tensor.detach().clone() for tensor in self._floats()]
 
     def update(self, done: int, *, last: bool) -> None:
-        """After `done` steps of the training; `last`: of an epoch."""
         self._since += 1
         if self._steps and (last or self._since % self._steps == 0):
             present = self._floats()
+            keep = self._decay * math.pow(min(done / self._total, 1), self._power)
             with torch.no_grad():
-                get_ema_multi_avg_fn(self.keep(done))(self._slow, present, done)
+                get_ema_multi_avg_fn(keep)(self._slow, present, done)
                 copy_all(present, self._slow)
-
-    def keep(self, done: int) -> float:
-        """The share that the slow weights keep after `done` steps."""
-        return self._decay * math.pow(min(done / self._total, 1), self._power)
 
     def _floats(self) -> list[Tensor]:
         return [t for t in self._tensors() if t.is_floating_point() or t.is_complex()]

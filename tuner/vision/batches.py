@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,9 +27,7 @@ from tuner.vision.datasets._dataset import (
 from tuner.vision.epochs import Epoch, plan_epoch
 from tuner.vision.models._model import PixelStats
 from tuner.vision.recipe import Augmentation
-
-if TYPE_CHECKING:
-    from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings
 
 AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
@@ -37,10 +35,7 @@ LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """A data set for a device. Images are rows of bytes, so that a batch is one copy of rows.
-
-    The rows and the labels are on the device, or on the host if the device has no room.
-    """
+    """A data set as rows of bytes, one an image, on a device or, if it has no room, the host."""
 
     info: DatasetInfo
     rows_NP: Tensor
@@ -69,10 +64,7 @@ class ImageSet:
 
 
 def image_set(choice: DataChoice, device: torch.device) -> ImageSet:
-    """The chosen data set, loaded once for all trials of a process.
-
-    A user's images are decoded first if need be. Raises DataError if the data is not available.
-    """
+    """The chosen data set, loaded once for all trials of a process. Raises DataError."""
     folder = data_folder(choice.data_dir)
     return _image_set(pinned(choice).dataset, folder, choice.split_seed, device)
 
@@ -175,10 +167,7 @@ class Batcher:
         ).of(count)
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        """(x_NCHW, labels_N) at `positions` of the epoch's order, augmented.
-
-        If images are mixed, shares_NK of the classes replace the labels.
-        """
+        """(x_NCHW, labels_N) at `positions`, augmented; shares_NK of the classes if mixed."""
         batch = self._augmented(epoch, positions)
         if epoch.partners is None or epoch.mixes is None:
             return batch

@@ -48,19 +48,17 @@ class Blueprint(Settings):
         _, faults = parse(info.settings, self.settings, "settings")
         if faults:
             raise FaultsError(*faults)
-        if not info.takes(channels=self.in_channels, image_size=self.image_size):
+        if not info.takes(self.in_channels, self.image_size):
             rule = f"model {self.name!r} takes {info.images}, got {self.shape}"
             raise FaultsError(Fault("image_size", rule))
         return self
 
     @property
     def shape(self) -> str:
-        """The images' channels, height and width, as text."""
         return f"{self.in_channels}x{self.image_size}x{self.image_size}"
 
     @property
     def info(self) -> ModelInfo:
-        """The declaration of the model."""
         return model_info(self.name)
 
     @property
@@ -70,7 +68,6 @@ class Blueprint(Settings):
 
     @property
     def library(self) -> str | None:
-        """The library of the network, or None."""
         package = self.name.partition(":")[0]
         return package if package != self.name and self.code is None else None
 
@@ -96,17 +93,25 @@ class Blueprint(Settings):
         return model.eval()
 
     def initial(self) -> nn.Module:
-        """The model in float32, its weights drawn from torch's global random number generator.
-
-        Raises SpecError for a foreign network that cannot be built.
-        """
+        """The model in float32, drawn from torch's global generator. Raises SpecError."""
         info = self.info
         settings = dict(info.settings.model_validate(self.settings))
         shape = {"in_channels": self.in_channels, "num_classes": self.num_classes}
         if not info.foreign:
             return info.build(**shape, **settings)
+        import torch
+        from torch import nn
+
         try:
-            return self._materialised(info.build(**shape, image_size=self.image_size, **settings))
+            model = info.build(**shape, image_size=self.image_size, **settings)
+            if not isinstance(model, nn.Module):
+                rule = f"must build a torch.nn.Module, and built {type(model).__name__}"
+                raise self.refused(rule)
+            if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
+                model.eval()  # lazy layers are initialised by blank images
+                with torch.no_grad():
+                    model(torch.zeros(2, self.in_channels, self.image_size, self.image_size))
+            return model.train()
         except SpecError:
             raise
         except Exception as error:  # a foreign network may raise any type
@@ -119,25 +124,9 @@ class Blueprint(Settings):
         """The error for a foreign network that cannot be trained."""
         return SpecError([Fault("model", rule, self.name)], "the image classifier")
 
-    def _materialised(self, model: object) -> nn.Module:
-        """The same network, its lazy layers initialised by blank images."""
-        import torch
-        from torch import nn
-
-        if not isinstance(model, nn.Module):
-            raise self.refused(f"must build a torch.nn.Module, and built {type(model).__name__}")
-        if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
-            model.eval()
-            with torch.no_grad():
-                model(torch.zeros(2, self.in_channels, self.image_size, self.image_size))
-        return model.train()
-
 
 def blueprint_of(settings: ClassifierSettings, data: DatasetInfo | None = None) -> Blueprint:
-    """The blueprint of the model that `settings` train, for their data set's images.
-
-    data: the data set's description, if known.
-    """
+    """The blueprint of the model that `settings` train. data: of their data set, if known."""
     data = data or dataset_info(settings.data)
     return Blueprint(
         name=settings.model,

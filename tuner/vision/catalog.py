@@ -36,7 +36,7 @@ from tuner.vision.sources._decoded import (
     decoded_path,
     user_images,
 )
-from tuner.vision.sources._images import LARGEST_SIZE, Images, Source, sizes
+from tuner.vision.sources._images import Images, Source, counts_of, sizes
 
 METRICS = (
     "train_loss",
@@ -58,8 +58,6 @@ def _declared(package: ModuleType, variable: str) -> dict[str, Any]:
     names = [module.name for module in iter_modules(package.__path__) if module.name[0] != "_"]
     return {name: getattr(import_module(f"{package.__name__}.{name}"), variable) for name in names}
 
-
-_ELSEWHERE = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
 
 MODELS: dict[str, ModelInfo] = {
     name: info
@@ -95,7 +93,7 @@ def is_at_hand(dataset: str) -> bool:
 def may_download(dataset: str) -> bool:
     """Whether a library may have to download its images."""
     scheme = dataset.partition(":")[0]
-    return scheme in SOURCES and not SOURCES[scheme].lists
+    return scheme in SOURCES and SOURCES[scheme].require is not None
 
 
 def is_dotted(dataset: str) -> bool:
@@ -106,23 +104,19 @@ def is_dotted(dataset: str) -> bool:
 
 
 def is_own_network(reference: str) -> bool:
-    """Whether a model is the user's code: my_module:MyNet.
-
-    >>> is_own_network("my_module:MyNet"), is_own_network("timm:resnet18"), is_own_network("cnn")
-    (True, False, False)
-    """
+    """Whether a model is the user's code: my_module:MyNet."""
     scheme, colon, _ = reference.partition(":")
     return bool(colon) and scheme not in LIBRARIES
 
 
-def check_form(dataset: str) -> None:
-    """Raise FaultsError for a name that is no data set on any machine."""
-    if ships(dataset):
-        return
-    scheme, colon, location = dataset.partition(":")
-    if not (colon and location and scheme in (*SOURCES, DECODED)) and not is_dotted(dataset):
-        forms = (*(source.form for source in SOURCES.values()), "my_module:load")
+def checked(dataset: str) -> str:
+    """The name itself. Raises FaultsError for one that is no data set on any machine."""
+    scheme, _, location = dataset.partition(":")
+    is_located = bool(location) and scheme in (*SOURCES, DECODED)
+    if not (ships(dataset) or is_located or is_dotted(dataset)):
+        forms = [source.form for source in (*SOURCES.values(), _module.SOURCE)]
         raise FaultsError(unknown("", "dataset", dataset, (*DATASETS, *forms)))
+    return dataset
 
 
 def describe(choice: DataChoice) -> DatasetInfo | None:
@@ -136,35 +130,31 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
         return DATASETS[choice.dataset]
     if scheme == DECODED:
         return _info_of(DecodedSet(location), choice)
-    if scheme not in SOURCES:
-        _module.import_loader(choice.dataset)
+    source, location = _source(choice.dataset)
+    if source.require is not None:
+        source.require(location)
         return None
-    outline = SOURCES[scheme].outline(location)
-    if outline is None:
-        return None
+    images, _ = _to_decode(choice)
+    counts = counts_of(images.labels_N, images.splits_N, images.classes)
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         return _info_of(decoded_set(choice), choice).load(folder, split_seed=split_seed)
 
     return user_images(
         load,
-        sizes(outline.counts),
-        channels=outline.channels,
-        image_size=choice.image_size or outline.image_size,
-        classes=outline.classes,
-        title=outline.title,
-        class_counts=tuple(map(sum, zip(*outline.counts.values(), strict=True))),
+        sizes(counts),
+        channels=images.channels,
+        image_size=choice.image_size or images.size,
+        classes=images.classes,
+        title=images.title,
+        class_counts=tuple(map(sum, zip(*counts.values(), strict=True))),
     )
 
 
 def listing_doubts(choice: DataChoice) -> tuple[str, ...]:
-    """Warnings about the layout of the files of a user's images.
-
-    Raises FaultsError if the data set is not available.
-    """
-    scheme, _, location = choice.dataset.partition(":")
-    outline = SOURCES[scheme].outline(location) if scheme in SOURCES else None
-    return outline.doubts if outline else ()
+    """Warnings about the layout of the files of a user's images. Raises FaultsError."""
+    is_listed = _source(choice.dataset)[0].require is None
+    return _to_decode(choice)[0].doubts if is_listed else ()
 
 
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
@@ -193,10 +183,7 @@ def data_choice(values: Mapping[str, Any]) -> DataChoice:
 
 
 def pinned(choice: DataChoice) -> DataChoice:
-    """The same data set by its decoded form, which later changes of the files leave alone.
-
-    A data set that ships is returned as it is. Raises DataError if the data set is not available.
-    """
+    """The same data set by its decoded form, which later changes of the files leave alone."""
     name, size = choice.dataset, choice.image_size
     if not ships(name):
         name, size = f"{DECODED}:{decoded_set(choice).name}", None
@@ -204,10 +191,7 @@ def pinned(choice: DataChoice) -> DataChoice:
 
 
 def image_names(choice: DataChoice) -> list[str]:
-    """The names of a user's images by row, of files their paths; none of a data set that ships.
-
-    Raises DataError if the data set is not available.
-    """
+    """The names of a user's images by row, of files their paths; none of a data set that ships."""
     if ships(choice.dataset):
         return []
     names = decoded_set(choice).names(data_folder(choice.data_dir))
@@ -234,10 +218,7 @@ def decoded_set(choice: DataChoice) -> DecodedSet:
 def labelled_folder(
     folder: str, classes: tuple[str, ...], *, channels: int, how: Decoding
 ) -> DecodedSet:
-    """Every image of `folder`, or of its `test`, decoded to be measured.
-
-    Raises UsageError for a folder that the model cannot be measured on, and DataError.
-    """
+    """Every image of `folder`, or of its `test`, decoded. Raises UsageError and DataError."""
     what = f"cannot measure {folder}"
     with (
         translate_error(UsageError, what, of=FaultsError),
@@ -261,8 +242,7 @@ def decoded_before(choice: DataChoice) -> DataChoice | None:
     Downloads nothing, and calls no user's function. Raises FaultsError if the data set is not
     available.
     """
-    scheme = choice.dataset.partition(":")[0]
-    if scheme not in SOURCES or not SOURCES[scheme].lists:
+    if _source(choice.dataset)[0].require is not None:
         return None
     images, target = _to_decode(choice)
     path = decoded_path(images, **target)
@@ -283,14 +263,14 @@ def short_name(dataset: str) -> str:
     return "-".join(words)[-60:].strip("-_") or "images"
 
 
+def _source(dataset: str) -> tuple[Source, str]:
+    """The source of a user's images, and their location for it."""
+    scheme, _, location = dataset.partition(":")
+    return (SOURCES[scheme], location) if scheme in SOURCES else (_module.SOURCE, dataset)
+
+
 def _info_of(decoded: DecodedSet, choice: DataChoice) -> DatasetInfo:
     return decoded.info(data_folder(choice.data_dir), split_seed=choice.split_seed)
-
-
-def without_place(dataset: str) -> str:
-    """The public name of a data set: of a folder without its path."""
-    scheme, _, _ = dataset.partition(":")
-    return f"{scheme}:{short_name(dataset)}" if scheme == "folder" else dataset
 
 
 def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
@@ -302,28 +282,22 @@ def moved(values: Mapping[str, Any], data_dir: str) -> dict[str, Any]:
 
 def _to_decode(choice: DataChoice) -> tuple[Images, dict[str, Any]]:
     """(a user's images, the further arguments of `decode`)."""
-    scheme, _, location = choice.dataset.partition(":")
+    source, location = _source(choice.dataset)
     folder = data_folder(choice.data_dir)
-    if scheme in SOURCES:
-        images = SOURCES[scheme].find(location, folder)
-    else:
-        images = _module.find(choice.dataset)
-    size = choice.image_size or min(images.own_size, LARGEST_SIZE)
-    how = Decoding(size, choice.image_bits, choice.skip_unreadable)
+    images = source.find(location, folder)
+    how = Decoding(choice.image_size or images.size, choice.image_bits, choice.skip_unreadable)
     return images, {"how": how, "store": folder / STORE, "name": short_name(choice.dataset)}
 
 
 def model_info(reference: str) -> ModelInfo:
-    """The model that `reference`, the setting `model`, names: one that ships, or a foreign one.
-
-    Imports no network. Raises FaultsError, its key relative to the setting, for an unknown name.
-    """
+    """The model that the setting `model` names; imports no network. Raises FaultsError."""
     if reference in MODELS:
         return MODELS[reference]
     scheme, colon, name = reference.partition(":")
     if colon:
         return library_model(scheme, name) if scheme in LIBRARIES else own_model(reference)
-    raise FaultsError(unknown("", "model", reference, (*MODELS, *_ELSEWHERE)))
+    elsewhere = ("my_module:MyNet", *(f"{library}:NAME" for library in LIBRARIES))
+    raise FaultsError(unknown("", "model", reference, (*MODELS, *elsewhere)))
 
 
 def has_weights(reference: str) -> bool:

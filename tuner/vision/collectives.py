@@ -26,10 +26,6 @@ class Ranks:
     world_size: int
     device: torch.device
 
-    def __post_init__(self) -> None:
-        if self.world_size > 1 and not dist.is_initialized():
-            raise RuntimeError("world_size > 1 needs torch.distributed's process group")
-
     @property
     def several(self) -> bool:
         return self.world_size > 1
@@ -41,10 +37,7 @@ class Ranks:
         return model
 
     def wrapped(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:
-        """`module`, which computes `model`, with gradients averaged over the ranks.
-
-        may_skip: whether a step may leave out parameters.
-        """
+        """`module`, which computes `model`, with averaged gradients; `may_skip` some parameters."""
         if not self.several or not any(p.requires_grad for p in model.parameters()):
             return module
         self.broadcast([*model.parameters(), *model.buffers()])
@@ -92,13 +85,11 @@ class Ranks:
                 view.copy_(copy)
 
     def reduced(self, values: list[float], how: Any = dist.ReduceOp.SUM) -> list[float]:
-        """`values` reduced over all ranks."""
         if not self.several:
             return values
         shared = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(shared, how)
-        reduced: list[float] = shared.tolist()
-        return reduced
+        return list(shared.tolist())
 
 
 def distinct(tensor: Tensor) -> Tensor:

@@ -181,10 +181,7 @@ class ClassifierDeclaration(Declaration):
         return [*data, *_needed_weights(values)]
 
     def summaries(self, spec: ExperimentSpec) -> list[dict[str, Any]]:
-        """Of each model, with the first of what else is searched.
-
-        Raises SpecError for a network that cannot be built or trained.
-        """
+        """Of each model, with the first of what else is searched. Raises SpecError."""
         first: dict[str, ClassifierSettings] = {}
         for settings in _extreme_settings(spec):
             first.setdefault(settings.model, settings)
@@ -204,10 +201,7 @@ class ClassifierDeclaration(Declaration):
         ]
 
     def epoch_s(self, spec: ExperimentSpec) -> float | None:
-        """Of a user's images, with the first of the networks; validation takes a third of a step.
-
-        None for several ranks, a user's network, and a data set that ships.
-        """
+        """Of one rank on a user's images, with the first of the networks; else None."""
         images, resources = _own_images(spec), spec.resources
         networks = _values_of(spec.trial_constants.get("model"), "model")
         has_own_network = any(map(catalog.is_own_network, map(str, networks)))
@@ -219,7 +213,7 @@ class ClassifierDeclaration(Declaration):
         settings = next(_extreme_settings(spec))
         threads, is_on_gpu = max(1, int(resources.cpus)), resources.gpus > 0
         seconds = step_s(blueprint_of(settings, images), settings, threads=threads, gpu=is_on_gpu)
-        length = settings.fold_epochs or 1
+        length = settings.fold_epochs or 1  # below, validation takes a third of a step
         return length * seconds * (images.train + images.validation / 3) / settings.batch_size
 
     def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -283,10 +277,7 @@ def settings_faults(
     *,
     further: FaultsOf = lambda values: [],
 ) -> Iterator[Fault]:
-    """The faults of what the classifier would train with, at every extreme of the space.
-
-    pinned: replaces some of the constants. further: checks values that have no other fault.
-    """
+    """The faults of training at every extreme of the space; `further` checks sound values."""
     yield from _own_data_faults(spec)
     # A folder is listed once, not for every extreme
     described = cache(catalog.describe)
@@ -397,7 +388,6 @@ def _values_of(value: Any, setting: str = "") -> tuple[Any, ...]:
 
 
 def _extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
-    """The settings of the configs that span the search space."""
     for config in extreme_configs(spec.search.space):
         yield ClassifierSettings.model_validate(merged(spec.constants, config))
 

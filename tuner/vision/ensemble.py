@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from tuner.vision.blueprint import Blueprint
+from tuner.vision.blueprint import Blueprint
 
 Weights = Mapping[str, Tensor]
 _MEMBERS = "members"  # the prefix of an ensemble's weights
@@ -43,10 +41,7 @@ def joined(members: Sequence[Weights]) -> dict[str, Tensor]:
 
 
 def ensemble_of(plans: Sequence[Blueprint], weights: Weights) -> Ensemble:
-    """The ensemble of the networks of `plans` with these weights, in evaluation mode.
-
-    Raises RuntimeError for weights of other networks, and what `Blueprint.build` raises.
-    """
+    """The ensemble of the networks of `plans` with these weights. Raises as `Blueprint.build`."""
     members = []
     for number, plan in enumerate(plans):
         prefix = f"{_MEMBERS}.{number}."
@@ -56,10 +51,7 @@ def ensemble_of(plans: Sequence[Blueprint], weights: Weights) -> Ensemble:
 
 
 def average(members: Sequence[Weights]) -> dict[str, Tensor]:
-    """The mean of each tensor, computed in float64; integers are those of the first member.
-
-    All have the same names and shapes. The tensors are copies.
-    """
+    """The mean of each tensor, in float64; integers are those of the first member. Copies."""
     means = {}
     for name, first in members[0].items():
         if first.is_floating_point():

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,9 +20,7 @@ from torch import Tensor
 
 from tuner.vision.augment import Draws, Mixes, draw, draw_mixes
 from tuner.vision.recipe import Augmentation
-
-if TYPE_CHECKING:
-    from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings
 
 _FLIPS, _MIXES = 1, 2  # the streams of the first flips and of mixing, beside those of the epochs
 
@@ -70,10 +67,7 @@ class Shard:
 
 
 def shards(count: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Shard]:
-    """`count` positions in global batches of `batch_size`, the last one shorter, for one rank.
-
-    Over the ranks of [0, world_size) each position counts exactly once.
-    """
+    """`count` positions in global batches; over the ranks each position counts exactly once."""
     for start in range(0, count, batch_size):
         stop = min(start + batch_size, count)
         images = len(range(start + rank, stop, world_size))
@@ -143,10 +137,7 @@ def plan_epoch(
     device: torch.device,
     home: torch.device | None = None,
 ) -> Epoch:
-    """The images `rows_N` in the order of epoch number `epoch`, a permutation, with their draws.
-
-    home: the images' device, default `device`.
-    """
+    """The images `rows_N` in the order of an epoch, with their draws; home: their device."""
     generator = torch.Generator().manual_seed(mixed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
@@ -155,7 +146,7 @@ def plan_epoch(
         flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
         draws = replace(draws, flip_N=(flip_N + epoch) % 2 == 1)
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
-    if not augmentation.mixes:
+    if not (augmentation.mixup or augmentation.cutmix):
         return planned
     mixes = draw_mixes(
         len(rows_N),

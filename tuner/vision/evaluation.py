@@ -11,11 +11,10 @@ as a test split's record has them:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,12 +23,13 @@ from torch import Tensor, nn
 from tuner.experiment.results.statistics import CONFUSION, MISTAKES
 from tuner.vision.batches import ImageSet, normaliser
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.datasets._dataset import stratified_folds
 from tuner.vision.epochs import seeded, shards
 from tuner.vision.features import MOST_FITTED, Features, fit_head
-from tuner.vision.loss import CrossEntropy, Measured, Measures
+from tuner.vision.loss import CrossEntropy, Measured, measured_of
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.models._model import PixelStats
-from tuner.vision.new_model import set_layout
+from tuner.vision.new_model import median_s, set_layout
 from tuner.vision.norms import renew_statistics
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
 from tuner.vision.replica import Replica, evaluation_batch
@@ -82,13 +82,8 @@ def measure(
     """
     rows_N = images.splits["test"]
     logits_NK, labels_N = predictor.logits_of(images, rows_N)
-    measures = Measures(metrics, images.info.num_classes)
-    loss = CrossEntropy(logits_NK.dtype, measures=measures)
-    sums = loss.nothing(logits_NK.device)
-    parts = logits_NK.split(predictor.batch), labels_N.split(predictor.batch)
-    for some_NK, some_N in zip(*parts, strict=True):
-        sums += loss.evaluated(some_NK, some_N)
-    measured = loss.measured(sums.tolist(), count=len(rows_N))
+    classes = images.info.num_classes
+    measured = measured_of(logits_NK, labels_N, metrics=metrics, classes=classes)
     details: dict[str, Any] = {CONFUSION: measured.confusion(images.info.classes)}
     if names:
         details[MISTAKES] = mistakes(logits_NK[:MOST_MEASURED], images, rows_N, names)
@@ -150,8 +145,7 @@ class Predictor:
             renew_statistics(self._model, layers, batches)
 
     def _logits(self, rows_NP: Tensor) -> Tensor:
-        views = [self._model(view) for view in self._loss.views(self._normalise(rows_NP))]
-        return self._loss.averaged(views).to(self._loss.dtype)
+        return self._loss.logits(self._model, self._normalise(rows_NP)).to(self._loss.dtype)
 
 
 def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.device) -> float:
@@ -163,12 +157,7 @@ def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.devi
     grey = (0.5,) * plan.in_channels
     predictor = Predictor(model, plan, settings, device, (grey, grey))
     row_1P = torch.zeros(1, plan.in_channels * plan.image_size**2, dtype=torch.uint8)
-    times = []
-    for _ in range(_TIMED):
-        started = time.perf_counter()
-        predictor.logits(row_1P)
-        times.append(time.perf_counter() - started)
-    return 1000 * median(times[len(times) // 3 :])  # the first ones are slower
+    return 1000 * median_s(partial(predictor.logits, row_1P), times=_TIMED)
 
 
 def mistakes(
@@ -189,10 +178,7 @@ def mistakes(
 def _listed(
     images: ImageSet, names: Sequence[str], rows_N: Tensor, key: str, chosen: tuple[Tensor, Tensor]
 ) -> list[dict[str, Any]]:
-    """An entry for each of the images `rows_N`.
-
-    chosen: another class, which an entry has as its `key`, and its probability.
-    """
+    """An entry for each image; chosen: a class, under `key` in the entry, and its probability."""
     classes = images.info.classes
     columns = (rows_N, images.labels_N.cpu()[rows_N], *chosen)
     return [
@@ -232,13 +218,8 @@ def doubtful_labels(
 
 def _out_of_fold(features: Features, images: ImageSet, rows_N: Tensor) -> Tensor:
     """probabilities_NK of the images `rows_N`, each by a head that was fitted to other folds."""
-    labels_N = images.labels_N.cpu()[rows_N]
-    generator = torch.Generator().manual_seed(0)
-    shuffled_N = torch.randperm(len(rows_N), generator=generator)
-    # Stratified: the images of each class go to the folds in turn
-    dealt_N = shuffled_N[labels_N[shuffled_N].argsort(stable=True)]
-    fold_N = torch.empty(len(rows_N), dtype=torch.int64)
-    fold_N[dealt_N] = torch.arange(len(rows_N)) % _FOLDS
+    labels_N = images.labels_N.cpu()[rows_N].numpy()
+    fold_N = torch.from_numpy(stratified_folds(labels_N, _FOLDS, seed=0))
     probabilities_NK = torch.empty(len(rows_N), images.info.num_classes)
     for fold in range(_FOLDS):
         is_here_N = fold_N == fold

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -49,12 +51,12 @@ _STEPS = 100  # of L-BFGS for each strength
 _LEAST_STD = 1e-6  # of a feature; one that does not vary cannot be scaled
 
 
+Computed = tuple[np.ndarray, str]  # views_NVF, and the name of the head
+
+
 @dataclass(frozen=True, slots=True)
 class Features:
-    """views_NVF of all images of a data set, in float32; head: the layer's name in the network.
-
-    fitted: weight_KF and bias_K of the head that `fit_head` has fitted, by the validation rows.
-    """
+    """views_NVF of all images, in float32; fitted: heads by the rows of their validation."""
 
     views_NVF: Tensor
     head: str
@@ -75,7 +77,7 @@ def features_of(
     may change, are only kept by the process. Raises SpecError for a network without a linear head,
     CheckpointError for weights that cannot be read, and OSError of the disk.
     """
-    inputs = settings, plan, images, precision, device
+    compute = partial(_computed, settings, plan, images, precision, device)
     made_from = {
         "format": FORMAT,
         "images": images.info.content or settings.dataset,
@@ -91,7 +93,7 @@ def features_of(
         if len(_kept) == _MOST_KEPT:
             del _kept[next(iter(_kept))]
         folder = data_folder(settings.data_dir) / STORE / key
-        array, head = _stored(folder, *inputs) if plan.code is None else _computed(*inputs)
+        array, head = _stored(folder, compute) if plan.code is None else compute()
         views_NVF = torch.from_numpy(array).to(home_of(array.nbytes, device))
         _kept[key] = Features(views_NVF, head)
     return _kept[key]
@@ -104,11 +106,11 @@ def _views(settings: ClassifierSettings) -> int:
     return 2 if settings.flip or settings.test_time_flip else 1
 
 
-def _stored(folder: Path, *inputs: Any) -> tuple[np.ndarray, str]:
+def _stored(folder: Path, compute: Callable[[], Computed]) -> Computed:
     """As `_computed`, from files in `folder`, which are written first if they are missing."""
 
     def write(folder: Path) -> None:
-        array, head = _computed(*inputs)
+        array, head = compute()
         np.save(folder / "features.npy", array)
         (folder / "info.json").write_text(json.dumps({"head": head}))
 
@@ -124,10 +126,16 @@ def _computed(
     images: ImageSet,
     precision: Precision,
     device: torch.device,
-) -> tuple[np.ndarray, str]:
-    """(views_NVF, the name of the head)."""
-    model, name = _frozen(settings, plan, precision, device)
-    dtype = next(model.parameters()).dtype
+) -> Computed:
+    model = initial_network(settings, plan)
+    name = head_of(model)
+    head = model.get_submodule(name)
+    if not isinstance(head, nn.Linear) or head.bias is None:
+        rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
+        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+    dtype = getattr(torch, settings.dtype)
+    set_layout(cast_weights(model, dtype).to(device).eval(), plan, precision)
+    model.eval()
     batcher = Batcher(images, dtype=dtype, augmentation=Augmentation(), device=device)
     micro = MicroBatch(evaluation_batch(device), device=device, purpose="features")
     count = len(images.rows_NP)
@@ -154,21 +162,6 @@ def _computed(
     return torch.cat(parts).numpy(), name
 
 
-def _frozen(
-    settings: ClassifierSettings, plan: Blueprint, precision: Precision, device: torch.device
-) -> tuple[nn.Module, str]:
-    """(the network with its initial weights, which do not train; the name of its head)."""
-    model = initial_network(settings, plan)
-    name = head_of(model)
-    head = model.get_submodule(name)
-    if not isinstance(head, nn.Linear) or head.bias is None:
-        rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
-        raise SpecError([Fault("train_layers", rule)], "the image classifier")
-    model = cast_weights(model, getattr(torch, settings.dtype)).to(device).eval()
-    set_layout(model, plan, precision)
-    return model.eval(), name
-
-
 def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
     """The input, in float32, of the last call of the layer `name` for these images."""
     inputs: list[Tensor] = []
@@ -183,10 +176,7 @@ def _inputs_of(name: str, model: nn.Module, x_NCHW: Tensor) -> Tensor:
 
 
 class Head(nn.Module):
-    """The head of a network alone, its weights under their names in the network.
-
-    It maps x_NF1V, as a `FeatureBatcher` makes them, to the logits_NK of the first view.
-    """
+    """The head of a network alone: from x_NF1V of a `FeatureBatcher` to logits_NK, of view 1."""
 
     def __init__(self, name: str, features: int, num_classes: int) -> None:
         super().__init__()
@@ -199,7 +189,6 @@ class Head(nn.Module):
         self._name = name
 
     def forward(self, x_NF1V: Tensor) -> Tensor:
-        """logits_NK."""
         logits_NK: Tensor = self.get_submodule(self._name)(x_NF1V[:, :, 0, 0])
         return logits_NK
 

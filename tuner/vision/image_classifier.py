@@ -27,7 +27,6 @@ from torch import nn
 
 from tuner.errors import UsageError
 from tuner.spec.sections import EPOCHS_TRAINED
-from tuner.trial.state import host_copy
 from tuner.trial.torch_compat import HalfScaler, without_compiler
 from tuner.vision import transfer
 from tuner.vision.averages import Lookahead, WeightAverage
@@ -48,8 +47,8 @@ from tuner.vision.evaluation import (
 from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
-from tuner.vision.norms import norm_scales
-from tuner.vision.optimizer import build_lr_schedule, build_optimizer, load_lr_schedule, next_lr
+from tuner.vision.norms import norm_parameters
+from tuner.vision.optimizer import LRSchedule, build_optimizer
 from tuner.vision.precision import precision_for, trained_in, weights_in
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
@@ -118,11 +117,20 @@ class ImageClassifier:
         self._images = trained_images(len(self._data.splits["train"]), settings)
         self._plan = blueprint_of(settings, self._data.info)
         self._batching: Any = {"dtype": self._dtype, "augmentation": settings, "device": device}
-        model = self._new_head() if settings.train_layers == "head" else self._new_model(split)
-        self._parameters = self._count_parameters(model)
+        if settings.train_layers == "head":
+            model = self._new_head()
+            with seeded(settings.seed):
+                complete = self._plan.initial()
+        else:
+            self._batcher = Batcher(self._data, **self._batching)
+            how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
+            how |= {"images": self._images}
+            model = complete = new_model(settings, self._plan, self._batcher, **how)
+        self._parameters = sum(parameter.numel() for parameter in complete.parameters())
         self._model = model = self._ranks.synchronised(model)
         self._frozen = transfer.matching(self._model, settings.freeze)
-        self._fixed = norm_scales(self._model, train=settings.train_norm_scales)
+        scales = norm_parameters(self._model, "weight")
+        self._fixed = frozenset() if settings.train_norm_scales else scales
         transfer.freeze(self._model, self._frozen | self._fixed)
         self._loss = training_loss(settings, self._data, self._device)
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
@@ -140,14 +148,8 @@ class ImageClassifier:
         with self._optimizing():
             frozen = self._frozen | self._fixed
             self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
-            self._lr_schedule = build_lr_schedule(settings, self._optimizer, steps=self._steps)
+            self._lr_schedule = LRSchedule(settings, self._optimizer, steps=self._steps)
         self._epoch = 0
-
-    def _new_model(self, split: int) -> nn.Module:
-        """The model of all layers, and `_batcher` of the images."""
-        self._batcher = Batcher(self._data, **self._batching)
-        how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
-        return new_model(self._settings, self._plan, self._batcher, images=self._images, **how)
 
     def _new_head(self) -> nn.Module:
         """The head alone, and `_batcher` of features in place of images."""
@@ -220,7 +222,6 @@ class ImageClassifier:
         return report
 
     def _step(self) -> dict[str, float]:
-        """Train one epoch and validate."""
         started = time.perf_counter()
         if self._epoch == 0 and self._settings.begins_with_weights:
             self._begin()
@@ -252,13 +253,6 @@ class ImageClassifier:
         measured = latency_ms(self._settings, self._plan, self._device) if is_first else 0.0
         return {LATENCY: self._ranks.reduced([measured], dist.ReduceOp.MAX)[0]}
 
-    def _count_parameters(self, model: nn.Module) -> int:
-        """The parameters of all layers, also where a head alone trains."""
-        if self._settings.train_layers == "head":
-            with seeded(self._settings.seed):
-                model = self._plan.initial()
-        return sum(parameter.numel() for parameter in model.parameters())
-
     def _validated(self) -> dict[str, float]:
         """The metrics of the validation split, or epochs_trained if that split trains."""
         if self._validates:
@@ -284,25 +278,20 @@ class ImageClassifier:
             print(message, file=sys.stderr)
         measured = self._averaged("test")
         self.confusion = measured.confusion(self._data.info.classes)
-        if isinstance(self._part, Replica) and not self._ranks.several:
-            self._check_labels(self._part, image_names(self._settings.data))
+        names, part = image_names(self._settings.data), self._part
+        if names and isinstance(part, Replica) and not self._ranks.several:
+            rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
+            with self._average.applied(), self._randomness(_EVALUATION):
+                logits_NK = logits_of(part, rows_N, precision=self._trained_in)
+            self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
+            if self._settings.fit_head or self._settings.train_layers == "head":
+                self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
         return {**measured.of_test(), **self._data.baseline("test")}
-
-    def _check_labels(self, part: Replica, names: list[str]) -> None:
-        """Set `mistakes`, and `doubtful_labels` if there are features; of images with names."""
-        if not names:
-            return
-        rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
-        with self._average.applied(), self._randomness(_EVALUATION):
-            logits_NK = logits_of(part, rows_N, precision=self._trained_in)
-        self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
-        if self._settings.fit_head or self._settings.train_layers == "head":
-            self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
 
     copies_state = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies, on the CPU, of the model, the optimizer, the schedule and the epoch.
+        """Copies, on the CPU, of the model, the optimizer and the epoch.
 
         With `ema_decay` "model" is the average, which is evaluated, and "raw_model" the one that
         trains. No random state: an epoch's randomness follows from its number.
@@ -315,7 +304,6 @@ class ImageClassifier:
                 trained["model"] = self._part.weights()
         return {
             **trained,
-            "lr_schedule": host_copy({**self._lr_schedule.state_dict(), "steps": self._steps}),
             "epoch": self._epoch,
             "scaler": self._scaler.state_dict(),
             **self._trained_in.described(),
@@ -347,9 +335,6 @@ class ImageClassifier:
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._epoch = state["epoch"]
-        done = self._epoch * self._steps // self._settings.epochs
-        schedule_state = deepcopy(state["lr_schedule"])
-        load_lr_schedule(self._lr_schedule, schedule_state, steps=self._steps, done=done)
         self._trained_in = trained_in(state, self._device, weights=self._dtype)
         self._part.load(state)
         if state.get("scaler"):
@@ -386,11 +371,11 @@ class ImageClassifier:
                 self._scaler.unscale_(self._optimizer)
                 norm = self._part.gradient_norm()
                 nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
+            lr = self._lr_schedule.apply(before + done - 1)
             self._scaler.step(self._optimizer)
             self._scaler.update()
             self._lookahead.update(before + done, last=done == self._batches)
             self._average.update()
-            lr = next_lr(self._lr_schedule, steps=self._steps)
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
     def _averaged(self, split: str) -> Measured:

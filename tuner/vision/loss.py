@@ -8,7 +8,7 @@ whose class is among the five likeliest. They have scikit-learn's names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -21,76 +21,6 @@ from tuner.vision.batches import ImageSet
 from tuner.vision.settings import ClassifierSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """The metrics `names`, of `recipe.OPTIONAL_METRICS`, for labels of `classes` classes.
-
-    With few classes the confusion matrix is counted even without metrics.
-    """
-
-    names: tuple[str, ...] = ()
-    classes: int = 0
-
-    @property
-    def has_matrix(self) -> bool:
-        """Whether the counts include the confusion matrix."""
-        return bool(self.names) or 0 < self.classes <= MOST
-
-    @property
-    def size(self) -> int:
-        """The number of counts."""
-        return 1 + self.classes**2 if self.has_matrix else 0
-
-    def counts(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """Counts to be summed over all images, in float64; empty without a matrix."""
-        if not self.has_matrix:
-            return logits_NK.new_zeros(0, dtype=torch.float64)
-        likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
-        among = (likeliest_N5 == labels_N[:, None]).sum()
-        matrix_KK = confusion_matrix(logits_NK.argmax(1), labels_N, classes=self.classes)
-        return torch.cat([among.double().view(1), matrix_KK.flatten()])
-
-    def matrix(self, sums: Sequence[float]) -> list[list[int]] | None:
-        """The confusion matrix by the sums of the counts: of true classes the predicted ones."""
-        size = self.classes
-        if not self.has_matrix or size > MOST:
-            return None
-        counts = list(map(int, sums[1:]))
-        return [counts[start : start + size] for start in range(0, size**2, size)]
-
-    def metrics(self, sums: Sequence[float]) -> dict[str, float]:
-        """The metrics by the sums of the counts of all images."""
-        if not self.names:
-            return {}
-        among, *matrix = sums
-        matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
-        known = {
-            "top5_accuracy": among / float(matrix_KK.sum()),
-            "balanced_accuracy": balanced_accuracy(matrix_KK),
-            "macro_f1": macro_f1(matrix_KK),
-        }
-        return {name: known[name] for name in self.names}
-
-
-def confusion_matrix(predicted_N: Tensor, labels_N: Tensor, *, classes: int) -> Tensor:
-    """matrix_KK in float64: the number of images of class i (row) predicted as j (column)."""
-    ones_N = torch.ones(len(labels_N), dtype=torch.float64, device=labels_N.device)
-    counts = torch.zeros(classes * classes, dtype=torch.float64, device=labels_N.device)
-    return counts.index_add_(0, labels_N * classes + predicted_N, ones_N).view(classes, classes)
-
-
-def balanced_accuracy(matrix_KK: Tensor) -> float:
-    """The mean recall over the classes that occur."""
-    sizes_K = matrix_KK.sum(1)
-    return float((matrix_KK.diagonal() / sizes_K)[sizes_K > 0].mean())
-
-
-def macro_f1(matrix_KK: Tensor) -> float:
-    """The mean F1, 2 TP / (2 TP + FP + FN), over the classes in the labels or predictions."""
-    both_K = matrix_KK.sum(0) + matrix_KK.sum(1)  # 2 TP + FP + FN
-    return float((2 * matrix_KK.diagonal() / both_K)[both_K > 0].mean())
-
-
 class Measured(NamedTuple):
     """The mean loss, the accuracy and further metrics; the confusion matrix of few classes."""
 
@@ -98,7 +28,6 @@ class Measured(NamedTuple):
     matrix: list[list[int]] | None
 
     def of_test(self) -> dict[str, float]:
-        """The metrics by the names that they have on the test split."""
         return {f"test_{name}": value for name, value in self.metrics.items()}
 
     def confusion(self, classes: Sequence[str]) -> dict[str, Any] | None:
@@ -113,17 +42,18 @@ class CrossEntropy:
     smoothing, weights_K: of the labels and the classes, in training only. test_time_flip: evaluate
     the mean of the logits of an image and its mirror image. test_time_shift: px by which an
     evaluation shifts the image up and left, and down and right; both together weigh as much as the
-    image itself. measures: further metrics of an evaluation. temperature: divides the logits of an
-    evaluation.
+    image itself. temperature: divides the logits of an evaluation. metrics: further ones of an
+    evaluation, of `recipe.OPTIONAL_METRICS`; classes: their number, 0 for no confusion matrix.
     """
 
     dtype: torch.dtype
     smoothing: float = 0.0
     test_time_flip: bool = False
     weights_K: Tensor | None = None
-    measures: Measures = Measures()
     test_time_shift: int = 0
     temperature: float = 1.0
+    metrics: tuple[str, ...] = ()
+    classes: int = 0
 
     @classmethod
     def of(cls, settings: ClassifierSettings) -> Self:
@@ -156,6 +86,10 @@ class CrossEntropy:
             return [both for view in views for both in (view, view.flip(3))]
         return views
 
+    def logits(self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor) -> Tensor:
+        """logits_NK of these images as they are evaluated."""
+        return self.averaged([model(view) for view in self.views(x_NCHW)])
+
     def averaged(self, views: Sequence[Tensor]) -> Tensor:
         """The logits_NK of the images by those of each of their `views`."""
         views_VNK = torch.stack(list(views)) / self.temperature
@@ -164,22 +98,53 @@ class CrossEntropy:
         shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
         return (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
 
+    @property
+    def _counts_matrix(self) -> bool:
+        return bool(self.metrics) or 0 < self.classes <= MOST
+
     def evaluated(self, logits_NK: Tensor, labels_N: Tensor) -> Tensor:
-        """(sum of the loss, number right, counts of `measures`), in float64 like `nothing`."""
+        """(sum of the loss, number right, further counts), in float64 like `nothing`."""
         loss = F.cross_entropy(logits_NK.to(self.dtype), labels_N, reduction="sum")
-        right = (logits_NK.argmax(1) == labels_N).sum()
-        sums = torch.stack([loss.double(), right.double()])
-        return torch.cat([sums, self.measures.counts(logits_NK, labels_N)])
+        predicted_N = logits_NK.argmax(1)
+        sums = torch.stack([loss.double(), (predicted_N == labels_N).sum().double()])
+        if not self._counts_matrix:
+            return sums
+        likeliest_N5 = logits_NK.topk(min(5, self.classes), dim=1).indices
+        among = (likeliest_N5 == labels_N[:, None]).sum().double()
+        # The number of images of class i (row) predicted as j (column), one row after the other
+        matrix = torch.zeros(self.classes**2, dtype=torch.float64, device=labels_N.device)
+        positions_N = labels_N * self.classes + predicted_N
+        matrix.index_add_(0, positions_N, torch.ones_like(positions_N, dtype=torch.float64))
+        return torch.cat([sums, among.view(1), matrix])
 
     def nothing(self, device: torch.device) -> Tensor:
         """The result of `evaluated` for no images."""
-        return torch.zeros(2 + self.measures.size, dtype=torch.float64, device=device)
+        size = 3 + self.classes**2 if self._counts_matrix else 2
+        return torch.zeros(size, dtype=torch.float64, device=device)
 
     def measured(self, sums: Sequence[float], *, count: int) -> Measured:
-        """What the sums over `count` images come to."""
         loss, right, *counts = sums
         metrics = {"loss": loss / count, "accuracy": right / count}
-        return Measured(metrics | self.measures.metrics(counts), self.measures.matrix(counts))
+        if not counts:
+            return Measured(metrics, None)
+        among, *matrix = counts
+        matrix_KK = torch.tensor(matrix, dtype=torch.float64).view(self.classes, self.classes)
+        right_K, sizes_K = matrix_KK.diagonal(), matrix_KK.sum(1)
+        both_K = sizes_K + matrix_KK.sum(0)  # 2 TP + FP + FN
+        known = {
+            "top5_accuracy": among / count,
+            "balanced_accuracy": float((right_K / sizes_K)[sizes_K > 0].mean()),
+            "macro_f1": float((2 * right_K / both_K)[both_K > 0].mean()),
+        }
+        metrics |= {name: known[name] for name in self.metrics}
+        return Measured(metrics, matrix_KK.long().tolist() if self.classes <= MOST else None)
+
+
+def measured_of(
+    logits_NK: Tensor, labels_N: Tensor, *, metrics: tuple[str, ...], classes: int
+) -> Measured:
+    loss = CrossEntropy(torch.float64, metrics=metrics, classes=classes)
+    return loss.measured(loss.evaluated(logits_NK, labels_N).tolist(), count=len(labels_N))
 
 
 def training_loss(
@@ -192,8 +157,7 @@ def training_loss(
         labels_N = images.labels_N.cpu()[images.splits["train"]]
         weights_K = class_weights(settings.class_weights, labels_N, classes=classes)
         weights_K = weights_K.to(device, loss.dtype)
-    measures = Measures(settings.metrics, classes)
-    return replace(loss, weights_K=weights_K, measures=measures)
+    return replace(loss, weights_K=weights_K, metrics=settings.metrics, classes=classes)
 
 
 def class_weights(setting: str | Sequence[float], labels_N: Tensor, *, classes: int) -> Tensor:

@@ -101,8 +101,8 @@ class _Snapshot:
     def __init__(self, buffers: Buffers, device: torch.device) -> None:
         self._buffers, self._device = buffers, device
         self._live: Mapping[str, Tensor] = {}
-        self._copies: dict[str, Tensor] = {}
-        self._groups: list[tuple[list[Tensor], list[Tensor]]] = []  # copies, live, of each type
+        self._present: list[Tensor] = []
+        self._copies: list[Tensor] = []
 
     @torch.no_grad()
     def update(self) -> None:
@@ -111,10 +111,10 @@ class _Snapshot:
         if live is before or (
             list(live) == list(before) and all(map(is_, live.values(), before.values()))
         ):
-            for copies, present in self._groups:
-                copy_all(copies, present)
+            copy_all(self._copies, self._present)
         else:
-            self._begin(live)
+            self._live, self._present = live, [distinct(buffer) for buffer in live.values()]
+            self._copies = [buffer.detach().clone() for buffer in self._present]
         self._random = torch.get_rng_state()
         if self._device.type == "cuda":
             self._device_random = torch.cuda.get_rng_state(self._device)
@@ -122,20 +122,8 @@ class _Snapshot:
     @torch.no_grad()
     def restore(self) -> None:
         live = self._buffers()
-        for name, copy in self._copies.items():
+        for name, copy in zip(self._live, self._copies, strict=True):
             distinct(live[name]).copy_(copy)
         torch.set_rng_state(self._random)
         if self._device.type == "cuda":
             torch.cuda.set_rng_state(self._device_random, self._device)
-
-    def _begin(self, live: Mapping[str, Tensor]) -> None:
-        self._live = live
-        present = {name: distinct(buffer) for name, buffer in live.items()}
-        self._copies = {name: buffer.detach().clone() for name, buffer in present.items()}
-        by_type: dict[torch.dtype, list[str]] = {}
-        for name, buffer in present.items():
-            by_type.setdefault(buffer.dtype, []).append(name)
-        self._groups = [
-            ([self._copies[name] for name in names], [present[name] for name in names])
-            for names in by_type.values()
-        ]

@@ -10,7 +10,7 @@ seconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
 from typing import Any
@@ -27,7 +27,7 @@ from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded
-from tuner.vision.norms import set_norm_momentum
+from tuner.vision.norms import BATCH_NORMS
 from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import matching
@@ -39,8 +39,7 @@ FEW = 2  # images, so that BatchNorm has values to normalise
 _ROUNDING = 1e-5  # error of a sum of probabilities in float32; more in half precision
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _MIB = 1 << 20
-_TIMED = 5  # steps
-_STAGE = ("name", "kind", "output", "parameters")  # of a part of a model
+_TIMED = 6  # steps
 
 
 def set_layout(model: nn.Module, plan: Blueprint, precision: Precision) -> None:
@@ -87,18 +86,6 @@ def without_gradient(model: nn.Module, plan: Blueprint, precision: Precision) ->
         )
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     return [name for name, p in trained if id(p) not in reached]
-
-
-def check_one_image(model: nn.Module, plan: Blueprint, *, batch_size: int) -> None:
-    """Raise SpecError for a network that cannot train on the single image that this size leaves.
-
-    BatchNorm cannot once the images have shrunk to one pixel, or are flattened.
-    """
-    error = _outputs(model, _blank(plan, model, 1), training=True)[1]
-    if error is not None:
-        rule = "leaves a worker with 1 image of the last batch, on which the model cannot train"
-        fault = Fault("batch_size", f"{rule} ({message_of(error)})", batch_size)
-        raise SpecError([fault], "the image classifier") from error
 
 
 def fault_of_logits(output: object, count: int, num_classes: int) -> str | None:
@@ -185,13 +172,12 @@ def new_model(
     images: int,
     split: int,
 ) -> nn.Module:
-    """The model of `plan` on the device of `ranks`; on the host if it is `split` into stages.
-
-    images: of an epoch. Raises SpecError for a foreign network that cannot train on them.
-    """
+    """The model of `plan` on its device, on the host if it is `split`. Raises SpecError."""
     with seeded(settings.seed):
         model = cast_weights(plan.initial(), weights_in(settings, precision))
-    set_norm_momentum(model, settings.norm_momentum)
+    for module in model.modules():
+        if settings.norm_momentum is not None and isinstance(module, BATCH_NORMS):
+            module.momentum = settings.norm_momentum
     if split == 1:
         model.to(ranks.device)
     set_layout(model, plan, precision)
@@ -201,7 +187,12 @@ def new_model(
             print(f"warning: no gradient reaches {some_of(unused)} of {plan.name}")
         last = images % settings.batch_size or settings.batch_size
         if min(settings.batch_size, last) // ranks.world_size <= 1:
-            check_one_image(model, plan, batch_size=settings.batch_size)
+            # BatchNorm cannot train on it once it has shrunk to one pixel, or is flattened
+            error = _outputs(model, _blank(plan, model, 1), training=True)[1]
+            if error is not None:
+                rule = "leaves a worker with 1 image of the last batch, which the model cannot take"
+                fault = Fault("batch_size", f"{rule} ({message_of(error)})", settings.batch_size)
+                raise SpecError([fault], "the image classifier") from error
     if plan.info.prepare is not None:
         plan.info.prepare(model, batcher.first(PREPARING))
     return model
@@ -224,7 +215,7 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     still = matching(model, frozen)
     parameters = dict(model.named_parameters())
     return {
-        "stages": [dict(zip(_STAGE, stage, strict=True)) for stage in _stages(model, plan)],
+        "stages": list(_stages(model, plan)),
         "parameters": sum(p.numel() for p in parameters.values()),
         "trainable": sum(p.numel() for n, p in parameters.items() if n not in still),
         "mib": sum(p.numel() * p.element_size() for p in parameters.values()) / _MIB,
@@ -232,19 +223,18 @@ def summary_of(plan: Blueprint, *, frozen: tuple[str, ...] = ()) -> dict[str, An
     }
 
 
-def _stages(model: nn.Module, plan: Blueprint) -> Iterator[tuple[object, ...]]:
+def _stages(model: nn.Module, plan: Blueprint) -> Iterator[dict[str, object]]:
     parts = dict(_parts(model))
     shapes = _shapes(model, plan, parts)
     counted: set[int] = set()
     for name in sorted(parts, key=lambda name: name not in shapes):  # called parts first
-        part = parts[name]
+        part, output = parts[name], shapes.get(name, ())
         own = [p for p in part.parameters() if id(p) not in counted]
         counted |= {*map(id, own)}
         count = sum(p.numel() for p in own)
-        yield name, type(part).__name__, shapes.get(name, ()), count
-    remaining = sum(p.numel() for p in model.parameters() if id(p) not in counted)
-    if remaining:
-        yield "", "its own parameters", (), remaining
+        yield {"name": name, "kind": type(part).__name__, "output": output, "parameters": count}
+    if remaining := sum(p.numel() for p in model.parameters() if id(p) not in counted):
+        yield {"name": "", "kind": "its own parameters", "output": (), "parameters": remaining}
 
 
 def _parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
@@ -275,10 +265,7 @@ def _shapes(
 
 
 def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: bool) -> float:
-    """The seconds of a training step on blank images, here: the median of a few, after one more.
-
-    threads: of a trial, on a CPU. Raises SpecError for a network that cannot be built.
-    """
+    """The seconds of a training step on blank images, here: the median of a few."""
     device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
     precision = precision_for(settings, device)
     with seeded(0):
@@ -287,16 +274,26 @@ def step_s(plan: Blueprint, settings: ClassifierSettings, *, threads: int, gpu: 
     shape = (settings.batch_size, plan.in_channels, plan.image_size, plan.image_size)
     x_NCHW = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
     labels_N = torch.zeros(settings.batch_size, dtype=torch.int64, device=device)
-    before, times = torch.get_num_threads(), []
+
+    def step() -> None:
+        with precision.applied(), precision.forward():
+            loss = F.cross_entropy(model(x_NCHW), labels_N)
+        loss.backward()
+        loss.item()  # waits for a GPU
+
+    before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        for _ in range(_TIMED + 1):
-            started = time.perf_counter()
-            with precision.applied(), precision.forward():
-                loss = F.cross_entropy(model(x_NCHW), labels_N)
-            loss.backward()
-            loss.item()  # waits for a GPU
-            times.append(time.perf_counter() - started)
+        return median_s(step, times=_TIMED)
     finally:
         torch.set_num_threads(before)
-    return median(times[1:])
+
+
+def median_s(run: Callable[[], object], *, times: int) -> float:
+    """The median of the seconds of some runs, without the first third, which is slower."""
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return median(seconds[times // 3 :])

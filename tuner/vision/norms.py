@@ -16,19 +16,14 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
-def set_norm_momentum(model: nn.Module, momentum: float | None) -> None:
-    """Set the share of a batch in the statistics of BatchNorm, unless None."""
-    for module in model.modules():
-        if momentum is not None and isinstance(module, BATCH_NORMS):
-            module.momentum = momentum
-
-
-def norm_scales(model: nn.Module, *, train: bool) -> frozenset[str]:
-    """The names of the scales of norm layers that do not train; none if they `train`."""
+def norm_parameters(model: nn.Module, ending: str = "") -> frozenset[str]:
+    """The names of the parameters of norm layers with this ending, as "weight"."""
     return frozenset(
-        f"{name}.weight"
+        f"{name}.{own}"
         for name, module in model.named_modules()
-        if not train and isinstance(module, NORMS) and module.weight is not None
+        if isinstance(module, NORMS)
+        for own, _ in module.named_parameters(recurse=False)
+        if own.endswith(ending)
     )
 
 

@@ -7,24 +7,24 @@ of hidden layers, beside SGD for all other parameters.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
-from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LRScheduler, OneCycleLR
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import eager, fused_steps
-from tuner.vision.norms import BATCH_NORMS, NORMS
+from tuner.vision.norms import norm_parameters
 from tuner.vision.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
 
 Group = dict[str, Any]
 _FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # of triangular: first rate, position of the peak, last rate
+_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+)*(?=\.)")  # of a parameter, see `_layer_of`
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -107,11 +107,11 @@ def build_optimizer(
     if not filters:
         rule = "'muon' needs a hidden convolution or linear layer, and the model has none"
         raise SpecError([Fault("optimizer", rule, settings.model)], "the image classifier")
-    set_to = settings.muon_momentum
     matrices = [
         {**group, "params": [nn.Parameter(w.detach().flatten(1)) for w in group["params"]]}
         for group in filters
     ]
+    set_to = settings.muon_momentum
     momentum = MUON_MOMENTUM if set_to is None else set_to
     return MuonBesideSGD(sgd, muon[0](matrices, momentum=momentum), filters)
 
@@ -131,15 +131,8 @@ def _begin_momentum(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
 def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
-    """Groups of parameters with one learning rate, one decay and one epoch from which they train.
-
-    Muon's groups come second.
-    """
-    biases = {
-        f"{name}.bias"
-        for name, module in model.named_modules()
-        if isinstance(module, (*BATCH_NORMS, nn.GroupNorm))
-    }
+    """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
+    biases = norm_parameters(model, "bias")
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
     hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
     depths = depths_below_head(model) if settings.layer_decay < 1 else {}
@@ -185,14 +178,8 @@ def _layer_of(parameter: str) -> str:
     >>> [_layer_of(n) for n in ("layer1.0.conv1.weight", "conv1.weight", "encoder.layers.2.a.b")]
     ['layer1.0', 'conv1', 'encoder.layers.2']
     """
-    parts = parameter.split(".")[:-1]
-    for index, part in enumerate(parts):
-        if part[-1].isdigit():
-            end = index + 1
-            while end < len(parts) and parts[end].isdigit():
-                end += 1
-            return ".".join(parts[:end])
-    return ".".join(parts[:1])
+    numbered = _NUMBERED.match(parameter)
+    return numbered[0] if numbered else parameter.rpartition(".")[0].partition(".")[0]
 
 
 def _scale(settings: ClassifierSettings) -> float:
@@ -205,16 +192,8 @@ def _scale(settings: ClassifierSettings) -> float:
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
-    """The names of norm layers' parameters, biases and other vectors.
-
-    He et al. 2019, "Bag of Tricks", section 3.1, does not decay these.
-    """
-    of_norms = {
-        f"{name}.{own}"
-        for name, module in model.named_modules()
-        if isinstance(module, NORMS)
-        for own, _ in module.named_parameters(recurse=False)
-    }
+    """The names of norms' parameters and other vectors: He et al. 2019, "Bag of Tricks", 3.1."""
+    of_norms = norm_parameters(model)
     return frozenset(
         name
         for name, parameter in model.named_parameters()
@@ -222,68 +201,40 @@ def norms_and_biases(model: nn.Module) -> frozenset[str]:
     )
 
 
-def build_lr_schedule(
-    settings: ClassifierSettings, optimizer: Optimizer, *, steps: int
-) -> LRScheduler:
-    """The schedule over `steps` optimizer steps, stepped once each; its largest rate is `lr`.
+class LRSchedule:
+    """The rate of each group at each of `steps` steps; the largest is the group's own."""
 
-    The warm-up comes before the schedule; one_cycle and triangular rise for as long as it lasts.
-    """
+    def __init__(self, settings: ClassifierSettings, optimizer: Optimizer, *, steps: int) -> None:
+        self._optimizer, self._last = optimizer, steps - 1
+        self._largest = [group["lr"] for group in optimizer.param_groups]
+        self._share = _share_of_lr(settings, steps)
+
+    def apply(self, step: int) -> float:
+        """Set the rates of a step, from 0; returns the first group's. Beyond the end they stay."""
+        groups, share = self._optimizer.param_groups, self._share(min(step, self._last))
+        for group, largest in zip(groups, self._largest, strict=True):
+            group["lr"] = share * largest
+        return float(groups[0]["lr"])
+
+
+def _share_of_lr(settings: ClassifierSettings, steps: int) -> Callable[[int], float]:
     warmup = 0
     if settings.warmup_epochs:
         warmup = max(1, round(settings.warmup_epochs * steps / settings.epochs))
-    if settings.lr_schedule == "cosine" and not warmup:
-        return CosineAnnealingLR(optimizer, T_max=steps)
     if settings.lr_schedule == "one_cycle":
-        # By default it cycles the momentum, which would make the setting mean nothing
-        largest = [group["lr"] for group in optimizer.param_groups]
-        total = max(steps, 2)
-        rise = max(warmup, 2) / total if warmup else 0.3  # it cannot rise in a single step
-        return OneCycleLR(
-            optimizer, max_lr=largest, total_steps=total, pct_start=rise, cycle_momentum=False
-        )
-    factor: Callable[[int], float] = _constant
-    if settings.lr_schedule == "cosine":
-        factor = partial(_cosine, start=warmup, end=steps)
-    elif settings.lr_schedule == "step":
-        epochs = settings.lr_steps or [share * settings.epochs for share in STEPS]
-        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
-        factor = partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
-    elif settings.lr_schedule == "triangular":
+        rise = max(warmup, 2) if warmup else 0.3 * max(steps, 2)  # not in a single step
+        return partial(_one_cycle, peak=rise - 1, last=max(steps, 2) - 1)
+    if settings.lr_schedule == "triangular":
         peak = warmup / max(steps - 1, 1) or _PEAK
-        return LambdaLR(optimizer, partial(_triangular, steps=steps, peak=peak))
-    if warmup:
-        factor = partial(_warmed_up, warmup=warmup, then=factor)
-    return LambdaLR(optimizer, factor)
-
-
-def next_lr(schedule: LRScheduler, *, steps: int) -> float:
-    """Go to the next optimizer step's rate; returns the rate of the last step.
-
-    After `steps` steps, the end of the schedule, the rate stays.
-    """
-    used = float(schedule.get_last_lr()[0])
-    if schedule.last_epoch < steps - 1:
-        schedule.step()
-    return used
-
-
-def load_lr_schedule(
-    schedule: LRScheduler, state: Mapping[str, Any], *, steps: int, done: int
-) -> None:
-    """Continue from `state`, after `done` steps, in a schedule over `steps` steps.
-
-    state: that of a schedule, with the `steps` that it is over.
-    A schedule of another length is stretched: the next rate is that of a trial of the new length at
-    this step. torch alone would keep the old length, and train at rates next to 0.
-    """
-    saved = dict(state)
-    if saved.pop("steps") == steps:
-        schedule.load_state_dict(saved)
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch would rather be called once a step
-        schedule.step(min(done, steps - 1))
+        return partial(_triangular, steps=steps, peak=peak)
+    share: Callable[[int], float] = partial(_stepped, falls=(), by=1.0)  # constant
+    if settings.lr_schedule == "cosine":
+        share = partial(_cosine, start=warmup, end=steps)
+    elif settings.lr_schedule == "step":
+        epochs = settings.lr_steps or [part * settings.epochs for part in STEPS]
+        falls = [round(epoch * steps / settings.epochs) for epoch in epochs]
+        share = partial(_stepped, falls=falls, by=settings.lr_step_factor or STEP_FACTOR)
+    return partial(_warmed_up, warmup=warmup, then=share)
 
 
 def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float:
@@ -291,13 +242,16 @@ def _warmed_up(step: int, *, warmup: int, then: Callable[[int], float]) -> float
     return (step + 1) / (warmup + 1) * then(warmup) if step < warmup else then(step)
 
 
-def _constant(_step: int) -> float:
-    return 1.0
-
-
-def _cosine(step: int, *, start: int, end: int) -> float:
+def _cosine(step: int, *, start: float, end: float) -> float:
     """Half a cosine from 1 at `start` to 0 at `end`: Loshchilov & Hutter 2017, equation 5."""
     return (1 + math.cos(math.pi * (step - start) / max(end - start, 1))) / 2
+
+
+def _one_cycle(step: int, *, peak: float, last: int) -> float:
+    """A cosine from 1/25 up to 1 at `peak`, and down to 4e-6: Smith & Topin 2018, as in torch."""
+    if step <= peak:
+        return 1 - (1 - 1 / 25) * _cosine(step, start=0, end=peak)
+    return 4e-6 + (1 - 4e-6) * _cosine(step, start=peak, end=last)
 
 
 def _stepped(step: int, *, falls: Sequence[int], by: float) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuner.errors import SpecError
 from tuner.spec.plan import gpus_here
@@ -28,10 +28,6 @@ _BATCH = 32  # images in a step; fewer of a few images, some of which may be unr
 # From scratch
 _SIZE = 64  # px that are trained on unless set: a first search on a CPU takes minutes
 _SMALL = 16  # px up to which a network of three layers sees a whole image
-_STEPS = 800  # that the best trials train: few images make many short epochs
-_EPOCHS = 5  # at least
-# So few that none is stopped: a part of this cycle says little, and choosing by few images less
-_TRIALS = 2
 # Near the best of most photos; and for images that are not to be mirrored, or of which every part
 # counts. A mirrored view belongs to training that mirrors
 _FIRST = {"lr": 5e-3, "weight_decay": 0.05, "crop_scale": 0.7, "flip": True, "test_time_flip": True}
@@ -56,10 +52,6 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
 }
 _FETCHED = "mobilenet_v3_large"  # the weights that a hint recommends
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
-_TUNED_STEPS = 300
-_TUNED_EPOCHS = 3
-_TUNED_TRIALS = 9
-_HEAD_EPOCHS, _HEAD_TRIALS = 3, 100  # a fitted head is near its best before it trains
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 
 
@@ -81,27 +73,26 @@ def outline_of(info: DatasetInfo) -> dict[str, Any]:
     }
 
 
-def doubts(info: DatasetInfo) -> list[str]:
+def doubts(info: DatasetInfo) -> Iterator[str]:
     """What makes measures on these images doubtful, in words."""
-    messages = []
     stds = [0.0 if std == CONSTANT else std for std in info.std]
     if stds and max(stds) < _FLAT:
-        messages.append(
+        yield (
             f"the images are almost of one colour, their pixels differ by {max(stds):.1g} of 1: "
             "if a few pixels of files of 16 bits are far brighter, set training.image_bits"
         )
     if info.skipped:
         count = amount_of(len(info.skipped), "image")
-        messages.append(f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}")
+        yield f"{count} skipped that cannot be read: {some_of(info.skipped, _SHOWN)}"
     if info.unmeasured:
         more = ", ..." if len(info.unmeasured) > _SHOWN else ""
-        messages.append(
+        yield (
             "the validation or test split has no image of these classes, so no measure on it tells "
             f"of them: {', '.join(info.unmeasured[:_SHOWN])}{more}"
         )
     if info.copies:
         count = amount_of(info.copies, "image")
-        messages.append(
+        yield (
             f"{count} of the validation or test split are exact copies of images of another "
             "split: measures on these flatter"
         )
@@ -110,8 +101,7 @@ def doubts(info: DatasetInfo) -> list[str]:
             f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"
             for count in (max(info.class_counts), min(info.class_counts))
         )
-        messages.append(f"the classes are uneven: {most} images, {least}")
-    return messages
+        yield f"the classes are uneven: {most} images, {least}"
 
 
 def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | None:
@@ -130,10 +120,7 @@ def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | 
 
 
 def best_model(device: str) -> str | None:
-    """The model to fine-tune first on a "cpu" or a "gpu", by the weights on this machine, or None.
-
-    Of equal networks torchvision's comes before timm's.
-    """
+    """The model to fine-tune first on a "cpu" or a "gpu" by the weights that are here, or None."""
     cached = timm_files()
     for name in _BEST[device]:
         variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]
@@ -165,14 +152,15 @@ def default_experiment(
     gpus = gpus_here()
     batch_size = min(_BATCH, max(1, info.train // 2))
     start = _start(info, training, "gpu" if gpus else "cpu")
-    search, trials, steps, least = _SCRATCH, _TRIALS, _STEPS, _EPOCHS
+    search = _SCRATCH
     if start:
-        search, trials, steps, least = _FINE_TUNING, _TUNED_TRIALS, _TUNED_STEPS, _TUNED_EPOCHS
-    if start and training.get("train_layers") == "head":
-        search, trials, steps, least = _HEADS, _HEAD_TRIALS, 0, _HEAD_EPOCHS
-    epochs = max(least, ceil(steps * batch_size / info.train))
+        search = _HEADS if training.get("train_layers") == "head" else _FINE_TUNING
+    epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
     upright = {"test_time_flip": False} if training.get("flip") is False else {}
-    search = _without(search, {**upright, **training})
+    space, *points = (
+        {name: value for name, value in each.items() if name not in {**upright, **training}}
+        for each in (search.space, *search.points)
+    )
     constants = {
         "dataset": dataset,
         "batch_size": batch_size,
@@ -184,55 +172,57 @@ def default_experiment(
     }
     return {
         "name": catalog.short_name(dataset),
-        "training": {n: value for n, value in constants.items() if n not in search["space"]},
-        "search": search,
+        "training": {n: value for n, value in constants.items() if n not in search.space},
+        "search": {"strategy": "hyperopt", "space": space, "points_to_evaluate": points},
         "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
-        "num_samples": trials,
+        "num_samples": search.trials,
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
 
 
-def _without(search: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
-    """The search without the hyperparameters that the user sets."""
-    space, *points = (
-        {name: value for name, value in each.items() if name not in training}
-        for each in (search["space"], *search["points_to_evaluate"])
-    )
-    return {**search, "space": space, "points_to_evaluate": points}
+class _Search(NamedTuple):
+    """What is searched. steps: that the best trials train: few images make many short epochs."""
+
+    trials: int
+    steps: int
+    least_epochs: int
+    space: dict[str, str]
+    points: tuple[dict[str, Any], ...]
 
 
-_SCRATCH: dict[str, Any] = {
-    "strategy": "hyperopt",
-    "space": {
+_SCRATCH = _Search(
+    trials=2,  # none is stopped: part of a cycle says little, and choosing by few images less
+    steps=800,
+    least_epochs=5,
+    space={
         "lr": "loguniform(1e-3, 1e-2)",
         "weight_decay": "loguniform(1e-3, 0.2)",
         "crop_scale": "choice([0.35, 0.7, 1.0])",
         "flip": "choice([True, False])",
         "test_time_flip": "choice([True, False])",
     },
-    "points_to_evaluate": [_FIRST, _UPRIGHT],
-}
-# The head alone comes first: a good model after one pass of the network
-_FINE_TUNING: dict[str, Any] = {
-    "strategy": "hyperopt",
-    "space": {
+    points=(_FIRST, _UPRIGHT),
+)
+_FINE_TUNING = _Search(
+    trials=9,
+    steps=300,
+    least_epochs=3,
+    space={
         "train_layers": "choice(['all', 'head'])",
         "lr": "loguniform(3e-4, 3e-3)",
         "layer_decay": "uniform(0.65, 1.0)",
         "crop_scale": "choice([0.35, 0.7, 1.0])",
     },
-    "points_to_evaluate": [
-        {**_TUNED_FIRST, "train_layers": "head"},
-        {**_TUNED_FIRST, "train_layers": "all"},
-    ],
-}
-
-
-_HEADS: dict[str, Any] = {
-    "strategy": "hyperopt",
-    "space": {"lr": "loguniform(1e-4, 1e-1)", "weight_decay": "loguniform(1e-4, 1.0)"},
-    "points_to_evaluate": [{"lr": 1e-3, "weight_decay": 0.05}],
-}
+    # The head alone comes first: a good model after one pass of the network
+    points=({**_TUNED_FIRST, "train_layers": "head"}, {**_TUNED_FIRST, "train_layers": "all"}),
+)
+_HEADS = _Search(
+    trials=100,
+    steps=0,
+    least_epochs=3,  # a fitted head is near its best before it trains
+    space={"lr": "loguniform(1e-4, 1e-1)", "weight_decay": "loguniform(1e-4, 1.0)"},
+    points=({"lr": 1e-3, "weight_decay": 0.05},),
+)
 
 
 def _from_scratch(info: DatasetInfo) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain, combinations, pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import torch
@@ -29,25 +29,13 @@ Context = Callable[[], AbstractContextManager[None]]
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The layers of `model`, an nn.Sequential, flattened. Raises ValueError for any other model."""
-    if not isinstance(model, nn.Sequential):
-        raise ValueError(f"cannot split {type(model).__name__}: it is no nn.Sequential")
-    nested = (layers_of(part) if isinstance(part, nn.Sequential) else [part] for part in model)
-    return [*chain.from_iterable(nested)]
+    """The layers of `model`, an nn.Sequential, flattened."""
+    parts = model.children() if isinstance(model, nn.Sequential) else ()
+    return [layer for part in parts for layer in layers_of(part) or [part]]
 
 
 def cuts(costs: Sequence[float], stages: int) -> list[range]:
-    """`stages` consecutive ranges of positions in `costs`, none empty, of the least maximal cost.
-
-    Raises ValueError for fewer layers than stages.
-
-    >>> cuts([1, 1, 1, 5], 2)
-    [range(0, 3), range(3, 4)]
-    """
-    if not 1 <= stages <= len(costs):
-        most = f"the number of layers, {len(costs)}"
-        raise ValueError(f"`stages` must be from 1 to {most}, got {stages}")
-
+    """`stages` consecutive ranges of positions in `costs`, of the least maximal cost."""
     inner = combinations(range(1, len(costs)), stages - 1)  # at most some thousand
     every = ((0, *bounds, len(costs)) for bounds in inner)
     best = min(every, key=lambda bounds: max(sum(costs[a:b]) for a, b in pairwise(bounds)))
@@ -55,11 +43,7 @@ def cuts(costs: Sequence[float], stages: int) -> list[range]:
 
 
 def micro_batches(count: int, most: int) -> int:
-    """The largest number of equal parts of `count` images, at most `most`.
-
-    >>> micro_batches(12, 4), micro_batches(9, 4), micro_batches(7, 4)
-    (4, 3, 1)
-    """
+    """The largest number of equal parts of `count` images, at most `most`."""
     return next(parts for parts in range(min(count, most), 0, -1) if count % parts == 0)
 
 
@@ -88,11 +72,9 @@ class Stage:
         self.share: dict[str, int] = {}  # the arguments that make `shards` this rank's: all images
 
     def train(self, optimizer: Optimizer) -> None:
-        """Prepare for an epoch."""
         self._model.train()
 
     def eval(self) -> None:
-        """Prepare for an evaluation."""
         self._model.eval()
 
     def backward(self, epoch: Epoch, shard: Shard) -> Tensor:

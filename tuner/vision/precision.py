@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tuner.trial.torch_compat import cpu_computes_in, fastest_convolutions, tf32
+from tuner.trial.torch_compat import computing, cpu_computes_in
 from tuner.vision.norms import BATCH_NORMS
 from tuner.vision.recipe import HALF
 from tuner.vision.settings import ClassifierSettings
@@ -33,10 +33,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """autocast: the dtype of most operators, default the weights'.
-
-    tf32: whether CUDA may round the inputs of float32 products to 10 bits of mantissa.
-    """
+    """autocast: the dtype of most operators, default the weights'. tf32: as in `computing`."""
 
     kind: str
     autocast: torch.dtype | None = None
@@ -58,23 +55,16 @@ class Precision:
         """The entries of a state; none for float32."""
         return {_IN_STATE: self.name} if self.name != "float32" else {}
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
+    def applied(self) -> AbstractContextManager[None]:
         """The context of all computations of the trial; the process's settings are restored."""
-        convolutions = fastest_convolutions() if self.kind == "cuda" else nullcontext()
-        with tf32(self.tf32), convolutions:
-            yield
+        return computing(tf32=self.tf32, tries_convolutions=self.kind == "cuda")
 
     def forward(self) -> AbstractContextManager[None]:
         """The context of a forward pass and its loss."""
-        context: AbstractContextManager[None] = torch.autocast(
-            self.kind, self.autocast, enabled=self.autocast is not None
-        )
-        return context
+        return torch.autocast(self.kind, self.autocast, enabled=self.autocast is not None)
 
 
 def hardware(device: torch.device) -> Hardware:
-    """The precisions of `device`."""
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         return Hardware("cuda", bf16=capability >= (8, 0), fp16=capability >= (7, 0))
@@ -125,10 +115,7 @@ def at_least_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def trained_in(
     state: Mapping[str, Any], device: torch.device, *, weights: torch.dtype = torch.float32
 ) -> Precision:
-    """The precision of a state's training, if the device has it; else the fallback of `choose`.
-
-    weights: a half precision overrides the state's.
-    """
+    """The precision of a state's training, or of half `weights`; else the fallback of `choose`."""
     if weights in _HALF:
         return choose("fp16" if weights == torch.float16 else "bf16", hardware(device))
     return choose(state.get(_IN_STATE, "float32"), hardware(device))

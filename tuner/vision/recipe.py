@@ -1,7 +1,4 @@
-"""Pieces of training recipes, each off by default.
-
-Nothing here imports torch, so that a spec is checked in milliseconds.
-"""
+"""Pieces of training recipes, each off by default."""
 
 from __future__ import annotations
 
@@ -87,11 +84,6 @@ class Augmentation(Settings):
         description="paste a part of another image, its area drawn from Beta(cutmix, cutmix); 0 "
         "for none",
     )
-
-    @property
-    def mixes(self) -> bool:
-        """Whether an image is mixed with another one."""
-        return self.mixup > 0 or self.cutmix > 0
 
 
 class RecipeSettings(Augmentation):

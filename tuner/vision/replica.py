@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,23 +54,6 @@ class Setup:
     precision: Precision
 
 
-class _Rehearsed(NamedTuple):
-    """A step that fits the memory of every rank.
-
-    size: the micro-batch. held: tensors of the optimizer's state then. images: of the global batch.
-    """
-
-    size: int
-    held: int
-    images: int
-
-    def covers(self, other: _Rehearsed) -> bool:
-        return self[:2] == other[:2] and self.images >= other.images
-
-
-_NOTHING = _Rehearsed(0, 0, 0)
-
-
 class Replica:
     """Computes this rank's share of each batch, in parts as small as its memory demands.
 
@@ -110,7 +93,6 @@ class Replica:
 
     @property
     def micro_batch_size(self) -> int:
-        """Images that this rank computes at once."""
         return self._micro.size
 
     def train(self, optimizer: Optimizer) -> None:
@@ -137,7 +119,7 @@ class Replica:
             loss_sum = self._micro.run(attempt, agree=self._ranks.smallest)
             self._ranks.average_gradients(p for p in self._model.parameters() if p.requires_grad)
             return loss_sum
-        if not self._rehearsed.covers(self._needed(shard)):
+        if (self._micro.size, self._held()) != self._fits or shard.global_count > self._most:
             self._rehearse(epoch, shard)
         return attempt(self._micro.size, overlap=True)
 
@@ -150,7 +132,6 @@ class Replica:
         return self._evaluation_micro.compute(rows_N, self._logits)
 
     def tensors(self) -> list[Tensor]:
-        """The parameters and buffers of the model."""
         return [*self._model.parameters(), *self._model.buffers()]
 
     def gradient_norm(self) -> Tensor:
@@ -162,7 +143,6 @@ class Replica:
         return at_least_float32(host_copy(dict(self._model.state_dict())))
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """Copies, on the CPU, of the training state."""
         return {
             "model": self.weights(),
             "optimizer": host_copy(optimizer.state_dict()),
@@ -180,12 +160,12 @@ class Replica:
             attempt = partial(self._accumulate, epoch, shard, network=self._model)
             self._micro.rehearse(attempt, agree=self._ranks.smallest)
         self._model.zero_grad()
-        self._rehearsed = self._needed(shard)
+        self._fits, self._most = (self._micro.size, self._held()), shard.global_count
 
-    def _needed(self, shard: Shard) -> _Rehearsed:
+    def _held(self) -> int:
+        """The tensors of the optimizer's state."""
         assert self._optimizer is not None
-        held = sum(map(len, self._optimizer.state.values()))
-        return _Rehearsed(self._micro.size, held, shard.global_count)
+        return sum(map(len, self._optimizer.state.values()))
 
     def _training(self) -> list[bool]:
         return [parameter.requires_grad for parameter in self._model.parameters()]
@@ -195,7 +175,8 @@ class Replica:
         module = self._compiled or self._model
         self._network = self._ranks.wrapped(self._model, module, may_skip=self._is_foreign)
         self._wrapped = self._training()
-        self._rehearsed = _NOTHING  # more gradients, more memory
+        # Of the rehearsed step: micro-batch and tensors held, images. More gradients, more memory
+        self._fits, self._most = (0, 0), 0
 
     def _accumulate(
         self,
@@ -231,9 +212,8 @@ class Replica:
 
     def _logits(self, rows_N: Tensor) -> Tensor:
         x_NCHW, _ = self._batcher.batch(rows_N)
-        return self._loss.averaged([self._model(view) for view in self._loss.views(x_NCHW)])
+        return self._loss.logits(self._model, x_NCHW)
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """The gradients of the parameters that have any."""
     return [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -1,11 +1,8 @@
-"""The settings of the image classifier that ships, and every fault that they can have.
-
-Nothing here imports torch, so that a spec is checked in milliseconds.
-"""
+"""The settings of the image classifier that ships, and every fault that they can have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -33,31 +30,20 @@ from tuner.vision.recipe import BelowOne, UpToOne
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 
-def _fields_of_models() -> dict[str, Any]:
-    """Every hyperparameter that only some models have, with its bounds, but None by default."""
-    fields: dict[str, Any] = {}
-    declared: list[type[Settings]] = [*(info.settings for info in MODELS.values()), Arguments]
-    for settings in declared:
-        for name, field in settings.model_fields.items():
-            kind: Any = field.annotation
-            fields[name] = (Annotated[kind | None, field], None)
-    return fields
-
-
 if TYPE_CHECKING:
     _ModelSettings = Settings
-else:
-    _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_fields_of_models())
+else:  # every hyperparameter that only some models have, with its bounds, but None by default
+    _FIELDS = {
+        name: (Annotated[field.annotation | None, field], None)
+        for settings in (*(info.settings for info in MODELS.values()), Arguments)
+        for name, field in settings.model_fields.items()
+    }
+    _ModelSettings = create_model("_ModelSettings", __base__=Settings, **_FIELDS)
 
 
 def _model(reference: str) -> str:
     model_info(reference)
     return reference
-
-
-def _dataset(name: str) -> str:
-    catalog.check_form(name)
-    return name
 
 
 def _patterns(raw: object) -> object:
@@ -80,7 +66,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     model: Annotated[str, AfterValidator(_model)] = Field(
         "cnn", description="a network that ships, my_module:MyNet, torchvision:NAME or timm:NAME"
     )
-    dataset: Annotated[str, AfterValidator(_dataset)] = Field(
+    dataset: Annotated[str, AfterValidator(catalog.checked)] = Field(
         "digits",
         description="a data set that ships, folder:PATH, my_module:load, torchvision:NAME or "
         "hf:NAME",
@@ -211,12 +197,10 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
 
     @property
     def data(self) -> catalog.DataChoice:
-        """The settings that choose the data set."""
         return catalog.DataChoice(**self.model_dump(include=_OF_DATA))
 
     @property
     def begins_with_weights(self) -> bool:
-        """Whether the network begins with weights of an earlier training."""
         return self.pretrained or self.start_from is not None
 
 
@@ -247,15 +231,12 @@ def valid_settings(values: Mapping[str, Any], what: str, *, split: int = 1) -> C
     return ClassifierSettings.model_validate(values)
 
 
-Describe = Callable[[catalog.DataChoice], DatasetInfo | None]
-
-
 def check_settings(
     values: Mapping[str, Any],
     *,
     split: int = 1,
     files: bool = True,
-    describe: Describe = catalog.describe,
+    describe: Callable[[catalog.DataChoice], DatasetInfo | None] = catalog.describe,
 ) -> list[Fault]:
     """Every fault of `values`, the constants merged with one config; keys are relative to them.
 
@@ -270,33 +251,15 @@ def check_settings(
         settings, _ = parse(ClassifierSettings, {k: values[k] for k in values if k in known})
     if settings is None:
         return faults
-    if "folds" not in faulty:
-        faults += _fold_faults(settings)
-        settings = settings.in_fold(0) if settings.fold_epochs else settings
-    own = ("auto", "float32") if settings.dtype == "float64" else ("auto",)
-    if settings.dtype != "float32" and settings.precision not in own:
-        rule = f"applies to dtype 'float32', and dtype is {settings.dtype!r}"
-        faults.append(Fault("precision", rule, settings.precision))
-    if settings.alternating_flip and not settings.flip and "flip" not in faulty:
-        faults.append(Fault("alternating_flip", "needs `flip`", settings.alternating_flip))
-    if settings.crop_scale < 1 and settings.crop_padding:
-        rule = "cannot be combined with crop_padding"
-        faults.append(Fault("crop_scale", rule, settings.crop_scale))
-    if settings.unfreeze_epoch is not None and not settings.freeze and "freeze" not in faulty:
-        faults.append(Fault("unfreeze_epoch", "needs `freeze`", settings.unfreeze_epoch))
-    if "optimizer" not in faulty:
-        faults += _optimizer_faults(settings)
-    if not {"lr_schedule", "epochs"} & faulty:
-        faults += _schedule_faults(settings)
-    faults += _feature_faults(settings)
+    settings = settings.in_fold(0) if settings.fold_epochs else settings
+    faults += _combination_faults(settings, faulty, split)
     source = settings.start_from if files else None
     if source is not None and not Path(source).expanduser().exists():
         faults.append(Fault("start_from", "must be a file or an export", source))
     if "model" not in faulty:
-        faults += _inert_faults(settings)
+        faults += _model_faults(settings, split)
         arguments = model_settings(settings).get("model_args", {})
         faults += model_info(settings.model).faults(arguments) if files else ()
-        faults += _split_faults(settings, split)
     if "dataset" in faulty or not (files or catalog.is_at_hand(settings.dataset)):
         return faults
     try:
@@ -305,119 +268,100 @@ def check_settings(
         return [*faults, *(fault.under("dataset") for fault in error.faults)]
     if data is not None:
         faults += _dataset_faults(settings, data)
-        if "model" not in faulty:
-            faults += _shape_faults(settings, data)
+        model, shape = model_info(settings.model), (data.channels, data.image_size)
+        if not ("model" in faulty or model.takes(*shape)):
+            has = f"{data.channels}x{data.image_size}x{data.image_size}"
+            rule = f"takes {model.images} and dataset {settings.dataset!r} has {has}"
+            fitting = sorted(name for name, other in MODELS.items() if other.takes(*shape))
+            faults.append(Fault("model", rule, settings.model, tuple(fitting)))
     return faults
 
 
-def _fold_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    """What cannot be combined with folds."""
-    if settings.folds is not None and settings.fold_epochs is None:
-        rule = "needs `fold_epochs`, the epochs of a fold"
-        yield Fault("folds", rule, settings.folds)
-    if settings.fold_epochs is not None and settings.folds is None:
-        yield Fault("fold_epochs", "needs `folds`", settings.fold_epochs)
-    for key, usual in {"resplit": False, "train_on": "train"}.items():
-        value = getattr(settings, key)
-        if settings.folds and value != usual:
-            yield Fault(key, "cannot be combined with folds", value)
-
-
-def _optimizer_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    """Settings that do not fit the optimizer, the weights' `dtype`, or the installed torch."""
-    optimizer, dtype = settings.optimizer, settings.dtype
-    if dtype in recipe.HALF and optimizer == "adamw":
-        yield Fault("dtype", "cannot be combined with optimizer 'adamw'", dtype)
-    if dtype in recipe.HALF and settings.ema_decay:
-        yield Fault("dtype", "cannot be combined with ema_decay", dtype)
-    if optimizer == "muon":
+def _combination_faults(
+    settings: ClassifierSettings, faulty: Collection[str], split: int
+) -> Iterator[Fault]:
+    """Settings that need another one, or exclude it; of the `faulty` ones nothing is known."""
+    dtype, epochs, is_head = settings.dtype, settings.epochs, settings.train_layers == "head"
+    half = ("dtype",) if dtype in recipe.HALF else ()
+    fp16 = ("precision",) if settings.precision == "fp16" else ()
+    in_stages = ("freeze", "compile", *fp16, *half, "train_layers", "fit_head", "folds")
+    excluded: dict[str, tuple[object, tuple[str, ...]]] = {  # by what excludes them, if it is set
+        "folds": (settings.folds, ("resplit", "train_on")),
+        "crop_padding": (settings.crop_padding, ("crop_scale",)),
+        "optimizer 'adamw'": (settings.optimizer == "adamw", half),
+        "ema_decay": (settings.ema_decay, half),
+        "train_layers 'head'": (is_head, ("freeze", "test_time_shift")),
+        "start_from": (settings.start_from, ("pretrained",)),
+        "resources.split": (split > 1, in_stages),
+    }
+    needed = {
+        "folds": "fold_epochs",
+        "fold_epochs": "folds",
+        "alternating_flip": "flip",
+        "unfreeze_epoch": "freeze",
+    }
+    used_by = {
+        **dict.fromkeys(("muon_lr", "muon_momentum"), ("optimizer", "muon")),
+        **dict.fromkeys(("lr_steps", "lr_step_factor"), ("lr_schedule", "step")),
+    }
+    rules = [
+        (key, f"cannot be combined with {other}")
+        for other, (is_set, keys) in excluded.items()
+        for key in (keys if is_set else ())
+    ]
+    rules += [
+        (key, f"needs `{other}`")
+        for key, other in needed.items()
+        if not (other in faulty or _is_set(settings, other))
+    ]
+    for key, (owner, user) in used_by.items():
+        if owner not in faulty and (value := getattr(settings, owner)) != user:
+            rules.append((key, f"is used by {owner} {user!r} alone, and {owner} is {value!r}"))
+    if dtype != "float32" and not (dtype == "float64" and settings.precision == "float32"):
+        rules.append(("precision", f"applies to dtype 'float32', and dtype is {dtype!r}"))
+    if "optimizer" not in faulty and settings.optimizer not in recipe.DECOUPLED:
+        fitting = " or ".join(map(repr, recipe.DECOUPLED))
+        rules.append(("decoupled", f"needs optimizer {fitting}, not {settings.optimizer!r}"))
+    if not settings.begins_with_weights:
+        rule = "needs `pretrained` or `start_from`: features come from trained weights"
+        rules += [("train_layers", rule), ("fit_head", rule)]
+    latest = {"warmup_epochs": settings.warmup_epochs, "lr_steps": max(settings.lr_steps or (0,))}
+    if "epochs" not in faulty:
+        below = f"must be below `epochs`, {epochs}"
+        rules += [(key, below) for key, value in latest.items() if value >= epochs]
+    for key, rule in rules:
+        if _is_set(settings, key):
+            yield Fault(key, rule, getattr(settings, key))
+    if settings.optimizer == "muon":
         from packaging.version import Version
 
         least, installed = recipe.MUON_SINCE, version("torch")
         if Version(installed) < Version(least):
             rule = f"needs torch {least} or newer, and torch {installed} is installed"
             yield Fault("optimizer", rule, "muon")
-    else:
-        yield from _unused(settings, ("muon_lr", "muon_momentum"), "optimizer", "muon")
-    if settings.decoupled and optimizer not in recipe.DECOUPLED:
-        fitting = " or ".join(map(repr, recipe.DECOUPLED))
-        rule = f"needs optimizer {fitting}, and optimizer is {optimizer!r}"
-        yield Fault("decoupled", rule, settings.decoupled)
 
 
-def _schedule_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    """Settings that do not fit the schedule of the rate, or its length in epochs."""
-    epochs, steps = settings.epochs, settings.lr_steps
-    if settings.warmup_epochs >= epochs:
-        yield Fault("warmup_epochs", f"must be below `epochs`, {epochs}", settings.warmup_epochs)
-    if settings.lr_schedule != "step":
-        yield from _unused(settings, ("lr_steps", "lr_step_factor"), "lr_schedule", "step")
-    elif steps and steps[-1] >= epochs:
-        yield Fault("lr_steps", f"must be below `epochs`, {epochs}", steps[-1])
+def _is_set(settings: ClassifierSettings, key: str) -> bool:
+    return bool(getattr(settings, key) != ClassifierSettings.model_fields[key].default)
 
 
-def _unused(
-    settings: ClassifierSettings, keys: tuple[str, ...], owner: str, user: str
-) -> Iterator[Fault]:
-    """The faults of `keys` that are set, and that the setting `owner` uses only if it is `user`."""
-    for key in keys:
-        if (value := getattr(settings, key)) is not None:
-            rule = f"is used by {owner} {user!r} alone, and {owner} is {getattr(settings, owner)!r}"
-            yield Fault(key, rule, value)
-
-
-def _feature_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    """What cannot be done with the features of a frozen network."""
-    is_head = settings.train_layers == "head"
-    used = {"train_layers": is_head, "fit_head": settings.fit_head}
-    for key, is_set in used.items():
-        if is_set and not settings.begins_with_weights:
-            rule = "needs `pretrained` or `start_from`: features come from trained weights"
-            yield Fault(key, rule, getattr(settings, key))
-    if is_head:
-        for key in ("freeze", "test_time_shift"):
-            if value := getattr(settings, key):
-                yield Fault(key, "cannot be combined with train_layers 'head'", value)
-
-
-def _inert_faults(settings: ClassifierSettings) -> Iterator[Fault]:
-    info = model_info(settings.model)
-    own = info.defaults
+def _model_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
+    """Settings that the model does not use, and a model that cannot be `split` so often."""
+    name, info = settings.model, model_info(settings.model)
+    own, most = info.defaults, info.layers
     uses = f"which uses {', '.join(sorted(own))}" if own else "which has none of its own"
-    for name in sorted(_ModelSettings.model_fields.keys() - own.keys()):
-        value = getattr(settings, name)
-        if value is not None:
-            yield Fault(name, f"is not used by model {settings.model!r}, {uses}", value)
+    for key in sorted(_ModelSettings.model_fields.keys() - own.keys()):
+        if (value := getattr(settings, key)) is not None:
+            yield Fault(key, f"is not used by model {name!r}, {uses}", value)
     if settings.pretrained and info.pretrained is None:
-        yield Fault("pretrained", f"is not used by model {settings.model!r}: set start_from", True)
-    elif settings.pretrained and settings.start_from is not None:
-        yield Fault("pretrained", "cannot be combined with start_from", True)
-
-
-def _split_faults(settings: ClassifierSettings, split: int) -> Iterator[Fault]:
-    """What cannot be done in stages: it needs the whole batch, or the whole model, in one place."""
-    if split == 1:
-        return
-    most, name = model_info(settings.model).layers, settings.model
+        yield Fault("pretrained", f"is not used by model {name!r}: set start_from", True)
     if most < split:
         rule = f"can be split into at most {most} stages, not the {split} of `resources.split`"
         fitting = tuple(sorted(n for n, info in MODELS.items() if info.layers >= split))
         yield Fault("model", rule if most > 1 else "cannot be split into stages", name, fitting)
-    elif model_settings(settings).get("norm") == "batch":
+    elif split > 1 and model_settings(settings).get("norm") == "batch":
         rule = "must be 'group' where resources.split is above 1: no stage sees a whole batch"
         yield Fault("norm", rule, "batch")
-    impossible = {
-        "freeze": settings.freeze,
-        "compile": settings.compile,
-        "precision": settings.precision == "fp16",
-        "dtype": settings.dtype in recipe.HALF,
-        "train_layers": settings.train_layers == "head",
-        "fit_head": settings.fit_head,
-        "folds": settings.folds is not None,
-    }
-    for key, is_set in impossible.items():
-        if is_set:
-            yield Fault(key, "cannot be combined with resources.split", getattr(settings, key))
 
 
 def own_data_searched(name: object) -> Fault:
@@ -461,13 +405,3 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
     if "top5_accuracy" in settings.metrics and info.num_classes <= 5:
         rule = f"top5_accuracy needs more than 5 classes, and dataset {name!r} has"
         yield Fault("metrics", f"{rule} {info.num_classes}")
-
-
-def _shape_faults(settings: ClassifierSettings, data: DatasetInfo) -> Iterator[Fault]:
-    info = model_info(settings.model)
-    shape = {"channels": data.channels, "image_size": data.image_size}
-    if not info.takes(**shape):
-        has = f"{data.channels}x{data.image_size}x{data.image_size}"
-        rule = f"takes {info.images} and dataset {settings.dataset!r} has {has}"
-        fitting = tuple(sorted(name for name, other in MODELS.items() if other.takes(**shape)))
-        yield Fault("model", rule, settings.model, fitting)

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError, translate_error
 from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
+from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seeded
-from tuner.vision.models._model import IMAGENET, PixelStats
+from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
 from tuner.vision.norms import BATCH_NORMS
+from tuner.vision.settings import ClassifierSettings
 from tuner.vision.weights import EXPORTED, export_config
-
-if TYPE_CHECKING:
-    from tuner.vision.blueprint import Blueprint
-    from tuner.vision.models._model import ModelInfo
-    from tuner.vision.settings import ClassifierSettings
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
-_WRAPPERS = ("module.", "_orig_mod.")  # prefixes of names by DDP and torch.compile
 _INNER = ("model", "state_dict")  # the keys under which trainers save the weights
 _COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
 _SHOWN = 3  # names that a message lists
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The tensors by name in a safetensors file, an exported folder, or a saved state dict.
-
-    Runs no code of the file. Raises CheckpointError if it is missing or holds no weights.
-    """
+    """The tensors of a safetensors file, an export, or a state dict. Raises CheckpointError."""
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / EXPORTED
@@ -54,22 +48,14 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         inner = state.get(key)
         if isinstance(inner, Mapping):
             state = inner
-    weights = {}
-    for name, value in state.items():
-        for wrapper in _WRAPPERS:
-            name = name.removeprefix(wrapper)
-        if isinstance(value, Tensor):
-            weights[name] = value
+    weights = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     if not weights:
         raise CheckpointError(f"start_from {path} holds no tensors by name")
     return weights
 
 
 def source_of(settings: ClassifierSettings, info: ModelInfo) -> str | None:
-    """The file or folder of the initial weights, or None.
-
-    Raises CheckpointError if the library's weights are missing.
-    """
+    """The file or folder of the initial weights, or None. Raises CheckpointError."""
     if settings.pretrained and info.pretrained is not None:
         return str(info.pretrained())
     return settings.start_from
@@ -81,24 +67,20 @@ def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> Dataset
     Those of colour images are averaged for grey ones. Other channels, and weights of which nothing
     is known, leave the data's own.
     """
-    stats = _pixel_stats(settings)
+    stats: PixelStats | None = None
+    if settings.pixel_stats == "imagenet":
+        stats = IMAGENET
+    elif settings.pixel_stats == "auto" and settings.pretrained:
+        known = model_info(settings.model).pixel_stats
+        stats = known() if known else None
+    elif settings.pixel_stats == "auto":
+        with suppress(KeyError, TypeError, ValueError):
+            given = (export_config(settings.start_from) or {})["input"]
+            stats = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
     if stats is None:
         return data
     mean, std = ((sum(s) / len(s),) if data.channels == 1 else s for s in stats)
     return replace(data, mean=mean, std=std) if len(mean) == data.channels else data
-
-
-def _pixel_stats(settings: ClassifierSettings) -> PixelStats | None:
-    if settings.pixel_stats != "auto":
-        return IMAGENET if settings.pixel_stats == "imagenet" else None
-    if settings.pretrained:
-        known = model_info(settings.model).pixel_stats
-        return known() if known else None
-    try:
-        given = (export_config(settings.start_from) or {})["input"]
-        return tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> str | None:
@@ -163,13 +145,15 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
 
 
 def without_prefix(weights: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """`weights` by the names in `model`, if those of a trainer have one part more in front.
+    """`weights` by the names in `model`, if those of a trainer have more parts in front.
 
-    Lightning saves the network of a module's attribute `net` as `net.conv1.weight`.
+    DistributedDataParallel puts `module` there, torch.compile `_orig_mod`, and Lightning the
+    attribute that holds the network.
     """
-    known = model.state_dict().keys()
-    inner = {name.partition(".")[2]: weight for name, weight in weights.items()}
-    return inner if not known & weights.keys() and known & inner.keys() else weights
+    known, inner = model.state_dict().keys(), weights
+    while inner and not known & inner.keys():
+        inner = {name.partition(".")[2]: w for name, w in inner.items() if "." in name}
+    return inner or weights
 
 
 def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
@@ -231,10 +215,7 @@ def freeze(model: nn.Module, frozen: Collection[str]) -> None:
 
 
 def rest_frozen_norms(model: nn.Module) -> None:
-    """Put BatchNorm layers whose parameters are all frozen in evaluation mode.
-
-    In training mode their statistics would still change what is meant to stay.
-    """
+    """Put BatchNorm layers that are frozen in evaluation mode, so that their statistics stay."""
     for module in model.modules():
         if isinstance(module, BATCH_NORMS):
             own = list(module.parameters(recurse=False))
@@ -247,19 +228,15 @@ def load_safetensors(path: Path, what: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    damaged = (SafetensorError, OSError, RuntimeError, ValueError, KeyError)
+    with translate_error(CheckpointError, f"{what} cannot be loaded", of=damaged):
         return dict(load_file(path))
-    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{what} cannot be loaded: {error}") from error
 
 
 def with_backbone(
     state: dict[str, Any], settings: ClassifierSettings, plan: Blueprint
 ) -> dict[str, Any]:
-    """`state` with all of the network's weights, if it is of a head that trained alone.
-
-    Raises CheckpointError if the initial weights are missing, or not those of the training.
-    """
+    """`state` with all weights, if it is of a head that trained alone. Raises CheckpointError."""
     if BACKBONE not in state:
         return state
     if backbone_digest(settings, plan.info) != state[BACKBONE]:

@@ -1,11 +1,10 @@
 """Pretrained weights: torchvision's by name, those in timm's cache, and those of exports.
 
-Only `fetch` downloads. Nothing here imports torch, so that a spec is checked without it.
+Only `fetch` downloads.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
-from tuner.experiment.files import read_object, replace_file
+from tuner.experiment.files import read_object, replace_file, sha256_of
 from tuner.vision.datasets._archive import downloaded, mapped
 from tuner.vision.models._model import IMAGENET
 
@@ -66,7 +65,6 @@ class Weights:
 
     @property
     def network(self) -> str:
-        """The name of torchvision's network."""
         return self.name.partition("-")[0]
 
     @property
@@ -81,11 +79,9 @@ class Weights:
 
     @property
     def is_here(self) -> bool:
-        """Whether the file is on this machine."""
         return self.path.is_file()
 
     def row(self) -> dict[str, Any]:
-        """Everything about it, for JSON."""
         return {
             **asdict(self),
             "model": f"torchvision:{self.network}",
@@ -127,10 +123,7 @@ def weights_of(network: str) -> Weights | None:
 
 @dataclass(frozen=True, slots=True)
 class NeededWeights:
-    """Initial weights that each node needs: `Weights` in its cache, or files at the same paths.
-
-    source: an absolute path of a file or an export, unless `weights` are given.
-    """
+    """`Weights` that each node needs in its cache, or else files at the same path, `source`."""
 
     weights: Weights | None = None
     source: str = ""
@@ -199,7 +192,7 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
     with translate_error(CheckpointError, message, of=(OSError, ValueError)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(f".{path.name}.lock")):
-            if not path.is_file() or not _digest(path).startswith(weights.sha256):
+            if not path.is_file() or not sha256_of(path.resolve()).startswith(weights.sha256):
                 for partial in path.parent.glob(f".{path.name}.*.partial"):
                     partial.unlink()  # of a download that was killed
                 replace_file(path, lambda new: _download(url, new, weights), lasting=True)
@@ -210,15 +203,10 @@ def _download(url: str, path: Path, weights: Weights) -> None:
     with path.open("wb") as file:
         for chunk in downloaded(url, weights.file):
             file.write(chunk)
-    digest = _digest(path)
+    digest = sha256_of(path)
     if not digest.startswith(weights.sha256):
         size = path.stat().st_size / 2**20
         raise CheckpointError(
             f"{url} has SHA-256 {digest[: len(weights.sha256)]}... and {size:.3f} MiB, published "
             f"are {weights.sha256}... and {weights.size_mib} MiB: nothing was kept"
         )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

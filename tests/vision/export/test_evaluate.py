@@ -111,7 +111,7 @@ def test_evaluate_without_method_test_raises(folder, name):
     [
         ("no_such_module:Learner", UsageError, "cannot import no_such_module:Learner"),
         (f"{__name__}:Choosy", CheckpointError, "Choosy: 'width' is missing"),
-        (f"{__name__}:Narrow", CheckpointError, r"Narrow: size\n\tof bias"),
+        (f"{__name__}:Narrow", CheckpointError, "Narrow: size of bias"),
     ],
 )
 def test_evaluate_of_other_trainable_names_fault(folder, trainable, error, message):

@@ -243,19 +243,6 @@ def test_an_export_of_a_refit_has_the_temperature_of_the_trial_that_it_takes_aft
     assert json.loads((alone / "config.json").read_text())["calibration"] is None
 
 
-@pytest.mark.parametrize("temperature", [0.5, 4.0])
-def test_predict_and_evaluate_divide_the_logits_by_the_temperature(temperature, tmp_path):
-    folder = export_model(trained(tmp_path / "digits"), tmp_path / "model")
-    measured = []
-    for value in (1.0, temperature):
-        config = json.loads((folder / "config.json").read_text())
-        config["calibration"]["temperature"] = value
-        (folder / "config.json").write_text(json.dumps(config))
-        measured.append(evaluate_export(read_export(folder)))
-    assert measured[0]["test_accuracy"] == measured[1]["test_accuracy"]
-    assert measured[0]["test_loss"] != measured[1]["test_loss"]
-
-
 def test_an_export_normalises_as_its_training_did(tmp_path):
     folder = export_model(trained(tmp_path / "digits", pixel_stats="imagenet"), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tuner.vision.models._torchvisions import ResNet, _to_eights, mobilenet_v3
+from tuner.vision.models._torchvisions import ResNet, mobilenet_v3
 
 NAMES = {
     False: {"conv1": (128, 64, 3, 3), "bn2": (128,), "downsample.0": (128, 64, 1, 1)},
@@ -32,11 +32,6 @@ def test_norms_and_dropout_are_the_papers():
     norms = [m for m in network.modules() if isinstance(m, torch.nn.BatchNorm2d)]
     assert {(norm.eps, norm.momentum) for norm in norms} == {(1e-3, 0.01)}
     assert network.classifier[2].p == 0.2
-
-
-@pytest.mark.parametrize(("channels", "expected"), [(4, 8), (18, 24), (30, 32), (240, 240)])
-def test_squeezed_channels_are_multiples_of_eight(channels, expected):
-    assert _to_eights(channels) == expected
 
 
 @pytest.mark.parametrize("bottleneck", NAMES)

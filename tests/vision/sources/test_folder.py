@@ -4,7 +4,8 @@ import photos
 import pytest
 
 from tuner.spec.settings import FaultsError
-from tuner.vision.sources.folder import find, outline
+from tuner.vision.sources._images import counts_of
+from tuner.vision.sources.folder import SOURCE
 
 
 @pytest.fixture
@@ -12,68 +13,71 @@ def folder(tmp_path):
     return photos.write(tmp_path / "photos")
 
 
+def find(path):
+    return SOURCE.find(str(path), None)
+
+
 def refused(path):
     with pytest.raises(FaultsError) as error:
-        outline(str(path))
+        find(path)
     return str(error.value)
 
 
-def counts(train, validation=0, test=0):
-    splits = {"train": train, "validation": validation, "test": test}
-    return {split: (each,) * 3 for split, each in splits.items()}
+def counts(images):
+    return tuple(counts_of(images.labels_N, images.splits_N, images.classes).values())
 
 
-def test_outline_has_the_classes_and_counts_of_sub_folders(folder):
+def test_find_has_the_classes_and_counts_of_sub_folders(folder):
     (folder / "rose" / "deeper").mkdir()
     (folder / "rose" / "0001.jpg").rename(folder / "rose" / "deeper" / "b.JPG")
     (folder / "rose" / "notes.txt").write_text("no image")
     (folder / "rose" / "._0001.jpg").write_text("what a Mac leaves")
     (folder / ".ipynb_checkpoints").mkdir()
-    outlined = outline(str(folder))
-    assert (outlined.classes, outlined.counts) == (photos.CLASSES, counts(10))
-    assert (outlined.channels, outlined.image_size) == (3, 40)
+    images = find(folder)
+    assert (images.classes, counts(images)) == (photos.CLASSES, ((10,) * 3, (0,) * 3, (0,) * 3))
+    assert (images.channels, images.own_size) == (3, 40)
 
 
 def test_find_takes_user_splits(tmp_path):
     for name, each in (("train", 6), ("valid", 2), ("test", 3)):
         photos.write(tmp_path / name, each=each)
-    assert outline(str(tmp_path)).counts == counts(6, 2, 3)
-    images = find(str(tmp_path), tmp_path)
+    images = find(tmp_path)
+    assert counts(images) == ((6,) * 3, (2,) * 3, (3,) * 3)
     assert images.splits_N.tolist() == [2] * 9 + [0] * 18 + [1] * 6
     assert images.name_of(0) == str(tmp_path / "test" / "daisy" / "0000.jpg")
     with images.read(0) as image:
         assert image.size == (48, 40)
 
 
-def test_outline_takes_classes_called_as_splits(tmp_path):
+def test_find_takes_classes_called_as_splits(tmp_path):
     photos.write(tmp_path, classes=("bus", "test", "train"))
-    assert outline(str(tmp_path)).classes == ("bus", "test", "train")
+    assert find(tmp_path).classes == ("bus", "test", "train")
 
 
-def test_outline_warns_of_ignored_files(folder):
-    assert outline(str(folder)).doubts == ()
+def test_find_warns_of_ignored_files(folder):
+    assert find(folder).doubts == ()
     for name in ("rose/a.heic", "rose/b.HEIC", "rose/._b.HEIC", "tulip/LICENSE"):
         (folder / name).write_text("x")
-    [doubt] = outline(str(folder)).doubts
+    [doubt] = find(folder).doubts
     assert "3 files" in doubt
     assert "2 .heic, 1 without a suffix" in doubt
 
 
 def test_fingerprint_changes_with_the_files(folder):
-    before = find(str(folder), folder).fingerprint
-    assert find(str(folder), folder).fingerprint == before
+    before = find(folder).fingerprint
+    assert find(folder).fingerprint == before
     (folder / "rose" / "0003.jpg").write_bytes(b"another")
-    changed = find(str(folder), folder).fingerprint
+    changed = find(folder).fingerprint
     (folder / "rose" / "0003.jpg").rename(folder / "tulip" / "9.jpg")
-    assert len({before, changed, find(str(folder), folder).fingerprint}) == 3
+    assert len({before, changed, find(folder).fingerprint}) == 3
 
 
-def test_outline_of_a_missing_folder_suggests_the_nearest(folder):
+def test_find_of_a_missing_folder_suggests_the_nearest(folder):
     assert "'photos'" in refused(folder.parent / "phots")
     assert "must be a folder" in refused(folder / "rose" / "0000.jpg")
 
 
-def test_outline_rejects_folders_without_classes_or_images(tmp_path, folder):
+def test_find_rejects_folders_without_classes_or_images(tmp_path, folder):
     (tmp_path / "empty").mkdir()
     assert "at least two classes" in refused(tmp_path / "empty")
     (folder / "lily").mkdir()
@@ -81,7 +85,7 @@ def test_outline_rejects_folders_without_classes_or_images(tmp_path, folder):
     assert "class 'lily' has no images" in refused(folder)
 
 
-def test_outline_rejects_mixed_layouts(tmp_path):
+def test_find_rejects_mixed_layouts(tmp_path):
     for name in ("train", "val", "valid"):
         photos.write(tmp_path / name)
     assert "two folders of one split: train, val, valid" in refused(tmp_path)
@@ -94,12 +98,12 @@ def test_outline_rejects_mixed_layouts(tmp_path):
     assert "no `train` beside test, val" in refused(tmp_path)
 
 
-def test_outline_follows_links(tmp_path, folder):
+def test_find_follows_links(tmp_path, folder):
     (tmp_path / "other.jpg").write_bytes((folder / "rose" / "0000.jpg").read_bytes())
     (folder / "rose" / "x.jpg").symlink_to(tmp_path / "other.jpg")
     (folder / "rose" / "gone.jpg").symlink_to(tmp_path / "gone.jpg")
     (folder / "lily").symlink_to(folder / "rose")
-    assert outline(str(folder)).counts["train"] == (10, 11, 11, 10)
+    assert counts(find(folder))[0] == (10, 11, 11, 10)
     (folder / "lily").unlink()
     (folder / "rose" / "loop").symlink_to(folder / "rose")
     assert "cannot be read" in refused(folder)

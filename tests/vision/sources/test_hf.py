@@ -4,7 +4,7 @@ import pytest
 
 from tuner.errors import DataError
 from tuner.spec.settings import FaultsError
-from tuner.vision.sources.hf import SOURCE, find
+from tuner.vision.sources.hf import find
 
 PACKAGE = """
 from PIL import Image as Pillow
@@ -56,7 +56,6 @@ def played(tmp_path, monkeypatch, forget):
 
 
 def test_find_takes_columns_by_their_types(played, tmp_path):
-    assert SOURCE.outline("user/pets") is None
     images = find("user/pets", tmp_path)
     assert images.splits_N.tolist() == [0] * 10 + [1] * 3
     assert images.classes == ("cat", "dog")

@@ -18,7 +18,6 @@ from tuner.vision.sources._images import (
     require,
     share_of,
     sizes,
-    split_of,
     square,
 )
 
@@ -71,19 +70,6 @@ def test_complete_splits_are_stratified_to_within_two_images(each, seed):
 def test_check_sizes_rejects_too_few_images(classes, counts, rule):
     with pytest.raises(FaultsError, match=rule):
         check_sizes(classes, counts, "here")
-
-
-@pytest.mark.parametrize(
-    ("names", "split"),
-    [
-        (("train", "Training"), "train"),
-        (("val", "Valid", "validation"), "validation"),
-        (("TEST",), "test"),
-        (("daisy",), None),
-    ],
-)
-def test_split_of_knows_common_names(names, split):
-    assert {split_of(name) for name in names} == {split}
 
 
 def test_require_of_missing_package_names_extra(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def find_value(monkeypatch):
         module = ModuleType("mine")
         module.load = value if callable(value) else lambda: value
         monkeypatch.setitem(sys.modules, "mine", module)
-        return find("mine:load")
+        return find("mine:load", None)
 
     return images
 

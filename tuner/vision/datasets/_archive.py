@@ -89,10 +89,7 @@ def _failure(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The file `name` of a data folder, and where it comes from.
-
-    title: the data set's name. extracted, decoded: folders that make the archive unnecessary.
-    """
+    """The file `name` of a data folder. extracted, decoded: folders that make it unnecessary."""
 
     title: str
     name: str
@@ -111,10 +108,7 @@ class Archive:
         return not self.is_in(folder) and not any((folder / name).is_dir() for name in instead)
 
     def verified(self, folder: Path) -> Path:
-        """The path of the file in `folder`, downloaded first if it is missing.
-
-        Raises DataError if it cannot be downloaded, or has another MD5.
-        """
+        """The path of the file in `folder`, downloaded if it is missing. Raises DataError."""
         path = folder / self.name
         if not self.is_in(folder):
             self.fetch(folder)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, DataError
+from tuner.errors import CheckpointError, DataError, translate_error
 from tuner.vision.datasets._archive import Archive
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ class DatasetInfo:
 
     @property
     def num_classes(self) -> int:
-        """The number of classes."""
         return len(self.classes)
 
 
@@ -135,16 +134,12 @@ _LEFT_OUT = ("load", "archive", "files", "skipped")
 
 
 def described(info: DatasetInfo) -> dict[str, Any]:
-    """`info` as plain values."""
     values = {f.name: getattr(info, f.name) for f in fields(info) if f.name not in _LEFT_OUT}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
 def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
-    """The description in a checkpoint, without data to load, or None.
-
-    Raises CheckpointError if it is damaged.
-    """
+    """The description in a checkpoint, or None. Raises CheckpointError if it is damaged."""
 
     def load(folder: Path, *, split_seed: int) -> ImageArrays:
         raise DataError("a checkpoint describes its training images, and does not hold them")
@@ -152,22 +147,16 @@ def info_in(state: Mapping[str, Any]) -> DatasetInfo | None:
     data = state.get(DATA)
     if data is None:
         return None
-    try:
+    what = "a checkpoint's description of its data is damaged"
+    with translate_error(CheckpointError, what, of=(AttributeError, TypeError)):
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
         return DatasetInfo(load, files=True, **values)
-    except (AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"a checkpoint's description of its data is damaged: {error}"
-        ) from error
 
 
 def check_same(data: Mapping[str, Any], info: DatasetInfo) -> None:
-    """Raise DataError if a checkpoint's `data` are other images than `info` describes.
-
-    Then the test images may be among those of its training.
-    """
+    """Raise DataError if a checkpoint's `data` are other images: the test split may be another."""
     if info.content and data.get("content") != info.content:
         raise DataError(
             f"{info.title}: these are not the images that the checkpoint was trained on, so its "

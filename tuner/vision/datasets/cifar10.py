@@ -16,15 +16,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tuner.errors import DataError
+from tuner.errors import DataError, translate_error
 from tuner.vision.datasets._archive import Archive, folder_made_once
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays, data_folder, stratified_sample
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 EXTRACTED = "cifar-10-batches-bin"
@@ -65,12 +60,11 @@ def load(folder: Path, *, split_seed: int, source: Source = OFFICIAL) -> ImageAr
     """
     import numpy as np
 
-    try:
+    what = f"CIFAR-10 cannot be read or stored in {folder}"
+    with translate_error(DataError, what, of=(OSError, ValueError)):
         decoded = _decoded(folder, source)
         images_NHWC = np.load(decoded / "images.npy", mmap_mode="r", allow_pickle=False)
         labels_N = np.load(decoded / "labels.npy", allow_pickle=False).astype(np.int64)
-    except (OSError, ValueError) as error:
-        raise DataError(f"CIFAR-10 cannot be read or stored in {folder}: {error}") from error
     official_train = len(TRAIN_FILES) * source.images_a_file
     validation_N = stratified_sample(
         labels_N[:official_train], source.validation, rng=np.random.default_rng(split_seed)
@@ -106,7 +100,14 @@ def _decode(folder: Path, partial: Path, source: Source) -> None:
     )
     labels_N = np.empty(len(images_NHWC), np.uint8)
     for number, (name, data) in enumerate(_contents(folder, source)):
-        records = _records(data, name, count)
+        if len(data) != count * RECORD_BYTES:
+            raise DataError(
+                f"{name} has {len(data)} bytes, must have {count * RECORD_BYTES} "
+                f"({count} records of {RECORD_BYTES})"
+            )
+        records = np.frombuffer(data, np.uint8).reshape(count, RECORD_BYTES)
+        if records[:, 0].max() > 9:
+            raise DataError(f"{name} has a label above 9: it is not CIFAR-10's binary version")
         rows = slice(number * count, (number + 1) * count)
         labels_N[rows] = records[:, 0]
         images_NHWC[rows] = records[:, 1:].reshape(-1, *SHAPE_CHW).transpose(0, 2, 3, 1)
@@ -134,20 +135,6 @@ def _contents(folder: Path, source: Source) -> Iterator[tuple[str, bytes]]:
             if file is None:
                 raise DataError(f"{archive}: {member} is not a regular file")
             yield name, file.read()
-
-
-def _records(data: bytes, name: str, count: int) -> NDArray[np.uint8]:
-    import numpy as np
-
-    if len(data) != count * RECORD_BYTES:
-        raise DataError(
-            f"{name} has {len(data)} bytes, must have {count * RECORD_BYTES} "
-            f"({count} records of {RECORD_BYTES})"
-        )
-    records = np.frombuffer(data, np.uint8).reshape(count, RECORD_BYTES)
-    if records[:, 0].max() > 9:
-        raise DataError(f"{name} has a label above 9: it is not CIFAR-10's binary version")
-    return records
 
 
 DATASET = DatasetInfo(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ from tuner.trial.gpus import take
 from tuner.trial.learner import Learner
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import image_names, labelled_folder, moved, within
-from tuner.vision.datasets._dataset import DatasetInfo, check_same, data_folder
-from tuner.vision.export.read import Data, Export, ExportConfig, ImageInput
+from tuner.vision.datasets._dataset import check_same, data_folder
+from tuner.vision.export.read import Export, ImageInput
 from tuner.vision.settings import settings_of_trial
 from tuner.vision.sources._decoded import Decoding
 from tuner.vision.sources.folder import is_labelled
@@ -60,7 +59,7 @@ def evaluate(
     path = spec.trainable if trainable is None else trainable_text(trainable)
     learner = _learner(path, trial.config, constants, data_dir)
     state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
-    with _translated(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
+    with translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
         learner.load_state_dict(state)
     metrics, origin = learner.test(), (trial.trial_id, checkpoint.epoch, checkpoint.sha256)
     measured = _record(metrics, _details(learner), *origin)
@@ -89,7 +88,7 @@ def evaluate_export(
         path = config.trainable if trainable is None else trainable_text(trainable)
         learner = _learner(path, config.config, config.training, data_dir)
         weights = export.weights()
-        with _translated(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
+        with translate_error(CheckpointError, f"{export.folder / EXPORTED} does not fit {path}"):
             learner.load_state_dict(with_weights(learner.state_dict(), weights))
         metrics, details = learner.test(), _details(learner)
     return _record(metrics, details, config.trial_id, config.epoch, config.checkpoint_sha256)
@@ -110,7 +109,14 @@ def _of_classifier(
         how = Decoding(plan.image_size, pixels.bits, settings.skip_unreadable)
         decoded = labelled_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
         info, arrays = decoded.to_measure(data_folder(None))
-        _warn_of_images(info, config.data, data_dir)
+        if info.skipped:
+            _log.warning(f"without {some_of(info.skipped)}, which cannot be read")
+        data = config.data
+        if data and data.content and info.content == data.content:
+            _log.warning(
+                f"{data_dir} holds the images that the model was trained on: {data.train:,} of "
+                f"these {info.test:,} are its training split, so the metrics flatter"
+            )
         images = image_set_of(info, arrays, device)
         names = within(data_dir, decoded.names(data_folder(None)))
     else:
@@ -118,37 +124,19 @@ def _of_classifier(
         settings = settings_of_trial(constants, config.config, split=1)
         images = image_set(settings.data, device)
         names = image_names(settings.data)
-        _check_trained_on(images.info, config, plan)
+        if images.info.classes != config.classes:
+            has, knows = (", ".join(each[:10]) for each in (images.info.classes, config.classes))
+            raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
+        if config.data and config.data.content:
+            check_same({"content": config.data.content}, images.info)
     model, stats = export.model(trust_code=True), (pixels.mean, pixels.std)
     parts = model, plan, settings, device, stats
     predictor = Predictor(*parts, temperature=export.temperature)
     return measure(predictor, images, metrics=settings.metrics, names=names)
 
 
-def _warn_of_images(info: DatasetInfo, data: Data | None, folder: str) -> None:
-    if info.skipped:
-        _log.warning(f"without {some_of(info.skipped)}, which cannot be read")
-    if data and data.content and info.content == data.content:
-        _log.warning(
-            f"{folder} holds the images that the model was trained on: {data.train:,} of these "
-            f"{info.test:,} are its training split, so the metrics flatter"
-        )
-
-
-def _check_trained_on(info: DatasetInfo, config: ExportConfig, plan: Blueprint) -> None:
-    """Raise UsageError for other classes than the model's, DataError for changed images."""
-    if info.classes != config.classes:
-        has, knows = (", ".join(names[:10]) for names in (info.classes, config.classes))
-        raise UsageError(f"{info.title} has classes {has}; the model knows {knows}")
-    if config.data and config.data.content:
-        check_same({"content": config.data.content}, info)
-
-
 def can_evaluate(spec: ExperimentSpec) -> bool:
-    """Whether the trainable that a resolved spec names can measure a test split.
-
-    A trainable by value is not available. Raises UsageError if it cannot be imported.
-    """
+    """Whether the trainable of a resolved spec can measure a test split. Raises UsageError."""
     by_value = is_by_value(spec.trainable) and not isinstance(spec.trainable, ByValue)
     return not by_value and _has_test(_import(spec.trainable))
 
@@ -158,7 +146,7 @@ def _has_test(trainable: Any) -> bool:
 
 
 def _import(path: str) -> Any:
-    with _translated(UsageError, f"cannot import {path}"):
+    with translate_error(UsageError, f"cannot import {path}"):
         return load_trainable(path)
 
 
@@ -174,7 +162,7 @@ def _learner(
         raise cannot
     if data_dir is not None:
         constants = moved(constants, data_dir)
-    with _translated(UsageError, f"{path} cannot be built"):
+    with translate_error(UsageError, f"{path} cannot be built"):
         single = {"device": usable_device(), "rank": 0, "world_size": 1}
         learner: Learner = trainable(config, dict(constants), **single)
     if not callable(getattr(learner, "test", None)):  # a function's Learner exists only now
@@ -193,12 +181,3 @@ def _record(
     values = {n: value if type(value) is int else float(value) for n, value in metrics.items()}
     record = {"trial_id": trial_id, "epoch": epoch, "checkpoint_sha256": sha256, **values}
     return record | {n: value for n, value in details.items() if isinstance(value, DETAILS[n])}
-
-
-def _translated(to: type[CheckpointError | UsageError], what: str) -> AbstractContextManager[None]:
-    """Raise a Learner's errors as `to`, with the complete text, which may have many lines."""
-
-    def message(error: Exception) -> str:
-        return f"{what}: {f'{error} is missing' if isinstance(error, KeyError) else error}"
-
-    return translate_error(to, message)

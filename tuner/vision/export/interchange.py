@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,17 +61,16 @@ class FromPixels(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self._loss = model, loss
+        self.scale_C11: Tensor
+        self.shift_C11: Tensor
         dtype = next(model.parameters()).dtype
         scale_C, shift_C = affine(mean, std, pixels=1)
         self.register_buffer("scale_C11", scale_C.to(dtype)[:, None, None])
         self.register_buffer("shift_C11", shift_C.to(dtype)[:, None, None])
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """probabilities_NK."""
-        scale_C11, shift_C11 = self.get_buffer("scale_C11"), self.get_buffer("shift_C11")
-        normalised_NCHW = x_NCHW.to(scale_C11.dtype) * scale_C11 + shift_C11
-        views = [self.model(view_NCHW) for view_NCHW in self._loss.views(normalised_NCHW)]
-        return self._loss.averaged(views).softmax(1)
+        normalised_NCHW = x_NCHW.to(self.scale_C11.dtype) * self.scale_C11 + self.shift_C11
+        return self._loss.logits(self.model, normalised_NCHW).softmax(1)
 
 
 def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, int]) -> Path:
@@ -94,7 +92,9 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     def message(error: Exception) -> str:
         return f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
 
-    with _quiet(), torch.no_grad(), translate_error(ExperimentError, message):
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of missing packages
+    with warnings.catch_warnings(), torch.no_grad(), translate_error(ExperimentError, message):
+        warnings.simplefilter("ignore", FutureWarning)
         run = _WRITERS[name.removesuffix(PIXELS)](model, batches[0], path, *names)
         differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]
     largest = max(differences)
@@ -145,17 +145,3 @@ def _write_program(
 
 
 _WRITERS = {"onnx": _write_onnx, "torch-export": _write_program}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence torch's exporter, which logs missing packages, and its deprecations."""
-    exporter = logging.getLogger("torch.onnx")
-    before = exporter.level
-    exporter.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
-    finally:
-        exporter.setLevel(before)

@@ -46,7 +46,6 @@ _BATCH_BYTES = 64 << 20  # of pixels that are decoded before the network takes t
 MOST = 2000  # validation images that the temperature is fitted to
 _BINS = 15  # of probabilities, for the calibration error
 _LOG_RANGE = (-3.0, 3.0)  # of the logarithm of the temperature
-_STEPS = 60  # of the search by thirds, which narrows that to 1e-10 of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,6 @@ class Prediction:
 
     @property
     def label(self) -> str | None:
-        """The likeliest class."""
         return self.top[0][0] if self.top else None
 
     @property
@@ -96,7 +94,6 @@ def predictions(
     export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
 ) -> Iterator[Prediction]:
     """`predict` of an open export, for `image_files`."""
-
     from tuner.vision.evaluation import Predictor, usable_device
 
     plan, given = export.takes_images()
@@ -116,20 +113,20 @@ def image_files(paths: Iterable[Path | str]) -> list[str]:
     links to folders are not followed. A folder without images, or that cannot be listed, stays in
     the list, as does a missing file: reading it tells why.
     """
-    return [file for path in paths for file in _files_at(os.fspath(path))]
-
-
-def _files_at(path: str) -> list[str]:
     files: list[str] = []
 
     def note(error: OSError) -> None:
         files.append(os.fspath(error.filename))
 
-    for folder, folders, names in os.walk(path, onerror=note):
-        folders[:] = sorted(name for name in folders if name[0] != ".")
-        images = (n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES))
-        files += (os.path.join(folder, name) for name in images)
-    return files or [path]
+    for path in [os.fspath(path) for path in paths]:
+        before = len(files)
+        for folder, folders, names in os.walk(path, onerror=note):
+            folders[:] = sorted(name for name in folders if name[0] != ".")
+            images = (n for n in sorted(names) if n[0] != "." and n.lower().endswith(SUFFIXES))
+            files += (os.path.join(folder, name) for name in images)
+        if len(files) == before:
+            files.append(path)
+    return files
 
 
 def _predictions(
@@ -180,10 +177,7 @@ def _row(export: Export, file: str) -> NDArray[np.uint8] | str:
 
 
 def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
-    """The images of a training, on the CPU, or None if they are not at hand and decoded.
-
-    settings: of the training; those in an export do not say where the images are. fold: from 0.
-    """
+    """The images of a training, on the CPU, or None if they are not at hand and decoded."""
     import torch
 
     from tuner.vision.batches import image_set, of_trial
@@ -203,6 +197,7 @@ def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
 def fitted(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
     """The calibration for these logits."""
     import torch.nn.functional as F
+    from scipy.optimize import minimize_scalar
 
     logits_NK = logits_NK.double()
 
@@ -210,11 +205,8 @@ def fitted(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
         scaled = logits_NK / exp(log_temperature)
         return float(F.cross_entropy(scaled, labels_N))
 
-    low, high = _LOG_RANGE  # the loss is convex in 1 / temperature, so it has one minimum
-    for _ in range(_STEPS):
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if loss(left) <= loss(right) else (left, high)
-    temperature = exp((low + high) / 2)
+    # The loss is convex in 1 / temperature, so it has one minimum
+    temperature = exp(minimize_scalar(loss, bounds=_LOG_RANGE, options={"xatol": 1e-9}).x)
     before, after = (calibration_error(logits_NK / t, labels_N) for t in (1.0, temperature))
     return Calibration(
         temperature=temperature, images=len(labels_N), error_before=before, error_after=after

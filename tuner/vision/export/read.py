@@ -97,10 +97,7 @@ class Calibration(Settings):
 
 
 class Data(Settings):
-    """The data of the training, and the number of images in each split.
-
-    baseline, own_splits, content: as in `DatasetInfo`.
-    """
+    """The data of the training, and the images in each split; the rest is as in `DatasetInfo`."""
 
     name: str
     title: str
@@ -226,12 +223,9 @@ class Export:
         from tuner.vision.ensemble import ensemble_of
 
         weights, plans = self.weights(), self.config.plans
-        try:
+        what = f"{self.folder / EXPORTED} does not fit model {plan.name!r}"
+        with translate_error(CheckpointError, what, of=RuntimeError):
             return plan.build(weights) if len(plans) == 1 else ensemble_of(plans, weights)
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"{self.folder / EXPORTED} does not fit model {plan.name!r}: {error}"
-            ) from error
 
     @property
     def temperature(self) -> float:

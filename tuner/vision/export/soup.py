@@ -17,7 +17,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from tuner.errors import UsageError
@@ -33,7 +32,7 @@ from tuner.vision.export import interchange
 from tuner.vision.export.predict import MOST, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
-from tuner.vision.loss import CrossEntropy, Measures
+from tuner.vision.loss import measured_of
 
 Kind = Literal["single", "soup", "ensemble"]
 
@@ -87,10 +86,7 @@ class Soup:
 def greedy(
     count: int, value: Callable[[tuple[int, ...]], float], objective: Objective
 ) -> tuple[int, ...]:
-    """The ingredients of the greedy soup among 0 to `count` - 1, the best first.
-
-    value: of a soup of these ingredients. Each in turn is added unless that makes it worse.
-    """
+    """The ingredients of the greedy soup among 0 to `count` - 1, the best first."""
     soup: tuple[int, ...] = (0,)
     best = value(soup)
     for number in range(1, count):
@@ -187,7 +183,9 @@ class _Combinations:
         self._pixels: ImageInput = models[0].entries["input"]
         self._weights: list[dict[str, Tensor]] = [dict((m.state or {})["model"]) for m in models]
         self._plans = [model.entries["model"] for model in models]
-        self._averaged = [n for n in range(len(models)) if self._is_like_the_best(n)]
+        shapes = [{name: w.shape for name, w in weights.items()} for weights in self._weights]
+        networks = [*zip(self._plans, shapes, strict=True)]
+        self._averaged = [n for n, each in enumerate(networks) if each == networks[0]]
         self.not_averaged = {
             model.trial.trial_id: "not in the soup: another network or other shapes than the best's"
             for number, model in enumerate(models)
@@ -237,19 +235,9 @@ class _Combinations:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
         temperature = fitted(logits_NK[:MOST], labels_N[:MOST]).temperature
-        measures = Measures(settings.metrics, images.info.num_classes)
-        loss = CrossEntropy(torch.float64, measures=measures)
-        sums = loss.evaluated(logits_NK.double() / temperature, labels_N)
-        metrics = loss.measured(sums.tolist(), count=len(labels_N)).metrics
-        return {f"val_{name}": value for name, value in metrics.items()}
-
-    def _is_like_the_best(self, number: int) -> bool:
-        best, weights = self._weights[0], self._weights[number]
-        return (
-            self._plans[number] == self._plans[0]
-            and best.keys() == weights.keys()
-            and all(best[name].shape == weights[name].shape for name in best)
-        )
+        logits_NK, classes = logits_NK.double() / temperature, images.info.num_classes
+        measured = measured_of(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
+        return {f"val_{name}": value for name, value in measured.metrics.items()}
 
 
 def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

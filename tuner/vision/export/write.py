@@ -13,14 +13,13 @@ pixels.onnx, .pt2   the same with the normalisation before it, and probabilities
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import CheckpointError, SpecError, TunerError, UsageError
+from tuner.errors import CheckpointError, SpecError, TunerError, UsageError, translate_error
 from tuner.experiment.files import sha256_of
 from tuner.experiment.results.confirmation import best_model, recorded_test
 from tuner.experiment.results.results import Results
@@ -31,7 +30,8 @@ from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.vision.blueprint import blueprint_of
-from tuner.vision.catalog import DATASETS, ships, without_place
+from tuner.vision.catalog import DATASETS, ships, short_name
+from tuner.vision.datasets._archive import partial_folder
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.evaluation import Predictor, usable_device
 from tuner.vision.export import interchange, read
@@ -54,7 +54,7 @@ def export_model(
     confirmed, else the best trial of the search. formats: of `interchange.FILES`, written beside
     the weights; for these, and for the layers below a head that trained alone, a custom network is
     imported, as for training. The folder appears only when it is complete: a kill can leave a
-    hidden `.NAME.*.partial` beside it. Raises UsageError if `to` exists and is not an empty folder,
+    hidden `.partial-*` beside it. Raises UsageError if `to` exists and is not an empty folder,
     or a format cannot be written, and what `Results.best_checkpoint` raises.
     """
     to = check_target(to)
@@ -161,33 +161,28 @@ def write_export(
     on the validation split.
     """
     target = to.resolve()
-    partial = target.parent / f".{target.name}.{os.getpid()}.partial"
-    shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same id
-    try:
-        partial.mkdir(parents=True)
-        digest = _write_checkpoint(model.checkpoint.path, model.state, partial)
-        config = _config(model, digest, search, combined)
-        if model.settings and config.code is None:
-            calibration = _calibration(model, read.Export(partial, config))
-            config = config.model_copy(update={"calibration": calibration})
-        metrics = _metrics(model, confirmed)
-        if measured is not None:
-            metrics |= {"metrics": dict(measured), "test": None}
-        _write_json(partial / CONFIG, config.model_dump(mode="json"))
-        _write_json(partial / read.METRICS, metrics)
-        (partial / read.CARD).write_text(
-            card_text(config, metrics, name=target.name), encoding="utf-8"
-        )
-        if formats:
-            _write_formats(read.Export(partial, config), formats)
-        for path in partial.iterdir():  # safetensors lets only the owner read its file
-            if path.is_file():
-                shutil.copymode(partial / CONFIG, path)
-        partial.rename(target)
-    except OSError as error:
-        raise UsageError(f"cannot export to {to}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with translate_error(UsageError, f"cannot export to {to}", of=OSError):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial_folder(target.parent) as partial:
+            digest = _write_checkpoint(model.checkpoint.path, model.state, partial)
+            config = _config(model, digest, search, combined)
+            if model.settings and config.code is None:
+                calibration = _calibration(model, read.Export(partial, config))
+                config = config.model_copy(update={"calibration": calibration})
+            metrics = _metrics(model, confirmed)
+            if measured is not None:
+                metrics |= {"metrics": dict(measured), "test": None}
+            _write_json(partial / CONFIG, config.model_dump(mode="json"))
+            _write_json(partial / read.METRICS, metrics)
+            card = card_text(config, metrics, name=target.name)
+            (partial / read.CARD).write_text(card, encoding="utf-8")
+            if formats:
+                _write_formats(read.Export(partial, config), formats)
+            for path in partial.iterdir():  # safetensors lets only the owner read its file
+                if path.is_file():
+                    shutil.copymode(partial / CONFIG, path)
+            partial.chmod(0o755)  # as above, mkdtemp's 0700 would shut out others
+            partial.rename(target)
     return to
 
 
@@ -242,7 +237,9 @@ def _classifier(
     """The entries of the classifier that ships: its model and its data."""
     # Paths of this machine are private
     training = {name: value for name, value in constants.items() if name != "data_dir"}
-    name = without_place(settings.dataset)
+    name = settings.dataset
+    if name.startswith("folder:"):
+        name = f"folder:{short_name(name)}"
     if "dataset" in training:
         training["dataset"] = name
     if not ships(settings.dataset):  # images of another folder are scaled as these were
@@ -308,8 +305,7 @@ def _write_checkpoint(source: Path, state: Mapping[str, Any] | None, folder: Pat
         raise CheckpointError(f"{source} holds two tensors of one dotted name")
     # Copies, since safetensors takes neither shared nor strided memory, and tied weights are both.
     copies = {name: tensor.detach().contiguous().clone() for name, tensor in weights}
-    try:
+    refused = (ValueError, KeyError, RuntimeError)  # sparse, quantised
+    with translate_error(CheckpointError, f"cannot write {source} as safetensors", of=refused):
         save_file(copies, folder / EXPORTED)
-    except (ValueError, KeyError, RuntimeError) as error:  # sparse, quantised
-        raise CheckpointError(f"cannot write {source} as safetensors: {error}") from error
     return sha256_of(folder / EXPORTED)

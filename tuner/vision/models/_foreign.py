@@ -42,10 +42,7 @@ NETWORKS = ("resnet18", "resnet34", "resnet50", "mobilenet_v3_small", "mobilenet
 
 
 def own_model(path: str) -> ModelInfo:
-    """The model that `path` names; imports nothing.
-
-    Raises FaultsError for a malformed path, or one of Python's standard library.
-    """
+    """The model that `path` names; imports nothing. Raises FaultsError for an invalid path."""
     module, _, name = path.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise FaultsError(Fault("", "must be a dotted path, as in 'my_module:MyNet'", path))
@@ -131,10 +128,7 @@ class Library:
 
 
 def library_model(package: str, name: str) -> ModelInfo:
-    """The model `name` of one of `LIBRARIES`.
-
-    Raises FaultsError if the package is not installed, or has no network of that name.
-    """
+    """The model `name` of one of `LIBRARIES`. Raises FaultsError if it is not available."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations or spec.origin is None:
         if package != "torchvision" or name not in NETWORKS:

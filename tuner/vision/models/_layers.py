@@ -37,7 +37,6 @@ class GlobalMean(nn.Module):
     """The mean over all pixels."""
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """x_NC."""
         return x_NCHW.mean((2, 3))
 
 
@@ -45,7 +44,6 @@ class GlobalMax(nn.Module):
     """The maximum over all pixels."""
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """x_NC."""
         return x_NCHW.amax((2, 3))
 
 
@@ -57,7 +55,6 @@ class Scale(nn.Module):
         self.factor = factor
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` times the factor."""
         return x * self.factor
 
 

@@ -76,10 +76,9 @@ class ModelInfo:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The model's hyperparameters with their defaults."""
         return {name: field.default for name, field in self.settings.model_fields.items()}
 
-    def takes(self, *, channels: int, image_size: int) -> bool:
+    def takes(self, channels: int, image_size: int) -> bool:
         """Whether the model can be built for images of this shape."""
         return self.channels in (None, channels) and self.smallest <= image_size <= self.largest
 

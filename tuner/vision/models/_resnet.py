@@ -26,10 +26,7 @@ def resnet(
     *,
     stem_stride: int = 1,
 ) -> nn.Module:
-    """A network with a stage for each of `widths`, which are channels.
-
-    The stem has the channels of the first stage. The image halves where the channels grow.
-    """
+    """A stage for each of `widths`, its channels; the image halves where the channels grow."""
     blocks: list[nn.Module] = []
     stem = nn.Conv2d(in_channels, widths[0], 3, stem_stride, padding=1, bias=False)
     for before, channels in pairwise((widths[0], *widths)):
@@ -64,7 +61,6 @@ class Block(nn.Module):
             self.shortcut = shortcut(in_channels, channels, stride, norm)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The block's output, with `channels` channels."""
         out_NCHW = F.relu(self.norm1(self.conv1(x_NCHW)), inplace=True)
         out_NCHW = self.norm2(self.conv2(out_NCHW))
         return F.relu(out_NCHW + self.shortcut(x_NCHW), inplace=True)
@@ -79,7 +75,6 @@ class Padded(nn.Module):
         self.stride, self.padding = stride, (before, channels - in_channels - before)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """As many channels and pixels as the block's output."""
         return F.pad(x_NCHW[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, *self.padding))
 
 

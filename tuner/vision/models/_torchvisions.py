@@ -115,20 +115,16 @@ class Squeeze(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        narrow = _to_eights(channels / 4)
+        # The nearest multiple of eight to a quarter, at least eight; the next if that loses a tenth
+        quarter = channels / 4
+        nearest = max(8, int(quarter + 4) // 8 * 8)
+        narrow = nearest + 8 if nearest < 0.9 * quarter else nearest
         self.fc1 = nn.Conv2d(channels, narrow, 1)
         self.fc2 = nn.Conv2d(narrow, channels, 1)
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The image, each channel times a factor of 0 to 1."""
         mean_NC11 = x_NCHW.mean((2, 3), keepdim=True)
         return x_NCHW * F.hardsigmoid(self.fc2(F.relu(self.fc1(mean_NC11))))
-
-
-def _to_eights(channels: float) -> int:
-    """The nearest multiple of eight, at least eight, and the next one if that loses a tenth."""
-    nearest = max(8, int(channels + 4) // 8 * 8)
-    return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
 class InvertedResidual(nn.Module):
@@ -147,7 +143,6 @@ class InvertedResidual(nn.Module):
         self.block = nn.Sequential(*layers, _convolved(wide, step.channels))
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The block's output, of `step.channels` channels."""
         out_NCHW: Tensor = self.block(x_NCHW)
         return out_NCHW + x_NCHW if self.adds else out_NCHW
 
@@ -171,7 +166,6 @@ class Residual(nn.Module):
             self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(widths[-1]))
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """The block's output, of the channels of its last convolution."""
         out_NCHW = x_NCHW
         for number in range(1, self.depth + 1):
             conv, norm = self.get_submodule(f"conv{number}"), self.get_submodule(f"bn{number}")
@@ -182,10 +176,7 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A 7x7 stem and pooling to a quarter of the image, four stages, the global mean, a head.
-
-    blocks: of each stage.
-    """
+    """A 7x7 stem, pooling to a quarter of the image, four stages of `blocks`, the mean, a head."""
 
     def __init__(self, blocks: Sequence[int], num_classes: int, *, bottleneck: bool) -> None:
         super().__init__()
@@ -209,7 +200,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x_NCHW: Tensor) -> Tensor:
-        """logits_NK."""
         x_NCHW = self.maxpool(F.relu(self.bn1(self.conv1(x_NCHW)), inplace=True))
         for number in range(1, len(WIDTHS) + 1):
             x_NCHW = self.get_submodule(f"layer{number}")(x_NCHW)

@@ -19,10 +19,7 @@ class Hyperparameters(Settings):
 
 
 def build(*, in_channels: int, num_classes: int, l1: int, l2: int) -> nn.Module:
-    """Two 5x5 convolutions with pooling, then layers of `l1`, `l2` and `num_classes` units.
-
-    The first linear layer fixes the image size: the net takes 3x32x32 and nothing else.
-    """
+    """Two 5x5 convolutions with pooling, then layers of `l1`, `l2` and `num_classes` units."""
     from torch import nn
 
     from tuner.vision.models._layers import in_sequence

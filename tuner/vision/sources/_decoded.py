@@ -150,7 +150,8 @@ class _Writing:
                 if pixels is not None:
                     file.write(pixels.tobytes())
                     digests.append(hashlib.blake2b(pixels.tobytes(), digest_size=16).digest())
-                    moments[len(kept)] = _moments(pixels)
+                    pixels_PC = pixels.reshape(-1, images.channels).astype(np.int64)
+                    moments[len(kept)] = pixels_PC.sum(0), (pixels_PC**2).sum(0)  # exact
                     kept.append(position)
             file.seek(0)  # NumPy leaves room in a header for any number of rows
             _write_header(file, (len(kept), size, size, images.channels))
@@ -227,26 +228,14 @@ def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _moments(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The sums of an image's bytes and of their squares, of each channel: exact."""
-    import numpy as np
-
-    pixels_PC = pixels.reshape(-1, pixels.shape[-1]).astype(np.int64)
-    return np.stack([pixels_PC.sum(0), (pixels_PC**2).sum(0)])
-
-
 @dataclass(frozen=True, slots=True)
 class DecodedSet:
-    """The decoded set called `name`, in the data folder of any node.
-
-    It goes from node to node as an `Archive` does, but no node can download it.
-    """
+    """The decoded set called `name`, in the data folder of any node; none can download it."""
 
     name: str
 
     @property
     def title(self) -> str:
-        """The name in messages."""
         return self.name
 
     def path(self, folder: Path) -> Path:
@@ -256,11 +245,9 @@ class DecodedSet:
         return folder / STORE / self.name
 
     def is_in(self, folder: Path) -> bool:
-        """Whether it is in the data folder `folder`."""
         return self.path(folder).is_dir()
 
     def is_missing(self, folder: Path) -> bool:
-        """Whether it is not in the data folder `folder`."""
         return not self.is_in(folder)
 
     def await_in(self, folder: Path, *, patience_s: float = PATIENCE_S) -> None:
@@ -275,15 +262,11 @@ class DecodedSet:
             raise DataError(f"{self.name} is not in {folder / STORE}, and cannot be downloaded")
 
     def names(self, folder: Path) -> list[str]:
-        """The images' names, in the order of the rows: of files their paths within the folder.
-
-        Raises DataError if they are missing from `folder`, or damaged.
-        """
+        """The images' names by row: of files their paths within the folder. Raises DataError."""
         path = self.path(folder) / NAMES
-        try:
+        what = f"no names of images can be read from {path}"
+        with translate_error(DataError, what, of=(OSError, ValueError, TypeError)):
             return list(map(str, json.loads(path.read_text())))
-        except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"no names of images can be read from {path}: {error}") from error
 
     def contents(self, folder: Path) -> list[NDArray[np.uint8]]:
         """The bytes of each of FILES, mapped. Raises OSError."""
@@ -292,18 +275,13 @@ class DecodedSet:
     def write(
         self, folder: Path, contents: Callable[[], Iterable[memoryview]], *, origin: str
     ) -> None:
-        """Write `contents()`, the bytes of each of FILES, unless the set is there already.
-
-        It appears only when it is complete. Raises DataError if it is incomplete, and OSError.
-        """
+        """Write `contents()`, the bytes of FILES, unless it is there. Raises DataError, OSError."""
 
         def fill(partial_folder: Path) -> None:
             for name, content in zip(FILES, contents(), strict=False):
                 (partial_folder / name).write_bytes(content)
-            try:
+            with translate_error(DataError, f"{origin} is not complete", of=(OSError, ValueError)):
                 _read(partial_folder)
-            except (OSError, ValueError) as error:
-                raise DataError(f"{origin} is not complete: {error}") from error
 
         folder_made_once(self.path(folder), fill)
 
@@ -312,23 +290,26 @@ class DecodedSet:
         import numpy as np
 
         contents = self._open(folder)
-        labels_N, splits_N = contents.labels_N, contents.splits_N
-        splits = complete_splits(labels_N, splits_N, seed=split_seed)
-        validation_N = labels_N[splits["validation"]]
-        mean_C, std_C = contents.mean_and_std(splits["train"])
-        counts_K = np.bincount(labels_N, minlength=len(contents.info["classes"]))
-        present = {*splits_N.tolist()}
+        labels_N, classes = contents.labels_N, contents.info["classes"]
+        splits = complete_splits(labels_N, contents.splits_N, seed=split_seed)
+        counts = {
+            name: np.bincount(labels_N[rows_N], minlength=len(classes))
+            for name, rows_N in splits.items()
+        }
+        train_N, (_, height, width, _) = splits["train"], contents.images_NHWC.shape
+        mean_C, square_C = contents.moments[train_N].sum(0) / (len(train_N) * height * width)
+        variance_C = np.maximum(square_C - mean_C**2, 0)
+        std_C = np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
+        measured_K = np.minimum(counts["validation"], counts["test"])
         return replace(
-            contents.described(self._load, {name: len(rows) for name, rows in splits.items()}),
-            mean=tuple(mean_C.tolist()),
+            contents.described(self._load, {name: len(rows_N) for name, rows_N in splits.items()}),
+            mean=tuple((mean_C / 255).tolist()),
             std=tuple(std_C.tolist()),
-            class_counts=tuple(counts_K.tolist()),
+            class_counts=tuple(np.bincount(labels_N, minlength=len(classes)).tolist()),
             copies=contents.copies_across(splits),
-            unmeasured=contents.absent_from(splits["validation"], splits["test"]),
-            baseline=float(np.bincount(validation_N).max() / len(validation_N)),
-            own_splits=tuple(
-                name for number, name in enumerate(SPLITS) if number and number in present
-            ),
+            unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
+            baseline=float(counts["validation"].max() / counts["validation"].sum()),
+            own_splits=tuple(SPLITS[number] for number in np.unique(contents.splits_N) if number),
         )
 
     def to_measure(self, folder: Path) -> tuple[DatasetInfo, ImageArrays]:
@@ -349,10 +330,9 @@ class DecodedSet:
 
     def _open(self, folder: Path) -> _Contents:
         path = self.path(folder)
-        try:
+        what = f"no decoded data set can be read from {path}"
+        with translate_error(DataError, what, of=(OSError, ValueError, KeyError, TypeError)):
             return _read(path)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"no decoded data set can be read from {path}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,23 +351,6 @@ class _Contents:
         listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
         plain = {name: self.info[name] for name in _DESCRIBED}
         return user_images(load, sizes, **listed, **plain)
-
-    def mean_and_std(
-        self, rows_N: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the pixels of some images, scaled to [0, 1]; the std of equal pixels is CONSTANT."""
-        import numpy as np
-
-        pixels = len(rows_N) * self.images_NHWC.shape[1] * self.images_NHWC.shape[2]
-        mean_C, square_C = self.moments[rows_N].sum(0) / pixels
-        variance_C = np.maximum(square_C - mean_C**2, 0)
-        return mean_C / 255, np.where(variance_C > 0, np.sqrt(variance_C) / 255, CONSTANT)
-
-    def absent_from(self, *splits: NDArray[np.int64]) -> tuple[str, ...]:
-        """The classes that are missing from at least one of the splits."""
-        present = [{*self.labels_N[rows_N].tolist()} for rows_N in splits]
-        names = enumerate(self.info["classes"])
-        return tuple(name for number, name in names if any(number not in each for each in present))
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""

@@ -115,22 +115,6 @@ def check_sizes(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A description of images without decoding them.
-
-    counts: of each given split, the images of each class, in the classes' order. image_size: px, at
-    most LARGEST_SIZE. doubts: warnings about the files.
-    """
-
-    classes: tuple[str, ...]
-    counts: dict[str, tuple[int, ...]]
-    channels: int
-    image_size: int
-    title: str
-    doubts: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Images:
     """Images to be decoded, by their positions.
@@ -140,7 +124,7 @@ class Images:
     (H, W) or (H, W, C); called from several threads if `in_threads`. name_of: its name in messages.
     channels: 1, or 3 if some are in colour. own_size: the usual shorter side in px. fingerprint:
     changes with the images; None if only decoding can tell. root: what the names of files have in
-    front.
+    front. doubts: warnings about the files.
     """
 
     title: str
@@ -154,22 +138,26 @@ class Images:
     fingerprint: str | None = None
     in_threads: bool = False
     root: str = ""
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The px to which they are resized unless a size is set."""
+        return min(self.own_size, LARGEST_SIZE)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A scheme: how the images of a location are described and found.
+    """A scheme: how the images of a location are found.
 
-    form: how it is written. Both functions are called with the location, the text after the colon,
-    and raise FaultsError for a location that cannot work. outline: a description without torch and
-    without decoding, or None. find: also called with the data folder. lists: whether
-    `find` only lists files.
+    form: how it is written. find: called with the location, the text after the colon, and the data
+    folder. require: called with the location; None if `find` only lists files, with no library.
+    Both raise FaultsError for a location that cannot work.
     """
 
     form: str
-    outline: Callable[[str], Outline | None]
     find: Callable[[str, Path], Images]
-    lists: bool = False
+    require: Callable[[str], None] | None = None
 
 
 def split_of(name: str) -> str | None:
@@ -207,10 +195,7 @@ def shorter_side(image: Any) -> int:
 
 
 def bits_used(image: Any) -> int | None:
-    """The bits, 8 to 16, that the brightest pixel of a deep grey image uses; None for other images.
-
-    Raises ValueError for more bits than 16.
-    """
+    """The bits, 8 to 16, of a deep grey image's brightest pixel, or None. Raises ValueError."""
     import numpy as np
 
     if not _is_pillow(image) or image.mode[0] not in "IF":

@@ -17,14 +17,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import TunerError, reason_of
+from tuner.errors import TunerError, reason_of, translate_error
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.vision.sources._images import (
     SPLITS,
     Images,
+    Source,
     channels_of,
     check_sizes,
     counts_of,
@@ -63,8 +65,8 @@ def import_loader(path: str) -> Any:
     return loader
 
 
-def find(path: str) -> Images:
-    """The images that the function at `path` returns. Raises FaultsError."""
+def find(path: str, folder: Path) -> Images:
+    """The images that the function at `path` returns; `folder` is not used. Raises FaultsError."""
     loader = import_loader(path)
     try:
         parts = parts_of(loader(), path)
@@ -73,6 +75,9 @@ def find(path: str) -> Images:
         raise
     except Exception as error:  # the user's code may raise any type
         raise fault(f"raised {type(error).__name__}: {reason_of(error)}", path) from error
+
+
+SOURCE = Source("my_module:load", find, import_loader)
 
 
 def parts_of(returned: Any, location: str) -> dict[str, Part]:
@@ -109,11 +114,9 @@ def images_of(
         part, number = owners[position]
         return part.read(number)
 
-    try:
+    with translate_error(lambda rule: fault(rule, location), "has an image that cannot be read"):
         first = read(0)
         channels, own_size = channels_of(first), shorter_side(first)
-    except Exception as error:
-        raise fault(f"has an image that cannot be read: {reason_of(error)}", location) from error
     if channels == 1:  # others may be in colour
         for position in spread_over(len(owners)):
             with suppress(Exception):  # decoding reports it

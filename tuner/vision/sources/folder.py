@@ -19,27 +19,23 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tuner.errors import did_you_mean, translate_error
 from tuner.vision.sources._images import (
     LARGEST_SIZE,
     SPLITS,
     Images,
-    Outline,
     Source,
     check_sizes,
+    counts_of,
     fault,
     shorter_side,
     split_of,
     spread_over,
 )
 from tuner.wording import amount_of, some_of
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 SUFFIXES = (
     *(".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm"),
@@ -66,110 +62,63 @@ class _File:
     changed_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The image files of a folder. others: the number of ignored files by their suffixes."""
-
-    root: Path
-    files: tuple[_File, ...]
-    others: Counter[str]
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """By name: the first has label 0, as with torchvision's ImageFolder."""
-        return tuple(sorted({file.label for file in self.files if file.split == "train"}))
-
-    @property
-    def title(self) -> str:
-        return f"{self.root.resolve().name}, a folder of images"
-
-    def counts(self) -> dict[str, tuple[int, ...]]:
-        counts = Counter((file.split, file.label) for file in self.files)
-        classes = self.classes
-        return {split: tuple(counts[split, label] for label in classes) for split in SPLITS}
-
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for file in self.files:
-            path = file.path.relative_to(self.root).as_posix()
-            digest.update(repr((path, file.size, file.changed_ns)).encode())
-        return digest.hexdigest()
-
-    def doubts(self) -> tuple[str, ...]:
-        """A warning about ignored files."""
-        if not self.others:
-            return ()
-        kinds = [f"{count:,} {kind}" for kind, count in self.others.most_common(_KINDS)]
-        more = ", ..." if len(self.others) > _KINDS else ""
-        count = amount_of(self.others.total(), "file")
-        return (f"{count} in {self.root} left out: {', '.join(kinds)}{more}",)
-
-    def own_size(self) -> int:
-        """The median of the shorter sides in px of some images, spread over all."""
-        from PIL import Image
-
-        sides = []
-        for position in spread_over(len(self.files)):
-            with suppress(Exception), Image.open(self.files[position].path) as image:
-                sides.append(shorter_side(image))  # decoding reports what cannot be read
-        return int(statistics.median(sides)) if sides else LARGEST_SIZE
-
-    def images(self, classes: tuple[str, ...], channels: int, fingerprint: str) -> Images:
-        import numpy as np
-
-        labels = {label: number for number, label in enumerate(classes)}
-
-        def read(position: int) -> Image.Image:
-            from PIL import Image
-
-            return Image.open(self.files[position].path)
-
-        return Images(
-            title=self.title,
-            classes=classes,
-            labels_N=np.array([labels[file.label] for file in self.files], np.int64),
-            splits_N=np.array([SPLITS.index(file.split) for file in self.files], np.uint8),
-            read=read,
-            name_of=lambda position: str(self.files[position].path),
-            channels=channels,
-            own_size=self.own_size(),
-            fingerprint=fingerprint,
-            in_threads=True,
-            root=f"{self.root}{os.sep}",
-        )
-
-
-def outline(location: str) -> Outline:
-    """The classes and counts of the folder at `location`. Raises FaultsError."""
-    listing = _to_train(location)
-    return Outline(
-        listing.classes,
-        listing.counts(),
-        CHANNELS,
-        min(listing.own_size(), LARGEST_SIZE),
-        listing.title,
-        doubts=listing.doubts(),
-    )
-
-
 def find(location: str, folder: Path) -> Images:
-    """The images of the folder at `location`; the data folder is not used. Raises FaultsError."""
-    listing = _to_train(location)
-    return listing.images(listing.classes, CHANNELS, listing.fingerprint())
+    """The images of a folder that a classifier can be trained with. Raises FaultsError."""
+    root, files, others = _list(location, _splits)
+    # By name: the first has label 0, as with torchvision's ImageFolder
+    classes = tuple(sorted({file.label for file in files if file.split == "train"}))
+    if strange := sorted({file.label for file in files} - {*classes}):
+        rule = f"has classes without a training image: {', '.join(strange)}"
+        raise fault(rule, location, classes)
+    images = _images(root, files, others, classes, CHANNELS)
+    check_sizes(classes, counts_of(images.labels_N, images.splits_N, classes), location)
+    return images
 
 
 def find_all(location: str, classes: tuple[str, ...], channels: int) -> Images:
-    """Every image of the folder at `location`, or of its `test`, for a model of these `classes`.
-
-    The folder may lack some of the classes. Raises FaultsError.
-    """
-    listing = _list(location, lambda root: [("train", _test_folder(root, classes))])
-    if not listing.files:
+    """Every image of a folder, or of its `test`, for a model of `classes`. Raises FaultsError."""
+    root, files, others = _list(location, lambda root: [("train", _test_folder(root, classes))])
+    if not files:
         raise fault(f"it needs a sub-folder of images for each class: {some_of(classes, _KNOWN)}")
-    for doubt in listing.doubts():
+    images = _images(root, files, others, classes, channels)
+    for doubt in images.doubts:
         _log.warning(doubt)
-    made_from = [listing.fingerprint(), classes, channels]
-    return listing.images(classes, channels, f"all of {made_from}")
+    return replace(images, fingerprint=f"all of {[images.fingerprint, classes, channels]}")
+
+
+def _images(
+    root: Path, files: list[_File], others: Counter[str], classes: tuple[str, ...], channels: int
+) -> Images:
+    import numpy as np
+    from PIL import Image
+
+    labels = {label: number for number, label in enumerate(classes)}
+    digest, sides, doubts = hashlib.sha256(), [], []
+    for file in files:
+        path = file.path.relative_to(root).as_posix()
+        digest.update(repr((path, file.size, file.changed_ns)).encode())
+    for position in spread_over(len(files)):
+        with suppress(Exception), Image.open(files[position].path) as image:
+            sides.append(shorter_side(image))  # decoding reports what cannot be read
+    if others:
+        kinds = [f"{count:,} {kind}" for kind, count in others.most_common(_KINDS)]
+        more = ", ..." if len(others) > _KINDS else ""
+        count = amount_of(others.total(), "file")
+        doubts = [f"{count} in {root} left out: {', '.join(kinds)}{more}"]
+    return Images(
+        title=f"{root.resolve().name}, a folder of images",
+        classes=classes,
+        labels_N=np.array([labels[file.label] for file in files], np.int64),
+        splits_N=np.array([SPLITS.index(file.split) for file in files], np.uint8),
+        read=lambda position: Image.open(files[position].path),
+        name_of=lambda position: str(files[position].path),
+        channels=channels,
+        own_size=int(statistics.median(sides)) if sides else LARGEST_SIZE,
+        fingerprint=digest.hexdigest(),
+        in_threads=True,
+        root=f"{root}{os.sep}",
+        doubts=tuple(doubts),
+    )
 
 
 def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
@@ -178,11 +127,13 @@ def is_labelled(folder: Path, classes: tuple[str, ...]) -> bool:
     return any(name in classes or split_of(name) == "test" for name in names)
 
 
-SOURCE = Source("folder:PATH", outline, find, lists=True)
+SOURCE = Source("folder:PATH", find)
 
 
-def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
-    """Every image file in the splits of the folder at `location`. Raises FaultsError."""
+def _list(
+    location: str, splits_of: Callable[[Path], Splits]
+) -> tuple[Path, list[_File], Counter[str]]:
+    """(the folder at `location`, its images, the number of other files by suffix); FaultsError."""
     root = Path(location).expanduser()
     if root.exists() and not root.is_dir():
         raise fault("must be a folder, with a sub-folder of images for each class", location)
@@ -191,18 +142,7 @@ def _list(location: str, splits_of: Callable[[Path], Splits]) -> _Listing:
         raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", location)
     others: Counter[str] = Counter()
     with translate_error(lambda rule: fault(rule, location), "cannot be read", of=OSError):
-        return _Listing(root, tuple(_files(splits_of(root), others)), others)
-
-
-def _to_train(location: str) -> _Listing:
-    """Raises FaultsError where a classifier cannot be trained with the images."""
-    listing = _list(location, _splits)
-    classes = listing.classes
-    if strange := sorted({file.label for file in listing.files} - {*classes}):
-        rule = f"has classes without a training image: {', '.join(strange)}"
-        raise fault(rule, location, classes)
-    check_sizes(classes, listing.counts(), location)
-    return listing
+        return root, list(_files(splits_of(root), others)), others
 
 
 def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:

@@ -19,10 +19,7 @@ _require = partial(require, "datasets", "hf")
 
 
 def find(name: str, folder: Path) -> Images:
-    """The images of the data set called `name`, kept in DATA_DIR/hf.
-
-    Raises FaultsError if `datasets` is not installed.
-    """
+    """The images of the data set called `name`, kept in DATA_DIR/hf. Raises FaultsError."""
     _require(name)
     import datasets
 
@@ -47,7 +44,7 @@ def find(name: str, folder: Path) -> Images:
     )
 
 
-SOURCE = Source("hf:NAME", _require, find)  # only `datasets` can describe the images
+SOURCE = Source("hf:NAME", find, _require)
 
 
 def _part(split: Any, name: str) -> Part:

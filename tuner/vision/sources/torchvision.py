@@ -44,7 +44,7 @@ def find(name: str, folder: Path) -> Images:
     )
 
 
-SOURCE = Source("torchvision:NAME", _require, find)  # only torchvision can describe the images
+SOURCE = Source("torchvision:NAME", find, _require)
 
 
 def _split_argument(kind: Any) -> str | None:
