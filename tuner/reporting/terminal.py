@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from tuner.experiment.events import (
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
-from tuner.experiment.trials import Best, TrialRecord
+from tuner.experiment.trials import Best
 from tuner.reporting.experiment_text import (
     answer_text,
     change_lines,
@@ -51,68 +51,57 @@ _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 _LOOK_EVERY_S = 0.5  # at the journal of another process's search
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLeft:
-    """Estimates how long a search still takes.
-
-    total: trials to run, or None if unknown. max_t: upper bound of a trial in epochs, or None.
-    budget_s: seconds after which the search ends, or None.
-    """
-
-    total: int | None
-    max_t: int | None
-    budget_s: float | None = None
-
-    @classmethod
-    def of(cls, spec: ExperimentSpec, history: History) -> TimeLeft:
-        """The estimate for a spec and the controls up to now."""
-        return cls(history.total(spec.trials), spec.epochs, spec.time_budget_s)
-
-    def seconds(self, history: History, now: float) -> float | None:
-        """The seconds left, or None if there is nothing to estimate from."""
-        if history.status != RUNNING or history.steered.paused:
-            return None
-        epochs, pace = self._epochs(list(history.trials.values())), history.pace
-        estimates = []
-        if epochs is not None and pace.first_trial is not None and pace.epochs:
-            spent = max(0.0, _latest(history, now) - pace.first_trial)
-            estimates.append(epochs * spent / pace.epochs)
-        if self.budget_s is not None and history.runs:
-            spent = _latest(history, now) - history.runs[-1].started
-            estimates.append(max(0.0, self.budget_s - spent))
-        return min(estimates, default=None)
-
-    def _epochs(self, trials: Sequence[TrialRecord]) -> float | None:
-        """The epochs left, if each trial takes as many as those that have ended on average."""
-        ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
-        length = sum(ended) / len(ended) if ended else self.max_t
-        if self.total is None or length is None:
-            return None
-        unfinished = [t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)]
-        waiting = max(0, self.total - len(trials))
-        return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
-
-
-def elapsed_s(history: History, now: float) -> float:
-    """Seconds of searching, over all drivers."""
-    if not history.runs:
-        return 0.0
-    return history.duration_s + _latest(history, now) - history.runs[-1].ended
-
-
-def _latest(history: History, now: float) -> float:
-    """`now`, or the time of the last event if a clock is behind it."""
-    return max(now, history.runs[-1].ended) if history.runs else now
-
-
 @dataclass(slots=True)
 class Status:
-    """The status of a search in words. metric: the objective's. each: what a trial reserves."""
+    """The status of a search in numbers and words. spec: with the controls up to now."""
 
     history: History
-    time_left: TimeLeft
-    metric: str
-    each: str = ""
+    spec: ExperimentSpec
+
+    @property
+    def metric(self) -> str:
+        return self.spec.objective.metric
+
+    @property
+    def total(self) -> int | None:
+        """How many trials there will be, or None if unknown."""
+        return self.history.total(self.spec.trials)
+
+    def elapsed_s(self, now: float) -> float:
+        """Seconds of searching, over all drivers."""
+        runs = self.history.runs
+        return self.history.duration_s + self._latest(now) - runs[-1].ended if runs else 0.0
+
+    def left_s(self, now: float) -> float | None:
+        """An estimate of the seconds left, or None without a basis for it."""
+        history, budget_s = self.history, self.spec.time_budget_s
+        if history.status != RUNNING or history.steered.paused:
+            return None
+        epochs, pace = self._epochs_left(), history.pace
+        estimates = []
+        if epochs is not None and pace.first_trial is not None and pace.epochs:
+            spent = max(0.0, self._latest(now) - pace.first_trial)
+            estimates.append(epochs * spent / pace.epochs)
+        if budget_s is not None and history.runs:
+            spent = self._latest(now) - history.runs[-1].started
+            estimates.append(max(0.0, budget_s - spent))
+        return min(estimates, default=None)
+
+    def _latest(self, now: float) -> float:
+        """`now`, or the time of the last event if a clock is behind it."""
+        runs = self.history.runs
+        return max(now, runs[-1].ended) if runs else now
+
+    def _epochs_left(self) -> float | None:
+        """The epochs left, if each trial takes as many as those that have ended on average."""
+        trials, total = list(self.history.trials.values()), self.total
+        ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
+        length = sum(ended) / len(ended) if ended else self.spec.epochs
+        if total is None or length is None:
+            return None
+        unfinished = [t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)]
+        waiting = max(0, total - len(trials))
+        return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
 
     def counts(self) -> str:
         """How many trials run, and how the others have ended."""
@@ -124,9 +113,9 @@ class Status:
 
     def times(self, now: float) -> str:
         """The elapsed time and, if it can be estimated, the time left."""
-        left = self.time_left.seconds(self.history, now)
+        left = self.left_s(now)
         suffix = "" if left is None else f", ~{duration(left)} left"
-        return duration(elapsed_s(self.history, now)) + suffix
+        return duration(self.elapsed_s(now)) + suffix
 
     def best(self, best: Best) -> str:
         """The best value and its trial."""
@@ -139,30 +128,27 @@ class Status:
 
     def trials(self) -> str:
         """How many trials have ended, and of how many."""
-        total = "" if self.time_left.total is None else f"/{self.time_left.total}"
+        total = "" if self.total is None else f"/{self.total}"
         return f"{self.history.ended_trials}{total} trials"
 
 
 class Progress(logging.Handler):
     """An observer of events that shows the progress of a search on `stream`, by default stderr.
 
-    history: that of the experiment, up to the observed event. each: what a trial reserves, in
-    words. clock: that of the events. Warnings of tuner's loggers are shown, too, and the first
-    failures.
+    history: that of the experiment, up to the observed event. clock: that of the events. Warnings
+    of tuner's loggers are shown, too, and the first failures.
     """
 
     def __init__(
         self,
+        spec: ExperimentSpec,
         history: History,
-        time_left: TimeLeft,
         *,
-        metric: str,
-        each: str = "",
         stream: IO[str] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(logging.WARNING)
-        self._status = Status(history, time_left, metric, each)
+        self._status = Status(history, spec)
         stream = stream or sys.stderr
         console = process.console(stream) if stream.isatty() else None
         self._view: _Lines | _Live
@@ -188,9 +174,9 @@ class Progress(logging.Handler):
         """Show a warning."""
         self._view.show(f"warning: {record.getMessage()}", "yellow")
 
-    def expect(self, time_left: TimeLeft) -> None:
-        """Use another estimate from now on."""
-        self._status.time_left = time_left
+    def adapt(self, spec: ExperimentSpec) -> None:
+        """Show the status of a changed spec from now on."""
+        self._status.spec = spec
 
     def close(self) -> None:
         """Restore the terminal, and leave the last view in it."""
@@ -272,7 +258,7 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
         return cut
 
     width, history = min(width, _WIDTH), status.history
-    bar = ProgressBar(status.time_left.total, history.ended_trials, width=max(10, width - 58))
+    bar = ProgressBar(status.total, history.ended_trials, width=max(10, width - 58))
     head = Table.grid(padding=(0, 1))
     head.add_row(bar, line(status.trials()), line(status.times(now), style="cyan"))
     lines: list[RenderableType] = [head, line(status.counts())]
@@ -288,7 +274,8 @@ def _running_lines(status: Status, width: int) -> Iterator[str]:
     """The running trials: epoch, objective, config."""
     running = status.history.of_status(RUNNING)
     if running:
-        yield f"running, each on {status.each}" if status.each else "running"
+        each = "" if status.spec.is_elsewhere else f", each on {reserves(status.spec.resources)}"
+        yield f"running{each}"
     for trial in running[:_RUNNING_LINES]:
         last = trial.results[-1].metrics.get(status.metric) if trial.results else None
         value = "" if last is None else f"{printable(status.metric)} {number(last)}"
@@ -311,7 +298,8 @@ def _failed_lines(history: History, width: int) -> Iterator[str]:
 
 def status_text(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
-    history, status = results.history, _status_of(results, results.history)
+    history = results.history
+    status = Status(history, _present_spec(results, history))
     console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: {results.status_text}")
@@ -330,8 +318,7 @@ def follow(
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)
-    now = _status_of(results, history)
-    progress = Progress(history, now.time_left, metric=now.metric, each=now.each, stream=stream)
+    progress = Progress(_present_spec(results, history), history, stream=stream)
     try:
         is_driven = True
         while is_driven:
@@ -342,14 +329,12 @@ def follow(
             for event in tail.read():
                 history.apply(event)
                 if event["event"] == CONTROL:
-                    progress.expect(_status_of(results, history).time_left)
+                    progress.adapt(_present_spec(results, history))
                 progress(event)
     finally:
         progress.close()
 
 
-def _status_of(results: Results, history: History) -> Status:
-    """The status with the changes that controls made."""
-    spec = results.spec.model_copy(update=history.steered.changes)
-    each = "" if spec.is_elsewhere else reserves(spec.resources)
-    return Status(history, TimeLeft.of(spec, history), results.metric, each)
+def _present_spec(results: Results, history: History) -> ExperimentSpec:
+    """The spec with the changes that controls made."""
+    return results.spec.model_copy(update=history.steered.changes)
