@@ -237,7 +237,6 @@ def soup(results: Results, trust: bool, as_json: bool, **settings: Any) -> None:
 
 
 def _table(done: Soup) -> str:
-    """The candidates, the chosen one, and the trials that are left out."""
     names = list(dict.fromkeys([done.objective.metric, *done.chosen.metrics]))
     rows = [("MODEL", *map(str.upper, names), "TRIALS")]
     for each in done.candidates:

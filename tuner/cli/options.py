@@ -48,7 +48,6 @@ class Group(Command, click.Group):
 def command(
     section: Section, order: int, *examples: str, help: str | None = None
 ) -> Callable[[Callable[..., Any]], Command]:
-    """The decorator of a function that is a command; see `Command`."""
     return click.command(cls=Command, section=section, order=order, examples=examples, help=help)
 
 

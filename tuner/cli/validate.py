@@ -95,7 +95,6 @@ def named_experiment(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]
 
 
 def _recorded(name: str, storage: str | None) -> str:
-    """The file with the spec of an earlier experiment."""
     from tuner.experiment.files import EXPERIMENT
     from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.storage import find_experiment

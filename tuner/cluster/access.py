@@ -47,7 +47,6 @@ def for_local_ray(folder: Path) -> Changes:
 
 
 def _loopback() -> str:
-    """The name of the loopback interface: lo, or lo0 on macOS."""
     return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
@@ -76,7 +75,6 @@ def refusal() -> str:
 
 
 def _token_file() -> Path:
-    """The file that Ray reads a token from, if no variable has one."""
     return Path(os.environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 

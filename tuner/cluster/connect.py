@@ -58,11 +58,9 @@ class Cluster:
         return is_connected() and self.scratch is None
 
     def nodes(self) -> list[Node]:
-        """The living nodes."""
         return list_nodes()
 
     def driver(self) -> str:
-        """The id of the node on this machine."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())
@@ -130,7 +128,6 @@ class Cluster:
                 time.sleep(poll_s)
 
     def autoscales(self, nodes: list[Node]) -> bool:
-        """Whether an autoscaler works for it, by a task on its head."""
         replies = self.run([node for node in nodes if node.is_head], has_autoscaler)
         return any(reply.value for reply in replies)
 
@@ -163,7 +160,6 @@ class Cluster:
             preflight.refuse_unfit(offering, spec.storage, spec.trainable, run=self.run)
 
     def _is_spread(self, nodes: list[Node]) -> bool:
-        """Whether any trial may run on another machine than this one."""
         if not self.is_joined():
             return False
         driver = self.driver()

@@ -72,7 +72,6 @@ def _connection(head: str, limit_s: float) -> socket.socket:
 
 
 def _reach(head: str) -> None:
-    """Make sure that a gRPC server answers at `head`."""
     try:
         with _connection(head, PATIENCE_S) as connection:
             if os.environ.get("RAY_USE_TLS") != "1" and not _speaks_grpc(connection):
@@ -95,7 +94,6 @@ def _speaks_grpc(connection: socket.socket) -> bool:
 
 
 def _problem(head: str, internals: Any) -> str | None:
-    """Why this process cannot join the cluster, or None."""
     from ray.exceptions import AuthenticationError, RpcError
 
     try:

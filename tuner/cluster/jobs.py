@@ -55,7 +55,6 @@ class Job:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command that follows the job."""
         if self.status == "STOPPED":
             return STOPPED_CODE
         if self.code is not None:
@@ -101,7 +100,6 @@ class Jobs:
         return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
 
     def get(self, job_id: str) -> Job:
-        """The job of that id; raises UsageError for an unknown one."""
         jobs = {job.job_id: job for job in self.all()}
         if job_id not in jobs:
             hint = did_you_mean(job_id, jobs)
@@ -117,7 +115,6 @@ class Jobs:
         return self.ended(job_id)
 
     def log(self, job_id: str) -> str:
-        """The job's output so far."""
         self.get(job_id)
         with answering(self._address):
             return str(self._client.get_job_logs(job_id))

@@ -122,7 +122,6 @@ def inventory(nodes: Iterable[Node]) -> str:
 
 
 def amounts(cpus: float, gpus: float) -> str:
-    """CPUs and, if there are any, GPUs in words."""
     return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
 
 

@@ -110,7 +110,6 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    """A JSON document as it is written."""
     return (json.dumps(document, indent=2) + "\n").encode()
 
 

@@ -50,26 +50,21 @@ class ExperimentFolder:
 
     @property
     def name(self) -> str:
-        """The experiment's name: that of its folder."""
         return self.path.resolve().name
 
     @property
     def storage(self) -> str:
-        """The storage that the experiment lies in, as --storage takes it."""
         return storage_of(self.path)
 
     @property
     def location(self) -> str:
-        """Where it lies, to show to a user: a path, or a URL."""
         return shown(self.path)
 
     def locate(self, name: str) -> str:
-        """Where its file `name` lies, to show to a user."""
         return shown(self.path / name)
 
     @property
     def is_taken(self) -> bool:
-        """Whether there is anything of this name already."""
         return self.mirror.is_taken() if self.mirror else os.path.lexists(self.path)
 
     @property
@@ -104,7 +99,6 @@ class ExperimentFolder:
             shutil.rmtree(incomplete, ignore_errors=True)
 
     def name_taken(self) -> NameTakenError:
-        """The error for a new experiment whose folder exists."""
         resume = f"{program()} resume {shlex.quote(url_of(self.path) or self.path.name)}"
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "
@@ -121,7 +115,6 @@ class ExperimentFolder:
 
     @contextmanager
     def undriven(self, warn: Callable[[str], object]) -> Iterator[None]:
-        """Exclude all drivers. Raises and warns as `held`."""
         with locked(self.path), self.held(warn):
             yield
 

@@ -92,7 +92,6 @@ class Journal:
 
     @property
     def clock(self) -> Clock:
-        """The clock that gives the events their times."""
         return self._clock
 
     def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
@@ -244,7 +243,6 @@ def _lock(fd: int, folder: Path) -> None:
 
 
 def _holder(folder: Path) -> str:
-    """Who holds the lock, as far as the journal says."""
     owner = None
     with suppress(JournalError):  # whoever gets the lock will see that it is damaged
         for event in read(folder):

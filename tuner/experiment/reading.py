@@ -68,7 +68,6 @@ class Tail:
 
 
 def open_journal(path: Path) -> BinaryIO:
-    """The file, to be read; raises JournalError."""
     try:
         return os.fdopen(open_plain(path), "rb")
     except OSError as error:

@@ -71,7 +71,6 @@ def _is_experiment(folder: Path) -> bool:
 
 
 def existing_parent(storage: str | Path) -> Path:
-    """The storage's folder, or the nearest existing one above it."""
     folder = Path(storage).expanduser().resolve()
     return next(each for each in (folder, *folder.parents) if each.exists())
 

@@ -36,7 +36,6 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """The strategies, the objective, and the number of experiments."""
     strategies = [side.label for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"
@@ -82,7 +81,6 @@ def verdict(comparison: Comparison) -> Iterator[str]:
 
 
 def _beside(comparison: Comparison, first: Side, side: Side) -> str:
-    """How far a strategy is behind the first, in a sentence."""
     less = comparison.difference(side)
     if less is None:
         return (

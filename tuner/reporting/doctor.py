@@ -72,7 +72,6 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
 
 
 def check_machine() -> Iterator[Finding]:
-    """CPUs, GPUs, memory, temporary files and the loopback interface."""
     yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _check_gpus()
     free, total = memory.free_and_all()
@@ -158,7 +157,6 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
 
 
 def _admits_without_token(head: str) -> bool:
-    """Whether the cluster's head answers a client without a token."""
     tokens = (access.TOKEN, access.TOKEN_PATH)
     environment = {name: value for name, value in os.environ.items() if name not in tokens}
     environment[access.AUTH_MODE] = "disabled"

@@ -58,7 +58,6 @@ def report_page(report: Report, *, images: bool = True) -> str:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Searches side by side, as a whole page."""
     return render(
         "comparison.html",
         comparison,
@@ -100,7 +99,6 @@ def write_page(path: Path, page: str) -> None:
 
 
 def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
-    """(label, value, note) of the headline numbers."""
     results = report.results
     accuracies = report.accuracies
     if report.best:
@@ -145,7 +143,6 @@ def best_table(report: Report) -> list[list[str]]:
 
 
 def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the search measured for one of the best trials."""
     return report.results.best_json(report.results.trial(best["trial_id"]))
 
 
@@ -199,7 +196,6 @@ def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> I
 
 
 def _thumbnail(path: Path) -> bytes | None:
-    """A small JPEG of an image file, or None if it cannot be read."""
     from PIL import Image, ImageOps
 
     try:

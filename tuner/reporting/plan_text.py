@@ -41,7 +41,6 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
 
 
 def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
-    """(name, value) of each line of the plan."""
     length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
     yield "From", source
     yield "Trials", f"{plan['trials']}, {spec.search.strategy} search"
@@ -83,7 +82,6 @@ def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterato
 
 
 def _early(spec: ExperimentSpec) -> Iterator[str]:
-    """The conditions that end the search or a trial early."""
     stop, metric = spec.stop, spec.objective.metric
     if stop.target is not None:
         yield f"at {metric} {stop.target:g}"
@@ -98,7 +96,6 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:
-    """A network of `Declaration.summaries`, in lines."""
     rows = [("stage", "kind", "an image's output", " parameters")]
     for stage in network.get("stages", ()):
         output = " x ".join(map(str, stage["output"])) or "-"
@@ -119,7 +116,6 @@ def _network(network: Mapping[str, Any]) -> list[str]:
 
 
 def reserves(resources: Resources) -> str:
-    """The resources of one trial, in words."""
     each = amount_of(resources.cpus, "CPU")
     if resources.gpus:
         each += f" and {amount_of(resources.gpus, 'GPU')}"
@@ -158,7 +154,6 @@ def _run(spec: ExperimentSpec, path: Path) -> str:
 
 
 def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """The rows about the user's images."""
     if data is None:
         return
     counts = " / ".join(f"{count:,}" for count in data["images"].values())

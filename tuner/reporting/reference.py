@@ -120,7 +120,6 @@ def _entry(key: str, schema: Mapping[str, Any], *, required: bool = False, of: s
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """The possible values, in words."""
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
@@ -180,7 +179,6 @@ def _domains() -> str:
 
 
 def _trainable() -> str:
-    """The docstrings of a Learner."""
     methods = {
         "__init__(self, config, constants, *, device, rank, world_size)": LearnerFactory.__call__,
         "step(self)": Learner.step,

@@ -69,7 +69,6 @@ def _runs_of(
     find: Callable[[], Iterable[ExperimentFolder]] | None,
     every_s: float,
 ) -> Iterator[Path]:
-    """The folder of the runs, kept up to date."""
     if find is None and len(experiments) == 1:
         check_folder(experiments[0].path, to_follow=True)
         with experiments[0].event_files_synced():

@@ -118,16 +118,13 @@ class Status:
         return duration(self.elapsed_s(now)) + suffix
 
     def best(self, best: Best) -> str:
-        """The best value and its trial."""
         name = printable(self.metric)
         return f"best {name} {number(best.value)}, trial {best.trial_id}, epoch {best.epoch}"
 
     def config(self, best: Best, width: int) -> str:
-        """The config of the best trial in at most `width` characters."""
         return config_line(self.history.trials[best.trial_id].config, width)
 
     def trials(self) -> str:
-        """How many trials have ended, and of how many."""
         total = "" if self.total is None else f"/{self.total}"
         return f"{self.history.ended_trials}{total} trials"
 
@@ -160,7 +157,6 @@ class Progress(logging.Handler):
         logging.getLogger("tuner").addHandler(self)
 
     def __call__(self, event: Event) -> None:
-        """Take one event and show what it changes."""
         self._view.update(event)
         if event["event"] == TRIAL_ENDED and event["status"] == FAILED:
             text = f"{event['error']['kind']}: {event['error']['message']}"
@@ -171,7 +167,6 @@ class Progress(logging.Handler):
             self._view.show(answer_text(self._status.history.steered.answers[-1]), "cyan")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a warning."""
         self._view.show(f"warning: {record.getMessage()}", "yellow")
 
     def adapt(self, spec: ExperimentSpec) -> None:
@@ -179,7 +174,6 @@ class Progress(logging.Handler):
         self._status.spec = spec
 
     def close(self) -> None:
-        """Restore the terminal, and leave the last view in it."""
         logging.getLogger("tuner").removeHandler(self)
         self._view.close()
         super().close()
@@ -271,7 +265,6 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
 
 
 def _running_lines(status: Status, width: int) -> Iterator[str]:
-    """The running trials: epoch, objective, config."""
     running = status.history.of_status(RUNNING)
     if running:
         each = "" if status.spec.is_elsewhere else f", each on {reserves(status.spec.resources)}"
@@ -286,7 +279,6 @@ def _running_lines(status: Status, width: int) -> Iterator[str]:
 
 
 def _failed_lines(history: History, width: int) -> Iterator[str]:
-    """The kinds of failures, and the last messages."""
     failed = [(t.trial_id, t.error) for t in history.of_status(FAILED) if t.error is not None]
     if failed:
         kinds = Counter(error.kind for _, error in failed)

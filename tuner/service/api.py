@@ -193,7 +193,6 @@ def ask(results: Opened, requested: RequestedControl) -> Response:
 
 
 def shown(results: Followed) -> dict[str, Any]:
-    """The output of `show --json`."""
     test = measured_test(results)
     shown = show_json(results)
     return {**shown, "test": with_interval(test)} if test else shown

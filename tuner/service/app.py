@@ -93,7 +93,6 @@ async def _verbs(request: Request) -> Response:
 
 
 async def _plotly(request: Request) -> Response:
-    """The plotly.js of reports."""
     path = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
     headers = {"Cache-Control": f"max-age={_WEEK_S}"}
     return FileResponse(str(path), media_type="text/javascript", headers=headers)
@@ -121,7 +120,6 @@ class Live:
                 await self._has_listeners.wait()
 
     async def close(self) -> None:
-        """End every stream."""
         self._is_over = True
         await self._wake()
 
@@ -288,7 +286,6 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Within it a signal ends the server."""
         with process.handled(lambda number, frame: self.handle_exit(number, None)):
             yield
 

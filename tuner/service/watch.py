@@ -110,7 +110,6 @@ class Kept:
         return folder in self._followed
 
     def get(self, folder: Path) -> Followed:
-        """An experiment, up to date; raises as `Results` does."""
         with self._changing:
             followed = self._followed.pop(folder, None) or Followed(folder)
             followed.update()
@@ -121,7 +120,6 @@ class Kept:
         return followed
 
     def drop(self, folder: Path) -> None:
-        """Remove it from memory."""
         with self._changing:
             self._followed.pop(folder, None)
 
@@ -235,7 +233,6 @@ class Experiments:
         return self._entries[name].listed.folder
 
     def opened(self, name: str) -> Followed:
-        """The current results of an experiment; raises as `folder` and `Results` do."""
         return self._kept.get(self.folder(name))
 
     def _find(self, now: float) -> None:

@@ -50,7 +50,6 @@ class Command(str):
 
     @property
     def plain(self) -> dict[str, list[str]]:
-        """The value of a spec's `trainable` that `read` reads."""
         return {"command": [*self.arguments]}
 
     @property
@@ -94,7 +93,6 @@ class Command(str):
 
     @property
     def script(self) -> str | None:
-        """The file that a plain `python FILE ...` runs, or None."""
         arguments = [text for text in self.arguments if text != "-u"]
         is_python = re.fullmatch(r"python[\d.]*", arguments[0]) or arguments[0] == sys.executable
         runs_file = is_python and len(arguments) > 1 and arguments[1].endswith(".py")
@@ -109,7 +107,6 @@ class Command(str):
 
 
 def read_command(trainable: object) -> Command | None:
-    """The command of a spec's plain `trainable`, or None."""
     if isinstance(trainable, Command):
         return trainable
     try:

@@ -186,7 +186,6 @@ def declaration_of(trainable: str) -> Declaration:
 
 
 def default_declaration() -> Declaration:
-    """The Declaration of the Learner that a spec trains unless it names another."""
     return declaration_of(IMAGE_CLASSIFIER)
 
 

@@ -65,7 +65,6 @@ def _path(text: str) -> str:
 
 
 def _earlier(raw: object) -> str | tuple[str, ...]:
-    """The name of an earlier experiment, or those of several."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise FaultsError(Fault("", "must be a name, or a list of names", raw))
@@ -247,7 +246,6 @@ class ExperimentSpec(Settings):
         return self
 
     def _faults_of_goals(self) -> Iterator[Fault]:
-        """What does not work with several goals."""
         if not self.objective.others:
             return
         if self.scheduler and self.scheduler.name != "asha":
@@ -333,11 +331,9 @@ class ExperimentSpec(Settings):
         return {**values, **{name: value for name, value in complete.items() if name in values}}
 
     def to_json(self) -> str:
-        """The spec as JSON text."""
         return self.model_dump_json(indent=2)
 
     def to_yaml(self) -> str:
-        """The spec as YAML text."""
         import yaml
 
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, width=100)

@@ -63,7 +63,6 @@ def is_learner(trainable: Any) -> bool:
 
 
 def is_rays_class(trainable: Any) -> bool:
-    """Whether `trainable` is a subclass of `ray.tune.Trainable`."""
     tune: Any = sys.modules.get("ray.tune")  # which the module of such a class has imported
     return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
 
@@ -164,7 +163,6 @@ class Registry(Generic[S]):
         return settings
 
     def shipped(self) -> dict[str, type[S]]:
-        """The settings class of each extension that ships, by its name."""
         return {name: self.settings(name) for name in self.names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:

@@ -27,12 +27,10 @@ def valid_target(target: str) -> str:
 
 
 def is_web(target: str) -> bool:
-    """Whether a target is a URL that JSON is posted to."""
     return target.startswith(("http://", "https://"))
 
 
 def is_apprise(target: str) -> bool:
-    """Whether a target needs the library apprise."""
     return not target.startswith((COMMAND, "${")) and not is_web(target)
 
 
@@ -42,7 +40,6 @@ def is_hidden(target: str) -> bool:
 
 
 def runs_or_reads(target: str) -> bool:
-    """Whether a target runs a command or reads a variable of the environment."""
     return target.startswith(COMMAND) or _VARIABLE.search(target) is not None
 
 

@@ -129,12 +129,10 @@ class Objective(Goal):
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """This objective, then the others."""
         return (self, *self.others)
 
     @property
     def limited(self) -> tuple[str, ...]:
-        """The metrics that the limits name, each once."""
         return tuple(dict.fromkeys(n for text in self.limits for n in condition(text).names))
 
     @property
@@ -182,7 +180,6 @@ class Resources(Settings):
 
     @property
     def ranks(self) -> int:
-        """The processes that a trial trains in."""
         return self.workers * self.split
 
     @property

@@ -81,7 +81,6 @@ class FaultsError(ValueError):
 
 
 def known_names(raw: object, choices: Collection[str], noun: str) -> object:
-    """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
         raise FaultsError(Fault("", "must be a list of names", raw, tuple(choices)))

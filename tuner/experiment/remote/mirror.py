@@ -39,17 +39,14 @@ class Mirror:
 
     @property
     def objects(self) -> Objects:
-        """The store, from the experiment on."""
         return Objects(self.url)
 
     def is_taken(self) -> bool:
-        """Whether the store has the experiment."""
         objects = self.objects
         with objects.reaching():
             return objects.has(files.EXPERIMENT)
 
     def is_driven(self) -> bool:
-        """Whether a live driver holds the experiment, on this machine or elsewhere."""
         objects = self.objects
         with objects.reaching():
             return is_locked(self.folder) or is_held(objects)
@@ -66,7 +63,6 @@ class Mirror:
 
     @contextmanager
     def held(self, warn: Callable[[str], object]) -> Iterator[RemoteSync]:
-        """As `ExperimentFolder.held`."""
         with self.objects.reaching():
             lease = self._acquire(warn)
         sync = RemoteSync(self.folder, lease, self.upload)
@@ -122,7 +118,6 @@ class Mirror:
         note.write_text(f"{remote.generation} {len(complete)}")
 
     def mark(self) -> Hashable:
-        """As `ExperimentFolder.mark`."""
         objects = self.objects
         with objects.reaching():
             try:
@@ -165,7 +160,6 @@ class Mirror:
             shutil.rmtree(incomplete, ignore_errors=True)
 
     def upload(self, path: Path) -> None:
-        """Upload the file or folder at `path`."""
         objects = self.objects
         paths = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
         for file in paths:
@@ -173,7 +167,6 @@ class Mirror:
 
     @contextmanager
     def event_files_synced(self) -> Iterator[None]:
-        """As `ExperimentFolder.event_files_synced`."""
         self._fetch_event_files()
 
         def keep_fetching(over: Event) -> None:

@@ -46,7 +46,6 @@ class Objects:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Write an object, in place of an older one."""
         with _os_errors():
             self._system.pipe_file(self._path(name), data)
 
@@ -79,12 +78,10 @@ class Objects:
         _CHECKED.add(self.url)
 
     def has(self, name: str) -> bool:
-        """Whether there is an object of this name."""
         with _os_errors():
             return self._is_there(name)
 
     def names(self, prefix: str = "") -> list[str]:
-        """The names of all objects below the folder `prefix`, in order."""
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
@@ -108,7 +105,6 @@ class Objects:
         return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
 
     def upload(self, path: Path, name: str) -> None:
-        """Write the file at `path` as an object, in place of an older one."""
         with _os_errors():
             self._system.put_file(str(path), self._path(name))
 
@@ -227,5 +223,4 @@ class FolderObjects(Objects):
 
 
 def objects_in(storage: str | Path) -> Objects:
-    """The objects below a URL, or below a folder."""
     return Objects(str(storage)) if is_url(storage) else FolderObjects(Path(storage).expanduser())

@@ -36,7 +36,6 @@ class Segment(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The object's name below the experiment."""
         return f"{_FOLDER}/{self.generation:06}-{self.start:012}-{self.end:012}.jsonl"
 
 
@@ -63,7 +62,6 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def listed(objects: Objects) -> list[Segment]:
-    """All segments of the experiment, in no particular order."""
     matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
     return [Segment(*map(int, match.groups())) for match in matches if match]
 

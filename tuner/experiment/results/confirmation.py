@@ -50,7 +50,6 @@ class Leader:
 
     @property
     def mean(self) -> Mean | None:
-        """The mean of the values, or None."""
         values = list(self.values.values())
         return mean_of(values) if values else None
 
@@ -60,7 +59,6 @@ class Leader:
         return None if self.mean is None else self.searched - self.mean.mean
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for `confirm --json`."""
         return {
             "trial_id": self.trial_id,
             "config": dict(self.config),
@@ -149,7 +147,6 @@ class Confirmation:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for `confirm --json`, without the test split."""
         return {
             "name": self.confirms.name,
             "experiment": self.results.name,
@@ -229,7 +226,6 @@ def leaders(results: Results, k: int) -> list[TrialRecord]:
 
 
 def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A config or a space without `seed`, which a confirmation sets itself."""
     return {name: value for name, value in values.items() if name != "seed"}
 
 
@@ -376,7 +372,6 @@ class Pruned(NamedTuple):
 
     @property
     def freed(self) -> int:
-        """Bytes."""
         return sum(self.folders.values())
 
 

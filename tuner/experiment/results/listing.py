@@ -54,7 +54,6 @@ class Listed:
     total: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `ls --json` says of it."""
         return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
 
     def row(self) -> dict[str, Any]:
@@ -102,7 +101,6 @@ def find(
 
 
 def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
-    """In the order of their starts."""
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
@@ -203,7 +201,6 @@ def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
 
 
 def _paths(row: Row) -> Iterator[str]:
-    """The dotted name of each value in `row`."""
     for name, value in row.items():
         yield name
         if isinstance(value, Mapping):
@@ -211,7 +208,6 @@ def _paths(row: Row) -> Iterator[str]:
 
 
 def trial_rows(results: Results) -> list[dict[str, Any]]:
-    """A row for each trial, sorted by id."""
     return [trial_row(results, trial) for trial in results.trials.values()]
 
 

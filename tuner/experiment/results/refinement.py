@@ -164,7 +164,6 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
-    """Bounds of few digits around `low` and `high`."""
     lower = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low)
     upper = Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(high)
     return float(lower), float(upper)

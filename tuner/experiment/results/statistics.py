@@ -42,7 +42,6 @@ class Mean:
 
     @property
     def is_settled(self) -> bool:
-        """Whether 0 lies outside of the interval."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
@@ -165,7 +164,6 @@ class Accuracy:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
         shown = {
             "images": self.images,
             "baseline": self.baseline,
@@ -194,7 +192,6 @@ def trials_chosen_from(counts: Mapping[str, int]) -> int:
 
 
 def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
-    """The accuracy in what `evaluate` has measured."""
     return accuracy_of("test_accuracy", measured or {}, measured)
 
 
@@ -227,7 +224,6 @@ class ClassAccuracy:
 
     @property
     def accuracy(self) -> float:
-        """The share that is right, from 0 to 1."""
         return self.right / self.images
 
     @property

@@ -52,7 +52,6 @@ class Room(NamedTuple):
         return Room(self.cpus - times * each.cpus, tuple(gpus))
 
     def fits(self, each: Amounts) -> int:
-        """How many times `each` fits, at least 0."""
         counts = [self.cpus / each.cpus] if each.cpus else []
         if each.gpus:
             part = min(each.gpus, 1)
@@ -61,7 +60,6 @@ class Room(NamedTuple):
         return max(0, math.floor(min(counts) + _SLACK))
 
     def share_of(self, each: Amounts) -> float:
-        """The dominant share of `each`."""
         pairs = (each.cpus, self.cpus), (each.gpus, len(self.gpus))
         return max((part / total for part, total in pairs if total > 0), default=0.0)
 

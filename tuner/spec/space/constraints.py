@@ -144,7 +144,6 @@ class Constraints:
         return bool(self.forbid)
 
     def allow(self, config: Config) -> bool:
-        """Whether no expression holds for `config`."""
         return not any(condition(text).holds(config) for text in self.forbid)
 
     def untried(

@@ -220,7 +220,6 @@ class Choice(Domain):
         return self.values[self.number_at(u)]
 
     def number_at(self, u: float) -> int:
-        """The number of the value at quantile `u`."""
         return min(int(u * len(self.values)), len(self.values) - 1)
 
     def extremes(self) -> tuple[Value, ...]:

@@ -75,7 +75,6 @@ class Encoding:
         return len(self.columns)
 
     def column_at(self, position: Position) -> int:
-        """The number of the column of the domain at `position`."""
         return self._column[position]
 
     def encode(self, config: Mapping[str, Value], *, partial: bool = False) -> Array:
