@@ -36,7 +36,7 @@ from tuner.spec.command import Command
 from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
 from tuner.spec.schedulers import Scheduler
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names, parse
+from tuner.spec.settings import MAX_COUNT, Count, FaultsError, Settings, known_names, parse
 from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
@@ -144,18 +144,13 @@ class ExperimentSpec(Settings):
     timeouts: sections.Timeouts = sections.Timeouts()
     checkpoints: sections.Checkpoints = sections.Checkpoints()
     stop: sections.Stop = sections.Stop()
-    num_samples: int | None = Field(
+    num_samples: Count | None = Field(
         None,
-        ge=1,
-        le=MAX_COUNT,
         description="how many trials to run; a grid, or a search with a time budget, may leave it "
         "out",
     )
-    max_concurrent: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_COUNT,
-        description="how many trials may run at a time; unless set as many as fit",
+    max_concurrent: Count | None = Field(
+        None, description="how many trials may run at a time; unless set as many as fit"
     )
     time_budget_s: float | None = Field(
         None, gt=0, description="the seconds after which the search ends"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
@@ -16,6 +17,7 @@ from pydantic import (
 from tuner.errors import Fault, unknown
 
 MAX_COUNT = 10**9  # trials, epochs, workers, seconds of waiting: anything above is a slip
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
 class Settings(BaseModel):
