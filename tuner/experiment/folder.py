@@ -223,8 +223,8 @@ class ExperimentFolder:
     def sizes(self) -> dict[str, int]:
         """POSIX path -> bytes, of each file here or in the store."""
         if self.mirror:
-            with self.mirror.objects.reaching():
-                return self.mirror.objects.sizes()
+            with self.mirror.objects.reaching() as objects:
+                return objects.sizes()
         paths = (Path(root, name) for root, _, names in os.walk(self.path) for name in names)
         return {path.relative_to(self.path).as_posix(): path.lstat().st_size for path in paths}
 

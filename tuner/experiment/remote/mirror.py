@@ -42,19 +42,16 @@ class Mirror:
         return Objects(self.url)
 
     def is_taken(self) -> bool:
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             return objects.has(files.EXPERIMENT)
 
     def is_driven(self) -> bool:
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             return is_locked(self.folder) or is_held(objects)
 
     def reserve(self, document: bytes) -> bool:
         """Create experiment.json in the store; False if there is one."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             objects.check_create()
             if not objects.create(files.EXPERIMENT, document):
                 return False
@@ -89,8 +86,7 @@ class Mirror:
         """Fetch the documents and the journal, unless the journal here is ahead after a kill."""
         from filelock import FileLock
 
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             self.folder.mkdir(parents=True, exist_ok=True)
             with FileLock(self.folder / ".refreshing"):  # one process at a time
                 for name in files.DOCUMENTS:
@@ -118,8 +114,7 @@ class Mirror:
         note.write_text(f"{remote.generation} {len(complete)}")
 
     def mark(self) -> Hashable:
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             try:
                 labels = objects.read(files.LABELS)
             except FileNotFoundError:
@@ -133,8 +128,7 @@ class Mirror:
 
     def remove(self, warn: Callable[[str], object]) -> None:
         """Remove it from the store, experiment.json last. Raises UsageError if it is driven."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             self._acquire(warn)
             tops = {name.partition("/")[0] for name in objects.names()}
             for top in [*sorted(tops - {files.EXPERIMENT}), files.EXPERIMENT]:
@@ -180,8 +174,7 @@ class Mirror:
             yield
 
     def _fetch_event_files(self) -> None:
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             for name, size in objects.sizes("trials").items():
                 path = self.folder / name
                 is_event_file = path.name.startswith("events.") and ".." not in path.parts

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from tuner.errors import UsageError, reason_of, translate_error
@@ -35,9 +35,11 @@ class Objects:
         self.url = url.rstrip("/")
         self._system, self._base = _opened(self.url)
 
-    def reaching(self) -> AbstractContextManager[None]:
-        """Turn what the store refuses into a UsageError."""
-        return translate_error(UsageError, f"cannot reach {self.url}", of=OSError)
+    @contextmanager
+    def reaching(self) -> Iterator[Self]:
+        """These objects; what the store refuses is a UsageError."""
+        with translate_error(UsageError, f"cannot reach {self.url}", of=OSError):
+            yield self
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; FileNotFoundError if there is none."""

@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import SpecError, TunerError, UsageError, hint, nearest
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import last_event
@@ -195,7 +195,7 @@ def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     paths = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
         if rows and name not in paths:
-            near = hint(nearest(name, paths, 3))
+            near = did_you_mean(name, paths)
             available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
 
