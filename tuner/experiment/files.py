@@ -98,10 +98,8 @@ def read_json(path: Path, *, most: int = MOST) -> Any:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The object that a JSON document holds. Raises as `read_plain`, and UsageError if damaged."""
-    try:
+    with translate_error(UsageError, f"{path} is damaged", of=ValueError):
         value = read_json(path)
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
     if fault := fault_of_values(value):

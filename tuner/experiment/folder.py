@@ -137,11 +137,9 @@ class ExperimentFolder:
         Raises UsageError if it is missing, damaged, or of another format.
         """
         path = self.path / files.EXPERIMENT
-        try:
+        cannot = f"{path.parent} is no experiment: cannot read {path}"
+        with translate_error(UsageError, cannot, of=OSError):
             document = files.read_object(path)
-        except OSError as error:
-            reason = f"cannot read {path}: {error.strerror}"
-            raise UsageError(f"{path.parent} is no experiment: {reason}") from error
         if document.get("format") != FORMAT:
             has = brief(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")

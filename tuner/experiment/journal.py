@@ -17,7 +17,7 @@ from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
-from tuner.errors import JournalError, JournalLostError, UsageError
+from tuner.errors import JournalError, JournalLostError, UsageError, translate_error
 from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
@@ -62,10 +62,8 @@ class Journal:
         """
         path = folder / JOURNAL
         check_folder(folder)
-        try:
+        with translate_error(JournalError, f"cannot open {path}", of=OSError):
             fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        except OSError as error:
-            raise JournalError(f"cannot open {path}: {error.strerror}") from error
         try:
             _lock(fd, folder)
             last = 0.0
@@ -121,10 +119,8 @@ class Journal:
         size = self._size
         if size == self._synced:
             return
-        try:
+        with translate_error(JournalError, f"cannot write {self.path}", of=OSError):
             os.fsync(self._fd)
-        except OSError as error:
-            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
         self._synced = size
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from pydantic_core import from_json
 
-from tuner.errors import JournalError
+from tuner.errors import JournalError, translate_error
 from tuner.experiment.events import RESULT, Event, fault_of
 from tuner.experiment.files import JOURNAL, open_plain
 from tuner.spec.plain_values import MOST, parse_json
@@ -68,10 +68,8 @@ class Tail:
 
 
 def open_journal(path: Path) -> BinaryIO:
-    try:
+    with translate_error(JournalError, f"cannot read {path}", of=OSError):
         return os.fdopen(open_plain(path), "rb")
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror}") from error
 
 
 class Lines:

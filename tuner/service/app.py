@@ -28,7 +28,7 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
-from tuner.errors import TunerError, UsageError
+from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell
@@ -202,10 +202,8 @@ def check_pair(cert: Path | None, key: Path | None) -> bool:
         return False
     if cert is None or key is None:
         raise UsageError("--cert and --key go together: the certificate's file and its key's")
-    try:
+    with translate_error(UsageError, f"--cert {cert} and --key {key} are no pair for TLS"):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"--cert {cert} and --key {key} are no pair for TLS: {error}") from error
     return True
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import value_at
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, bad_value
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -43,7 +43,7 @@ class Command(str):
         except ValueError as error:  # a quote that does not end
             raise FaultsError(Fault("command", f"cannot be split: {error}", command)) from error
         if not isinstance(arguments, list | tuple) or not arguments or not arguments[0]:
-            raise FaultsError(Fault("", _RULE, raw))
+            raise bad_value(_RULE, raw)
         if not all(isinstance(each, str | int | float) for each in arguments):
             raise FaultsError(Fault("command", "must hold text and numbers alone", command))
         return cls([*map(str, arguments)])

@@ -25,7 +25,7 @@ from tuner.spec.code import (
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
-from tuner.spec.settings import FaultsError, Settings, parse
+from tuner.spec.settings import Settings, bad_value, parse
 from tuner.spec.space.spaces import extreme_configs, merged, walk
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ def declaration_of(trainable: str) -> Declaration:
     declared = getattr(load_trainable(trainable), "declaration", None) or Declaration()
     if isinstance(declared, Declaration):
         return declared
-    rule = "must have a tuner.spec.declaration.Declaration as its `declaration`"
-    raise FaultsError(Fault("", rule, declared))
+    raise bad_value("must have a tuner.spec.declaration.Declaration as its `declaration`", declared)
 
 
 def default_declaration() -> Declaration:

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from tuner.errors import Fault, unknown
 from tuner.spec.code import NOT_STANDARD, ByValue, is_by_value, is_standard, python_argument
 from tuner.spec.command import Command
-from tuner.spec.settings import FaultsError, Settings, parse
+from tuner.spec.settings import FaultsError, Settings, bad_value, parse
 
 IMPORTING = "importing"  # the validation context in which modules of the user's are imported
 _METHODS = ("step", "state_dict", "load_state_dict")
@@ -41,17 +41,17 @@ def load_trainable(path: str) -> Any:
         return path
     if is_by_value(path):
         rule = "was passed by value, by a script or a notebook: pass it again, from Python"
-        raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
+        raise bad_value(f"{rule}, as {python_argument(path)}", path)
     module, _, name = path.partition(":")
     if is_standard(module):
-        raise FaultsError(Fault("", NOT_STANDARD, path))
+        raise bad_value(NOT_STANDARD, path)
     trainable: Any = import_module(module)
     for part in name.split("."):
         trainable = getattr(trainable, part)
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
-        raise FaultsError(Fault("", "must not be a function that is implemented in C", path))
+        raise bad_value("must not be a function that is implemented in C", path)
     if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
-        raise FaultsError(Fault("", NOT_STANDARD, path))
+        raise bad_value(NOT_STANDARD, path)
     return trainable
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tuner.errors import Fault, UsageError
-from tuner.spec.settings import FaultsError
+from tuner.errors import UsageError
+from tuner.spec.settings import bad_value
 
 COMMAND = "exec:"
 _HIDDEN = "***"
@@ -22,7 +22,7 @@ _RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COM
 def valid_target(target: str) -> str:
     """`target`. Raises FaultsError for an invalid one."""
     if not target.isprintable() or not _TARGET.fullmatch(target):
-        raise FaultsError(Fault("", _RULE, target))
+        raise bad_value(_RULE, target)
     return target
 
 

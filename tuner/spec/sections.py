@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tuner.errors import Fault
-from tuner.spec.settings import MAX_COUNT, Count, FaultsError, Settings
+from tuner.spec.settings import MAX_COUNT, Count, FaultsError, Settings, bad_value
 from tuner.spec.space.constraints import Expression, as_list, condition
 
 Mode = Literal["min", "max"]
@@ -39,7 +39,7 @@ def usual_mode(metric: str) -> Mode | None:
 
 def _names_metric(text: str) -> str:
     if not condition(text).names:
-        raise FaultsError(Fault("", "names no metric", text))
+        raise bad_value("names no metric", text)
     return text
 
 

@@ -82,10 +82,15 @@ class FaultsError(ValueError):
         super().__init__("; ".join(map(str, faults)))
 
 
+def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
+    """The fault of a value itself; its key is known to those that read it."""
+    return FaultsError(Fault("", rule, value, choices))
+
+
 def known_names(raw: object, choices: Collection[str], noun: str) -> object:
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
-        raise FaultsError(Fault("", "must be a list of names", raw, tuple(choices)))
+        raise bad_value("must be a list of names", raw, tuple(choices))
     if wrong := [name for name in names if name not in choices]:
         raise FaultsError(*(unknown("", noun, str(name), choices) for name in wrong))
     return tuple(dict.fromkeys(names))
