@@ -143,10 +143,7 @@ def watch(
     silent_s: float = _SILENT_S,
     connect: Callable[[str, float], socket.socket] = _connection,
 ) -> None:
-    """Connect to the head again and again until it is lost, or the watch is over.
-
-    refused_s, silent_s: for how long it may refuse connections, or not answer.
-    """
+    """Connect to the head again and again until it is lost, or the watch is over."""
     missing_since: float | None = None
     while not over.wait(poll_s):
         try:

@@ -105,10 +105,7 @@ def _mean(mean: Mean | None) -> str:
 
 
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
-    """The leaders with their means, the verdict, failures, and the best leader's model.
-
-    test: the metrics of that model on the test split.
-    """
+    """The leaders with their means, the verdict, failures, and the best leader's model."""
     sections = [
         [_head(confirmation)],
         aligned(leaders_table(confirmation)),

@@ -54,10 +54,7 @@ class Finding:
 
 
 def examine(storage: str | None = None, address: str | None = None) -> list[Finding]:
-    """All findings of this machine, and of the cluster at `address`.
-
-    storage: the folder or URL of experiments; by default $TUNER_STORAGE, else ./results.
-    """
+    """All findings of this machine, and of the cluster at `address`."""
     storage = storage or default_storage()
     requires_token = os.environ.get(access.AUTH_MODE, "token") == "token"
     unset = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
@@ -136,10 +133,7 @@ def _check_token(topic: str, name: str, requires_token: bool, advice: str) -> Fi
 
 
 def check_cluster(address: str, storage: str) -> Iterator[Finding]:
-    """Whether this machine can join the cluster at `address`, who else can, and its nodes.
-
-    storage: the folder or URL of experiments, which each node must share.
-    """
+    """Whether this machine can join the cluster at `address`, who else can, and its nodes."""
     try:
         with connect(address):
             import ray
@@ -194,10 +188,7 @@ def check_nodes(
     here: dict[str, str] | None = None,
     run: RunOnEach = run_on_each,
 ) -> Iterator[Finding]:
-    """A line for each node with its GPUs and memory, and one for each of its faults.
-
-    here: the versions that the nodes should have, by default this machine's.
-    """
+    """A line for each node with its GPUs and memory, and one for each of its faults."""
     with marker_in(storage) as marker:
         replies = run(nodes, examine_node, marker)
     for reply in replies:

@@ -103,10 +103,7 @@ def model_lines(
     test: Mapping[str, Any],
     accuracy: Accuracy | None,
 ) -> list[str]:
-    """The metrics of a model, those of the test split, and its config, aligned.
-
-    accuracy: that on the validation split, if its baseline is known.
-    """
+    """The metrics of a model, those of the test split, and its config, aligned."""
     tests = {name: value for name, value in test.items() if name.startswith("test_")}
     rows = _rows(metrics, accuracy)
     rows += _rows(tests, measured_accuracy(test), note="held-out test split")

@@ -37,10 +37,7 @@ _MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of
 
 
 def report_page(report: Report, *, images: bool = True) -> str:
-    """The report of an experiment, as a whole page.
-
-    images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
-    """
+    """The report of an experiment as a page, with thumbnails of the user's images if `images`."""
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
     doubtful = pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
     return render(

@@ -105,10 +105,7 @@ class Access:
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.token.encode())
 
     def entered(self, request: HTTPConnection) -> Response | None:
-        """The answer to a URL with ?token=: a cookie and a redirect to the page, or a refusal.
-
-        None for a URL without a token.
-        """
+        """The answer to a URL with ?token=: cookie and redirect, or a refusal. Else None."""
         token = request.query_params.get("token")
         if token is None:
             return None

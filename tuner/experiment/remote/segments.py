@@ -80,10 +80,7 @@ class Remote(NamedTuple):
 
 
 def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; only the bytes after `present`, (generation, bytes), if that still counts.
-
-    Raises JournalError for a segment of another size than its name says.
-    """
+    """The journal; only the bytes after `present`, (generation, bytes), if that still counts."""
     from concurrent.futures import ThreadPoolExecutor
 
     for _ in range(_TRIES):

@@ -88,10 +88,7 @@ class Demand:
 def divide(
     demands: Sequence[Demand], *, capacity: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
-    """How many trials at a time each search is due, at least one if all can have one.
-
-    weights: of users, by default 1.
-    """
+    """How many trials at a time each search is due, at least one if all can have one."""
     due, left = {demand.name: 0 for demand in demands}, capacity
     wants = {demand.name: demand.wants(capacity) for demand in demands}
     taken = {demand.user: 0.0 for demand in demands}  # divided by their weight

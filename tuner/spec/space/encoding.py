@@ -78,10 +78,7 @@ class Encoding:
         return self._column[position]
 
     def encode(self, config: Mapping[str, Value], *, partial: bool = False) -> Array:
-        """The point of `config`. Raises FaultsError for each value that is not of the space.
-
-        partial: values may be missing, which are NaN.
-        """
+        """The point of `config`, with NaN for missing values if `partial`. Raises FaultsError."""
         u_D = np.full(len(self), np.nan)
         faults = self._encode(self.space, config, ROOT, u_D)
         if faults := [fault for fault in faults if not partial or fault.rule != _MISSING]:
