@@ -39,7 +39,7 @@ _HELP = f"Steer the search NAME while it runs.\n\n\b\nVERB is one of\n{_VERBS}"
 @click.option("--like", metavar="ID", help="For try: take what is not given from this trial.")
 @click.option(
     "--wait",
-    type=options.Duration(),
+    type=options.duration,
     default="10s",
     help="How long to wait for the answer.  [default: 10s]",
 )

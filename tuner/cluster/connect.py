@@ -214,26 +214,18 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         process.interrupting() as no_more_interrupts,
         ray_compat.no_prints(),
         ray_compat.quiet(ray_compat.TUNE_LOGGER, logging.CRITICAL),
-        _local(spec) if address == LOCAL else _joined(address, spec),
+        local_ray(spec) if address == LOCAL else _joined(address, spec) as scratch,
     ):
-        try:
-            yield
-        finally:
-            no_more_interrupts()
-
-
-@contextmanager
-def _local(spec: ExperimentSpec | None) -> Iterator[None]:
-    with local_ray(spec) as folder:
-        _connected.scratch = folder
+        _connected.scratch = scratch
         try:
             yield
         finally:
             _connected.scratch = None
+            no_more_interrupts()
 
 
 @contextmanager
-def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
+def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[str | None]:
     import ray
 
     address = head.head_at(address)
@@ -252,7 +244,7 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
             )
         try:
             with head.watched(address):
-                yield
+                yield None
         finally:
             ray.shutdown()
 

@@ -35,7 +35,6 @@ from tuner.reporting.experiment_text import (
     failure_lines,
     gain_lines,
 )
-from tuner.reporting.plan_text import reserves
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import config_line, duration, number, printable, shorten
 
@@ -267,7 +266,7 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
 def _running_lines(status: Status, width: int) -> Iterator[str]:
     running = status.history.of_status(RUNNING)
     if running:
-        each = "" if status.spec.is_elsewhere else f", each on {reserves(status.spec.resources)}"
+        each = "" if status.spec.is_elsewhere else f", each on {status.spec.resources.text}"
         yield f"running{each}"
     for trial in running[:_RUNNING_LINES]:
         last = trial.results[-1].metrics.get(status.metric) if trial.results else None

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from tuner.errors import Fault
 from tuner.spec.settings import MAX_COUNT, Count, FaultsError, Settings, bad_value
 from tuner.spec.space.constraints import Expression, as_list, condition
+from tuner.wording import devices
 
 Mode = Literal["min", "max"]
 _MOST_OTHERS = 2  # goals beside the first; a front of more has most trials on it
@@ -181,6 +182,12 @@ class Resources(Settings):
     def ranks_text(self) -> str:
         """The same in words, for a trial of several."""
         return f"{self.ranks} {'workers' if self.split == 1 else 'stages'}"
+
+    @property
+    def text(self) -> str:
+        """All that a trial reserves, in words."""
+        each = devices(self.cpus, self.gpus)
+        return each if self.ranks == 1 else f"{self.ranks_text} of {each}"
 
     @model_validator(mode="after")
     def _gpu_shares(self) -> Self:

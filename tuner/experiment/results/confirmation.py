@@ -10,6 +10,7 @@ needs is neither renamed nor pruned.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -379,11 +380,10 @@ def prunable(results: Results, *, keep: int) -> Pruned:
     kept = {*leading, *going}
     if results.is_confirmation and (confirmation := confirmation_of(results)):
         kept.add(confirmation.trial.trial_id)
-    folders: dict[str, int] = {}
+    removable = results.trials.keys() - kept
+    folders: Counter[str] = Counter()
     for name, size in results.files.sizes().items():
-        top, trial_id, kind, *inner = [*name.split("/"), "", "", ""]
-        is_known = trial_id in results.trials and trial_id not in kept
-        if (top, kind) == ("trials", "checkpoints") and inner[0] and is_known:
-            folder = f"trials/{trial_id}/checkpoints"
-            folders[folder] = folders.get(folder, 0) + size
+        match name.split("/"):
+            case ["trials", trial_id, "checkpoints", _, *_] if trial_id in removable:
+                folders[f"trials/{trial_id}/checkpoints"] += size
     return Pruned(folders, tuple(sorted(kept, key=int)))

@@ -29,7 +29,7 @@ from tuner.experiment.results.statistics import (
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause
-from tuner.spec.sections import Objective
+from tuner.spec.sections import Objective, usual_mode
 from tuner.wording import amount_of
 
 if TYPE_CHECKING:
@@ -320,7 +320,9 @@ class Results(Described):
         if self.metrics:
             selection.check("metric", metric, self.metrics)
         goals = {goal.metric: goal.mode for goal in self.objective.others}
-        mode = mode or goals.get(metric) or selection.mode_of(metric)
+        mode = mode or goals.get(metric) or usual_mode(metric)
+        if mode is None:
+            raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
         changes = {"metric": metric, "mode": mode, "others": ()}
         return self.objective.model_copy(update=changes)
 
