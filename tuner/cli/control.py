@@ -92,13 +92,12 @@ def _control(
     from tuner.experiment.control import control_of
 
     field, written = VERBS[verb].field, VERBS[verb].written
-    if verb != "try" and like is not None:
-        raise UsageError(f"--like is for try alone, got {verb}")
-    if verb != "try" and len(values) != bool(field):
-        got = " ".join(values) or "nothing"
-        raise UsageError(f"{verb} takes {written or 'no value'}, got {got}")
     if verb != "try":
-        value = "".join(values)
+        if like is not None:
+            raise UsageError(f"--like is for try alone, got {verb}")
+        value = " ".join(values)
+        if len(values) != bool(field):
+            raise UsageError(f"{verb} takes {written or 'no value'}, got {value or 'nothing'}")
         return control_of(verb, None if value == "none" else value)
     from tuner.experiment.results.results import Results
     from tuner.spec.text import assign, assigned

@@ -358,11 +358,8 @@ def predict(
         write_file(Path(csv_file).expanduser(), write)
         click.echo(csv_file)
     else:
-        rows = (
-            [each.file, *chain(*((label, f"{p:.4f}") for label, p in each.top))]
-            for each in readable()
-        )
-        click.echo("\n".join(aligned([[*map(printable, row)] for row in (_columns(top), *rows)])))
+        rows = [_columns(top), *(_cells(each, ".4f") for each in readable())]
+        click.echo("\n".join(aligned([[*map(printable, row)] for row in rows])))
     return _exit_code(done)
 
 
@@ -381,6 +378,10 @@ def _columns(top: int) -> list[str]:
     return ["file", *(f"{name}{number}" for number in numbers for name in ("label", "probability"))]
 
 
+def _cells(prediction: Prediction, precision: str) -> list[str]:
+    return [prediction.file, *chain(*((label, f"{p:{precision}}") for label, p in prediction.top))]
+
+
 def _plain(prediction: Prediction) -> dict[str, Any]:
     top = [{"label": label, "probability": p} for label, p in prediction.top]
     return {"file": prediction.file, **top[0], "top": top}
@@ -390,5 +391,4 @@ def _write_csv(predictions: Iterable[Prediction], top: int, file: IO[str]) -> No
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_columns(top))
     for prediction in predictions:
-        pairs = ((no_formula(label), f"{p:.9g}") for label, p in prediction.top)
-        writer.writerow([no_formula(prediction.file), *chain(*pairs)])
+        writer.writerow(map(no_formula, _cells(prediction, ".9g")))

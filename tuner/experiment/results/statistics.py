@@ -234,20 +234,12 @@ class ClassAccuracy:
 
 def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
     """(names, matrix) of a record, which may be someone else's; None if it has no valid one."""
-    confusion = (measured or {}).get(CONFUSION)
-    names, matrix = (
-        (confusion.get("classes"), confusion.get("matrix"))
-        if isinstance(confusion, Mapping)
-        else (None, None)
-    )
-    if not isinstance(names, list) or not isinstance(matrix, list) or len(names) != len(matrix):
-        return None
-    for row in matrix:
-        if not isinstance(row, list) or len(row) != len(names):
-            return None
-        if not all(type(count) is int and count >= 0 for count in row):
-            return None
-    return [str(name) for name in names], matrix
+    match (measured or {}).get(CONFUSION):
+        case {"classes": list(names), "matrix": list(matrix)} if len(names) == len(matrix):
+            are_rows = all(isinstance(row, list) and len(row) == len(names) for row in matrix)
+            if are_rows and all(type(n) is int and n >= 0 for row in matrix for n in row):
+                return [*map(str, names)], matrix
+    return None
 
 
 def class_accuracies(measured: Mapping[str, Any] | None) -> list[ClassAccuracy]:
