@@ -2,14 +2,13 @@
 
 import io
 import sys
-from types import SimpleNamespace
 
 import click
 import pytest
 from commands import GOOD, call, text_of
 from synthetic import Writer, make_folder
 
-from tuner.cli.consent import admit_experiment, admit_network, ask
+from tuner.cli.consent import admit_experiment, admit_network
 from tuner.cli.validate import resolve
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
@@ -196,10 +195,3 @@ def test_validate_refuses_recorded_code_and_not_overrides(theirs, fields, named)
         validate(theirs)
     assert f"  {named}" in str(refused.value)
     assert validate(theirs, "training.model=cnn", "notify=['exec:mail me']")
-
-
-def test_ask_without_terminal_names_the_option(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
-    with pytest.raises(UsageError, match="give --yes"):
-        ask("sure?", yes=False, unattended="give --yes")
-    ask("sure?", yes=True, unattended="give --yes")

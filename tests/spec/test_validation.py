@@ -20,6 +20,7 @@ DIGITS: dict[str, Any] = {
     "search": {"space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([16, 32])"}},
     "num_samples": 4,
 }
+LR = {"lr": "loguniform(1e-3, 1)"}
 
 
 def with_default_first(**search: Any) -> dict[str, Any]:
@@ -28,29 +29,14 @@ def with_default_first(**search: Any) -> dict[str, Any]:
 
 
 def test_default_first_is_the_declared_default_before_other_points():
-    raw = with_default_first(points_to_evaluate=[{"lr": 0.5}])
-    spec = validate(
-        raw
-        | {
-            "search": raw["search"]
-            | {
-                "space": {
-                    "lr": "loguniform(1e-3, 1)",
-                    "momentum": "uniform(0, 0.99, prior=0.8)",
-                    "optimizer": "sgd",
-                }
-            }
-        },
-        machine=MACHINE,
-    )
+    space = {**LR, "momentum": "uniform(0, 0.99, prior=0.8)", "optimizer": "sgd"}
+    raw = with_default_first(points_to_evaluate=[{"lr": 0.5}], space=space)
+    spec = validate(raw, machine=MACHINE)
     first = {"lr": 0.1, "momentum": 0.8, "optimizer": "sgd"}
     assert spec.search.points_to_evaluate == (first, {"lr": 0.5})
     assert validate(spec, machine=MACHINE) == spec
     searcher = spec.search.build(3, objective=spec.objective)
     assert searcher.suggest("00000") == first
-
-
-LR = {"lr": "loguniform(1e-3, 1)"}
 
 
 @pytest.mark.parametrize(
@@ -260,13 +246,8 @@ def test_validate_ray_class_refuses_constants():
 )
 def test_validate_settles_grid_order(fields, order):
     search = {"strategy": "grid", "space": {"lr": "uniform(0.01, 0.1)"}, "points": 9}
-    raw = {
-        **DIGITS,
-        "num_samples": None,
-        **fields,
-        "search": {**search, **fields.get("search", {})},
-    }
-    spec = validate(raw, machine=None)
+    search |= fields.get("search", {})
+    spec = validate({**DIGITS, "num_samples": None, **fields, "search": search}, machine=None)
     assert spec.search.order == order
     assert validate(spec.model_dump(mode="json"), machine=None).search == spec.search
 
