@@ -166,11 +166,11 @@ def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool =
         partial.unlink(missing_ok=True)
 
 
-def create_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Create a synced file atomically. Raises OSError, also if it exists. mode: under umask."""
+def create_file(path: Path, data: bytes) -> None:
+    """Create a synced file atomically. Raises OSError, also if it exists."""
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with partial.open("xb") as file:
             file.write(data)
         sync(partial)
         os.link(partial, path)  # unlike a rename, never in place of another

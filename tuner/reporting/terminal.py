@@ -12,18 +12,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from tuner import process
-from tuner.experiment.events import (
-    COMPLETED,
-    CONTROL,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    FAILED,
-    INTERRUPTED,
-    RUNNING,
-    STOPPED,
-    TRIAL_ENDED,
-    Event,
-)
+from tuner.experiment import events
+from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED, Event
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
@@ -39,7 +29,8 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import config_line, duration, number, printable, shorten
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.live import Live
 
 _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
@@ -131,8 +122,9 @@ class Status:
 class Progress(logging.Handler):
     """An observer of events that shows the progress of a search on `stream`, by default stderr.
 
-    history: that of the experiment, up to the observed event. clock: that of the events. Warnings
-    of tuner's loggers are shown, too, and the first failures.
+    In a terminal a view of a few lines renews itself at the bottom. Elsewhere a line tells of new
+    bests and the status now and then. Both show warnings of tuner's loggers and the first failures.
+    history: that of the experiment, up to the observed event. clock: that of the events.
     """
 
     def __init__(
@@ -145,28 +137,27 @@ class Progress(logging.Handler):
     ) -> None:
         super().__init__(logging.WARNING)
         self._status = Status(history, spec)
-        stream = stream or sys.stderr
-        console = process.console(stream) if stream.isatty() else None
-        self._view: _Lines | _Live
-        if console is None or console.is_dumb_terminal:
-            self._view = _Lines(stream, self._status)
-        else:
-            self._view = _Live(console, self._status, clock or time.time)
+        self._stream = stream or sys.stderr
+        self._live = _live(self._stream, self._status, clock or time.time)
         self._failures: set[str] = set()
+        self._printed_at: float | None = None  # when the status was last printed
+        self._best_printed_at = -math.inf
+        self._printed_best = history.best  # that of an earlier run is no news
         logging.getLogger("tuner").addHandler(self)
 
     def __call__(self, event: Event) -> None:
-        self._view.update(event)
-        if event["event"] == TRIAL_ENDED and event["status"] == FAILED:
+        if self._live is None:
+            self._print_progress(event)
+        if event["event"] == events.TRIAL_ENDED and event["status"] == FAILED:
             text = f"{event['error']['kind']}: {event['error']['message']}"
             if text not in self._failures and len(self._failures) < _MOST_MESSAGES:
                 self._failures.add(text)
-                self._view.show(f"trial {event['trial_id']} failed: {text}", "red")
-        if event["event"] == CONTROL:
-            self._view.show(answer_text(self._status.history.steered.answers[-1]), "cyan")
+                self._show(f"trial {event['trial_id']} failed: {text}", "red")
+        if event["event"] == events.CONTROL:
+            self._show(answer_text(self._status.history.steered.answers[-1]), "cyan")
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._view.show(f"warning: {record.getMessage()}", "yellow")
+        self._show(f"warning: {record.getMessage()}", "yellow")
 
     def adapt(self, spec: ExperimentSpec) -> None:
         """Show the status of a changed spec from now on."""
@@ -174,68 +165,49 @@ class Progress(logging.Handler):
 
     def close(self) -> None:
         logging.getLogger("tuner").removeHandler(self)
-        self._view.close()
+        if self._live is not None:
+            self._live.stop()  # the last view stays in the terminal
         super().close()
 
-
-class _Lines:
-    """Plain lines: new bests and the status now and then, warnings and failures, the end."""
-
-    def __init__(self, stream: IO[str], status: Status) -> None:
-        self._stream = stream
-        self._status = status
-        self._printed_at: float | None = None  # when the status was last printed
-        self._best_printed_at = -math.inf
-        self._printed_best = status.history.best  # that of an earlier run is no news
-
-    def update(self, event: Event) -> None:
+    def _print_progress(self, event: Event) -> None:
         now, status, best = event["time"], self._status, self._status.history.best
         if self._printed_at is None:
             self._printed_at = now
-            if event["event"] == EXPERIMENT_STARTED:
+            if event["event"] == events.EXPERIMENT_STARTED:
                 self._printed_best = best
-        is_over = event["event"] == EXPERIMENT_ENDED
+        is_over = event["event"] == events.EXPERIMENT_ENDED
         is_due = is_over or now - self._best_printed_at >= _BEST_EVERY_S
         if best and best != self._printed_best and is_due:
-            self.show(f"new {status.best(best)}: {status.config(best, _WIDTH)}")
+            self._show(f"new {status.best(best)}: {status.config(best, _WIDTH)}")
             self._best_printed_at, self._printed_best = now, best
         if is_over or now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
             suffix = f"; {status.best(best)}" if best else ""
-            self.show(f"{status.times(now)}: {status.trials()}: {status.counts()}{suffix}")
+            self._show(f"{status.times(now)}: {status.trials()}: {status.counts()}{suffix}")
 
-    def show(self, text: str, style: str = "") -> None:
-        print(printable(text), file=self._stream, flush=True)
+    def _show(self, text: str, style: str = "") -> None:
+        if self._live is None:
+            print(printable(text), file=self._stream, flush=True)
+        else:
+            from rich.text import Text
 
-    def close(self) -> None:
-        pass
+            self._live.console.print(Text(printable(text), style))
 
 
-class _Live:
-    """A view of a few lines that stays at the bottom of the terminal and renews itself."""
+def _live(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live | None:
+    """The view in a terminal, started; None elsewhere."""
+    if not stream.isatty() or (console := process.console(stream)).is_dumb_terminal:
+        return None
+    from rich.live import Live
 
-    def __init__(self, console: Console, status: Status, clock: Callable[[], float]) -> None:
-        from rich.live import Live
-
-        self._console = console
-        self._live = Live(
-            console=console,
-            get_renderable=lambda: live_view(status, now=clock(), width=console.width),
-            refresh_per_second=4,
-            redirect_stdout=False,  # stdout is for data and may go elsewhere
-        )
-        self._live.start()
-
-    def update(self, event: Event) -> None:
-        pass  # the view renews itself
-
-    def show(self, text: str, style: str) -> None:
-        from rich.text import Text
-
-        self._console.print(Text(printable(text), style))
-
-    def close(self) -> None:
-        self._live.stop()
+    live = Live(
+        console=console,
+        get_renderable=lambda: live_view(status, now=clock(), width=console.width),
+        refresh_per_second=4,
+        redirect_stdout=False,  # stdout is for data and may go elsewhere
+    )
+    live.start()
+    return live
 
 
 def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableType:
@@ -319,7 +291,7 @@ def follow(
                 results.files.refresh()
             for event in tail.read():
                 history.apply(event)
-                if event["event"] == CONTROL:
+                if event["event"] == events.CONTROL:
                     progress.adapt(_present_spec(results, history))
                 progress(event)
     finally:

@@ -316,9 +316,9 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
     return entry
 
 
-def measured_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
-    """What `evaluate` has measured of a trial (None: the best one), or None."""
-    for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
+def measured_test(results: Results) -> dict[str, Any] | None:
+    """What `evaluate` has measured of the best trial, or None."""
+    for trial in results.top(1):
         if record := best_record(trial, results.objective):
             return recorded_test(results.folder, trial.trial_id, record)
     return None
