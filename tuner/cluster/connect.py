@@ -12,12 +12,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tuner import process, ray_compat
 from tuner.cluster import access, head, preflight
-from tuner.cluster.local_ray import local_ray
+from tuner.cluster.local_ray import exit_process, local_ray
 from tuner.cluster.nodes import (
     PATIENCE_S,
     POLL_S,
@@ -242,8 +243,9 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[str | None]:
             ray.init(
                 address=address, runtime_env=code, log_to_driver=False, logging_level=logging.ERROR
             )
+        lost = partial(exit_process, f"the cluster's head at {address} is gone")
         try:
-            with head.watched(address):
+            with process.running(partial(head.watch, address, lost)):
                 yield None
         finally:
             ray.shutdown()

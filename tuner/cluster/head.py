@@ -12,12 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import Any
 
-from tuner import process, ray_compat
-from tuner.cluster import access, local_ray
+from tuner import ray_compat
+from tuner.cluster import access
 from tuner.errors import UsageError, reason_of, translate_error
 from tuner.wording import program
 
@@ -125,12 +124,6 @@ def _silent_stderr() -> Iterator[None]:
         os.dup2(before, 2)
         os.close(before)
         os.close(nowhere)
-
-
-def watched(head: str) -> AbstractContextManager[None]:
-    """Within it, the loss of the head at HOST:PORT is reported on stderr and ends this process."""
-    on_loss = partial(local_ray.exit_process, f"the cluster's head at {head} is gone")
-    return process.running(partial(watch, head, on_loss))
 
 
 def watch(

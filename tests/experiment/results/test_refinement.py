@@ -109,7 +109,7 @@ def test_write_refined_file_resolves(tmp_path, monkeypatch):
     assert spec.trials == 3  # of the four values the largest is forbidden
     assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
     assert spec.search.build(0).suggest("0") == {"lr": 0.2}  # the best, whatever is left out
-    with pytest.raises(UsageError, match="exists: give another"):
+    with pytest.raises(UsageError, match=r"cannot write .* names another\): File exists"):
         write_refined(refinement, None)
     with pytest.raises(UsageError, match=r"must end in \.yaml"):
         write_refined(refinement, Path("x.txt"))

@@ -59,7 +59,7 @@ class Objects:
             except FileExistsError:
                 return False
             except OSError:  # not every store says that a condition failed
-                if self._is_there(name):
+                if self.has(name):
                     return False
                 raise
         return True
@@ -81,7 +81,10 @@ class Objects:
 
     def has(self, name: str) -> bool:
         with _os_errors():
-            return self._is_there(name)
+            try:  # fsspec's own `isfile` is False if the store fails, too
+                return bool(self._system.info(self._path(name))["type"] == "file")
+            except FileNotFoundError:
+                return False
 
     def names(self, prefix: str = "") -> list[str]:
         return sorted(self.sizes(prefix))
@@ -120,12 +123,6 @@ class Objects:
         """Remove an object, or all below a folder of that name; it may be missing."""
         with _os_errors(), suppress(FileNotFoundError):
             self._system.rm(self._path(name), recursive=True)
-
-    def _is_there(self, name: str) -> bool:
-        try:  # fsspec's own `isfile` is False if the store fails, too
-            return bool(self._system.info(self._path(name))["type"] == "file")
-        except FileNotFoundError:
-            return False
 
     def _path(self, name: str) -> str:
         return f"{self._base}/{name}" if name else self._base

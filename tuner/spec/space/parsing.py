@@ -184,9 +184,7 @@ def _parse_value(value: Value) -> Value:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
-            return Choice(
-                _options(value["grid_search"]), "grid_search"
-            )  # what tune.grid_search gives
+            return Choice(_options(value["grid_search"]), "grid_search")  # as tune.grid_search
         return parse_space(value)
     if type(value).__module__.startswith("ray.tune.search"):
         return from_ray(value)
