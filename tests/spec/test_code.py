@@ -42,7 +42,9 @@ def test_code_of_lists_all_but_shipped_code():
     assert code_of(shipped) == []
     assert code_of({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
     assert code_of({"trainable": "os:system", "scheduler": "logging.config"}) == []
-    assert code_of({"trainable": 1, "search": [], "scheduler": None}) == []
+    assert code_of({"trainable": 1, "search": [], "scheduler": None, "notify": 3}) == []
+    named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
+    assert [code.path for code in named] == ["exec:rm x", "https://evil/${AWS_KEY}"]
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])

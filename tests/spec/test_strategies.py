@@ -31,13 +31,6 @@ def test_grid_trials_are_configs_times_seeds():
     assert "cannot be set where `seed` is searched" in faults({"search": searched})[0]
 
 
-def test_forbid_accepts_a_single_expression():
-    spec = build_spec(
-        {"search": {"space": {"lr": "uniform(0, 1)"}, "forbid": "lr > 0.5"}, "num_samples": 2}
-    )
-    assert spec.search.forbid == ("lr > 0.5",)
-
-
 def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search():
     points = [{"lr": 0.5}, {"lr": 7}, {"rate": 0.1}]
     search = {"strategy": "bohb", "space": {"lr": "uniform(0, 1)"}, "points_to_evaluate": points}
