@@ -5,7 +5,7 @@ import sys
 
 import click
 import pytest
-from commands import GOOD, call, text_of
+from commands import GOOD, call, refusal, text_of
 from synthetic import Writer, make_folder
 
 from tuner.cli.consent import admit_experiment, admit_network
@@ -75,9 +75,7 @@ def validate(*arguments):
 
 
 def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):
-    error = call("validate", theirs).exception
-    assert isinstance(error, UsageError)
-    assert str(error).splitlines() == [
+    assert refusal("validate", theirs).splitlines() == [
         f"{theirs.parent} names code that has not run here before:",
         f"  their_code:train ({theirs.parent / 'their_code.py'})",
         "give --trust to run it",

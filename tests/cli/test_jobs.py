@@ -61,6 +61,10 @@ def test_submit_of_resume_or_like_names_the_experiment(sent):
     assert (command, done.stderr) == ("resume x --storage=/s", "")
     command, _ = sent("--resume", "x", "scheduler.max_t=9", "log=[]", "--storage", "/s")
     assert command == "resume x scheduler.max_t=9 log=[] --storage=/s"
+    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
+    command, _ = sent("--resume", "x", *flags, "--storage", "/s")
+    changes = 'search.strategy="grid" num_samples=8 time_budget_s=300.0'
+    assert command == f"resume x {changes} --storage=/s --notify=exec:x"
     command, _ = sent("--like", "x", "--search", "bohb", "--seed", "2", "lr=1", "--storage", "/s")
     assert command == 'run --like x search.strategy="bohb" seed=2 lr=1 --storage=/s'
 
@@ -77,13 +81,6 @@ def test_submit_of_a_command_sends_it(sent, tmp_path):
     assert sent("--like", "x", *command)[0].startswith(
         "run --like x --command=python train.py {lr}"
     )
-
-
-def test_submit_of_resume_passes_flags_on(sent):
-    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
-    command, _ = sent("--resume", "x", *flags, "--storage", "/s")
-    changes = 'search.strategy="grid" num_samples=8 time_budget_s=300.0'
-    assert command == f"resume x {changes} --storage=/s --notify=exec:x"
 
 
 def test_jobs_lists_each_job(cluster):

@@ -7,12 +7,12 @@ import os
 import photos
 import pytest
 import torch
-from commands import A_FUNCTION, call, tuner
+from commands import A_FUNCTION, call, refusal, tuner
 from confirmed import FOUND, searched
 from handed import CONFIG, trained
 from synthetic import Writer
 
-from tuner.errors import CheckpointError, SpecError, UsageError
+from tuner.errors import CheckpointError, SpecError
 from tuner.experiment.files import sha256_of
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.confirmation import measured_test, record_test
@@ -43,8 +43,7 @@ def test_export_of_trials_writes_a_table(digits, here):
     assert len((here / "trials.csv").read_text().splitlines()) == 1 + 4
     assert call("export", "digits", "--trials", "trials.parquet").stdout == "trials.parquet\n"
     for lacking in ([], ["--trials", "trials.csv", "--trial", "2"]):
-        wrong = call("export", "digits", *lacking)
-        assert "export needs --to DIR" in str(wrong.exception)
+        assert "export needs --to DIR" in refusal("export", "digits", *lacking)
 
 
 def test_evaluate_of_an_export_equals_the_experiments(here):
@@ -57,12 +56,10 @@ def test_evaluate_of_an_export_equals_the_experiments(here):
     assert "test_accuracy" in call("evaluate", "out").stdout
     again = call("evaluate", "hand", "--data", "elsewhere", "--json")
     assert json.loads(again.stdout) == ours
-    wrong = call("evaluate", "out", "--trial", "0").exception
-    assert isinstance(wrong, UsageError)
-    assert str(wrong) == "--trial is for an experiment; out is one exported model"
-    moved = call("evaluate", "out", "--data", "elsewhere").exception
-    assert isinstance(moved, SpecError)
-    assert "data_dir: is not used by dataset 'digits'" in str(moved)
+    wrong = "--trial is for an experiment; out is one exported model"
+    assert refusal("evaluate", "out", "--trial", "0") == wrong
+    moved = refusal("evaluate", "out", "--data", "elsewhere", kind=SpecError)
+    assert "data_dir: is not used by dataset 'digits'" in moved
 
 
 def test_evaluate_prints_images_and_interval(here, monkeypatch):
@@ -87,9 +84,7 @@ def test_evaluate_prints_images_and_interval(here, monkeypatch):
 
 def test_evaluate_labels_writes_the_doubtful_labels(here):
     trained(here / "results" / "hand")
-    lacking = call("evaluate", "hand", "--labels", "labels.csv").exception
-    assert isinstance(lacking, UsageError)
-    assert "training.fit_head=true" in str(lacking)
+    assert "training.fit_head=true" in refusal("evaluate", "hand", "--labels", "labels.csv")
     results = Results(here / "results" / "hand")
     entry = {"file": "/a/=1.jpg", "label": "rose", "suggested": "tulip", "probability": 0.75}
     record = {**measured_test(results), "doubtful_labels": [entry]}
@@ -131,9 +126,7 @@ def test_refit_and_soup_of_a_function_are_refused(here):
         ("refit", "declares no refit, so it cannot train on training and validation data"),
         ("soup", "only models of the image classifier that ships can be combined"),
     ]:
-        error = call(command, "digits", "--trust").exception
-        assert isinstance(error, UsageError)
-        assert message in str(error)
+        assert message in refusal(command, "digits", "--trust")
 
 
 def test_soup_shows_a_table_and_exports_what_it_chooses(here):
@@ -177,7 +170,7 @@ def test_weights_fetch_announces_and_verifies(hub, tmp_path):
     assert done.stderr.startswith("downloading resnet18-f37072fd.pth, 44.7 MiB, from file:")
     assert isinstance(done.exception, CheckpointError)
     assert "nothing was kept" in str(done.exception)
-    assert isinstance(call("weights", "fetch", "alexnet").exception, UsageError)
+    assert refusal("weights", "fetch", "alexnet")
 
 
 @pytest.fixture(scope="module")
@@ -267,15 +260,11 @@ def test_predict_lists_unreadable_files_at_the_end(model, new, here):
 
 
 def test_predict_refuses_what_it_cannot_do(model, new):
-    both = call("predict", model, new, "--csv", "-", "--json").exception
-    assert isinstance(both, UsageError)
-    assert str(both) == "give --csv or --json, not both"
-    other = call("predict", new, new).exception
-    assert isinstance(other, UsageError)
-    assert "export NAME --to DIR writes one" in str(other)
-    nowhere = call("predict", model, new, "--csv", "no/such/out.csv").exception
-    assert isinstance(nowhere, UsageError)
-    assert "cannot write no/such/out.csv" in str(nowhere)
+    both = refusal("predict", model, new, "--csv", "-", "--json")
+    assert both == "give --csv or --json, not both"
+    assert "export NAME --to DIR writes one" in refusal("predict", new, new)
+    nowhere = refusal("predict", model, new, "--csv", "no/such/out.csv")
+    assert "cannot write no/such/out.csv" in nowhere
 
 
 NETWORK = """

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import GOOD, call, text_of
+from commands import GOOD, call, refusal, text_of
 
 from tuner.cli import queue as command
 from tuner.errors import UsageError
@@ -30,9 +30,7 @@ def test_queue_add_stores_the_resolved_spec(here, spec):
 def test_queue_add_numbers_a_default_name(here, spec):
     names = [call("queue", "add", spec).stdout for _ in range(3)]
     assert names == ["mine\n", "mine-2\n", "mine-3\n"]
-    error = call("queue", "add", spec, "--name", "mine").exception
-    assert isinstance(error, UsageError)
-    assert "has an entry 'mine'" in str(error)
+    assert "has an entry 'mine'" in refusal("queue", "add", spec, "--name", "mine")
 
 
 def test_queue_add_keeps_module_paths(here, tmp_path_factory):

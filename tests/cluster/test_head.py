@@ -37,10 +37,6 @@ def test_head_at_rejects_other_addresses(address):
         head.head_at(address)
 
 
-def test_head_at_returns_host_and_port():
-    assert head.head_at("head:6379") == "head:6379"
-
-
 def test_head_at_auto_without_a_cluster_raises(monkeypatch):
     def refuse():
         raise ConnectionError("none")
@@ -50,7 +46,8 @@ def test_head_at_auto_without_a_cluster_raises(monkeypatch):
         head.head_at("auto")
 
 
-def test_head_at_auto_is_rays_cluster(monkeypatch):
+def test_head_at_returns_host_and_port_or_rays_cluster(monkeypatch):
+    assert head.head_at("head:6379") == "head:6379"
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     assert head.head_at("auto") == "10.0.0.1:6379"
 
