@@ -6,7 +6,7 @@ import sys
 import click
 import pytest
 from commands import GOOD, call, refusal, text_of
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.cli.consent import admit_experiment, admit_network
 from tuner.cli.validate import resolve
@@ -62,9 +62,7 @@ def answered(monkeypatch):
 
 
 def experiment(here, **fields):
-    writer = Writer(make_folder(here / "results" / "x", **{"training": {}, **fields}))
-    writer.end()
-    return Results(writer.folder)
+    return Results(ended(here / "results" / "x", **{"training": {}, **fields}))
 
 
 def validate(*arguments):

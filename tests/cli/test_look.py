@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from commands import call, tuner
-from synthetic import Writer, make_folder
+from synthetic import ended
 
 from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
@@ -65,9 +65,7 @@ def test_best_shows_the_leaders(digits):
 
 
 def test_best_without_a_usable_trial_is_exit_code_1(here):
-    writer = Writer(make_folder(here / "results" / "bad"))
-    writer.trial(0, [], error=("nan", "m"))
-    writer.end()
+    ended(here / "results" / "bad", ("nan", "m"))
     done = tuner("best", "bad")
     assert (done.returncode, done.stdout) == (1, "")
     assert "bad has no usable trial: 1 failed (nan)" in done.stderr

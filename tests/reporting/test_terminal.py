@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
 
-from tuner.experiment.history import History, fold
+from tuner.experiment.history import fold
 from tuner.experiment.results.results import Results
 from tuner.reporting.terminal import (
     Progress,
@@ -42,9 +42,7 @@ class Shown:
     """A history, and what shows it: notified as a driver notifies its observers."""
 
     def __init__(self, stream, earlier=()):
-        self.history = History(OBJECTIVE)
-        for event in earlier:
-            self.history.apply(event)
+        self.history = fold(earlier, OBJECTIVE)
         self._progress = Progress(SPEC, self.history, stream=stream)
 
     def __call__(self, event):

@@ -21,7 +21,7 @@ from served import HOST, Served
 from sockets import listening, outside
 from starlette.applications import Starlette
 from starlette.routing import Route
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.errors import UsageError
 from tuner.service import watch
@@ -184,9 +184,7 @@ def test_listening_rejects_taken_port():
 def started(tmp_path, *arguments):
     """A server of one experiment, and the URL that it prints."""
     if not (tmp_path / "digits").exists():
-        writer = Writer(make_folder(tmp_path / "digits"))
-        writer.trial(0, [0.5])
-        writer.end()
+        ended(tmp_path / "digits", [0.5])
     process = subprocess.Popen(
         [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", tmp_path, *arguments],
         stdout=subprocess.PIPE,

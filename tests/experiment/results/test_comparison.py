@@ -2,7 +2,7 @@ import json
 
 import pytest
 from stories import SPACE, odd, search
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.results.comparison import Comparison, Curve, curve_of
@@ -13,11 +13,8 @@ from tuner.spec.sections import Objective
 def experiment(folder, values, *, strategy="random", seed=0, **spec):
     """A search whose trials of one epoch had these values."""
     settings = {"strategy": strategy, "space": SPACE, **spec.pop("settings", {})}
-    writer = Writer(make_folder(folder, search=settings, **{"seed": seed, **spec}))
-    for number, value in enumerate(values):
-        writer.trial(number, [value])
-    writer.end()
-    return Results(folder)
+    trials = ([value] for value in values)
+    return Results(ended(folder, *trials, search=settings, seed=seed, **spec))
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 import pytest
-from synthetic import START, Writer, make_folder
+from synthetic import START, Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.comparison import curve_of
@@ -182,10 +182,7 @@ def test_spec_has_the_folders_name_and_storage(folder, tmp_path):
 
 
 def test_show_reads_a_spec_of_another_version(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits", of_a_later_version=1))
-    writer.trial(1, [0.5])
-    writer.end()
-    results = Results(writer.folder)
-    assert results.show()["best"]["trial_id"] == "00001"
+    results = Results(ended(tmp_path / "digits", [0.5], of_a_later_version=1))
+    assert results.show()["best"]["trial_id"] == "00000"
     with pytest.raises(SpecError, match="of_a_later_version"):
         _ = results.spec
