@@ -83,18 +83,12 @@ def test_submit_of_a_command_sends_it(sent, tmp_path):
     )
 
 
-def test_jobs_lists_each_job(cluster):
+def test_jobs_logs_and_stop_of_a_job(cluster):
     assert '"job_id": "a"' in cluster("jobs", "--json").stdout
     assert cluster("jobs").stdout.splitlines()[1].startswith("a   failed")
-
-
-def test_logs_prints_to_stdout_or_follows_on_stderr(cluster):
     assert cluster("logs", "a").stdout == "a\nb\n"
     followed = cluster("logs", "a", "--follow")
     assert (followed.return_value, followed.stdout) == (1, "")
     assert followed.stderr == "a\nb\njob a failed: no room\n"
-
-
-def test_stop_says_how_to_resume(cluster):
     text = cluster("stop", "a").stdout
     assert "go on with: tuner submit --resume NAME --address http://head:8265" in text

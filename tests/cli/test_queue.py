@@ -57,6 +57,7 @@ def test_queue_ls_as_table_and_json(here, spec):
     assert [entry_json["status"] for entry_json in listed] == ["failed", "waiting"]
     assert list(listed[0]) == ["name", "user", "status", "added", "ended", "exit_code", "why"]
     assert listed[0]["exit_code"] == 1
+    assert call("queue", "run").return_value == 0
 
 
 def test_queue_rm_removes_entries(here, spec):
@@ -68,10 +69,6 @@ def test_queue_rm_removes_entries(here, spec):
     ]
     assert call("queue", "ls").stdout == "the queue is empty\n"
     assert "no entry 'mine'" in str(call("queue", "rm", "mine").exception)
-
-
-def test_queue_run_of_empty_queue_ends(here):
-    assert call("queue", "run").return_value == 0
 
 
 @pytest.mark.parametrize("share", ["ann", "ann=", "=2", "ann=0", "ann=-1", "ann=inf", "ann=x"])

@@ -224,13 +224,10 @@ class Growing(Played):
 LARGE = Resources(cpus=4)
 
 
-def test_await_room_returns_at_once_when_a_trial_fits(capsys):
+def test_await_room_answers_at_once_without_an_autoscaler(capsys):
     Growing([(8,)]).await_room(LARGE, None)
     Growing([(2,)], joined=False).await_room(LARGE, None)  # `slots` refuses it
     assert capsys.readouterr().err == ""
-
-
-def test_await_room_refuses_at_once_what_never_fits():
     with pytest.raises(UsageError, match=r"reserves 4 CPUs, .* 1 node of 2 CPUs; it does not auto"):
         Growing([(2,)]).await_room(LARGE, None)
 
@@ -284,12 +281,9 @@ def test_runtime_env_of_shipped_code_or_job_sends_nothing(directory, monkeypatch
     assert "working_dir" not in env_of(directory)
 
 
-def test_runtime_env_keeps_module_folders(directory, monkeypatch):
+def test_runtime_env_has_module_folders_and_worker_settings(directory, monkeypatch):
     (directory / "spaces").mkdir()
     monkeypatch.setattr(sys, "path", [str(directory), str(directory / "spaces"), "/elsewhere"])
     assert env_of(directory)["env_vars"] == {"PYTHONPATH": "spaces"}
-
-
-def test_runtime_env_has_worker_settings(directory, monkeypatch):
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
     assert env_of(directory, code=False) == {"env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}}

@@ -164,9 +164,6 @@ def test_distribute_tries_other_nodes_then_the_driver():
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
     assert world.copied[0] == ("5", ["1", "2", "3", "4"])
-
-
-def test_distribute_raises_if_nobody_can_download():
     with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
         distributed(World(LACKS, LACKS, offline=[1, 2]))
 

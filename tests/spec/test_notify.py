@@ -39,10 +39,13 @@ def test_notify_secrets_are_hidden_in_dumps(target, shown):
     assert is_hidden(shown) == (shown != target)
 
 
-def test_notify_targets_are_kept_once():
+def test_notify_targets_are_kept_once_and_have_a_kind():
     search = {"space": {"lr": "uniform(0, 1)"}}
     assert build_spec({"search": search, "num_samples": 2, "notify": SECRET}).notify == (SECRET,)
     assert spec_with(SECRET, SECRET).replace(seed=3).notify == (SECRET,)
+    targets = (SECRET, "http://x", "slack://x", "exec:x", "${X}")
+    assert [*filter(is_web, targets)] == [SECRET, "http://x"]
+    assert [*filter(is_apprise, targets)] == ["slack://x"]
 
 
 @pytest.mark.parametrize(
@@ -51,12 +54,6 @@ def test_notify_targets_are_kept_once():
 def test_notify_invalid_target_is_refused(target):
     with pytest.raises(SpecError, match=r"notify\.0: must be a URL, https://HOST/PATH or \$\{VAR"):
         spec_with(target)
-
-
-def test_notify_target_kinds():
-    targets = (SECRET, "http://x", "slack://x", "exec:x", "${X}")
-    assert [*filter(is_web, targets)] == [SECRET, "http://x"]
-    assert [*filter(is_apprise, targets)] == ["slack://x"]
 
 
 def test_filled_inserts_environment_variables():

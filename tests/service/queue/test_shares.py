@@ -33,13 +33,10 @@ def divided(*demands, cpus, gpus=0, **weights):
     return divide(demands, capacity=of(cpus, gpus), weights=weights)
 
 
-def test_divide_among_users_by_weight():
+def test_divide_among_users_by_weight_gives_each_one_trial_if_possible():
     both = demand("a"), demand("b"), demand("c", "bob")
     assert divided(*both, cpus=8) == {"a": 2, "b": 2, "c": 4}
     assert divided(*both, cpus=9, bob=2) == {"a": 2, "b": 1, "c": 6}
-
-
-def test_divide_gives_each_one_trial_if_possible():
     heavy = divided(demand("a"), demand("b", "bob"), cpus=2, ann=100)
     assert heavy == {"a": 1, "b": 1}
     assert divided(demand("a"), demand("b", each=Amounts(2)), cpus=2) == {"a": 2, "b": 0}
