@@ -92,7 +92,6 @@ def test_control_of_a_killed_driver_is_not_done(driven, monkeypatch):
         (["pause", "--like", "0"], "--like is for try alone, got pause"),
         (["try"], "try takes KEY=VALUE ..., or --like ID, got nothing"),
         (["num-samples", "many"], "num_samples: must be a whole number, got 'many'"),
-        (["stop-trial", "0"], "trial 00000 of digits has ended"),
         (["try", "lr=7", "--like", "0"], "lr: must lie in loguniform"),
         (["try", "lr"], "must be KEY=VALUE"),
     ],

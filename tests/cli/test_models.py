@@ -7,8 +7,7 @@ import os
 import photos
 import pytest
 import torch
-from commands import A_FUNCTION, call, refusal, tuner
-from confirmed import FOUND, searched
+from commands import call, refusal, tuner
 from handed import CONFIG, trained
 from synthetic import Writer
 
@@ -33,9 +32,6 @@ def test_export_writes_the_model(digits, here):
     done = call("export", "digits", "--to", "out")
     assert done.stdout == "out\n"
     assert (here / "out" / "model.safetensors").is_file()
-    again = tuner("export", "digits", "--to", "out")
-    assert again.returncode == 2
-    assert "exists and is not an empty folder" in again.stderr
 
 
 def test_export_of_trials_writes_a_table(digits, here):
@@ -118,15 +114,6 @@ def test_refit_shows_a_finished_refit(here):
     assert shown["best"]["metrics"] == {"epochs_trained": 1, "train_loss": 0.5}
     text = call("refit", "hand", "--no-evaluate").stdout
     assert "refit of trial 00000 of hand, which had val_accuracy" in text
-
-
-def test_refit_and_soup_of_a_function_are_refused(here):
-    searched(here / "results" / "digits", FOUND, trainable=A_FUNCTION, training={})
-    for command, message in [
-        ("refit", "declares no refit, so it cannot train on training and validation data"),
-        ("soup", "only models of the image classifier that ships can be combined"),
-    ]:
-        assert message in refusal(command, "digits", "--trust")
 
 
 def test_soup_shows_a_table_and_exports_what_it_chooses(here):
@@ -262,7 +249,6 @@ def test_predict_lists_unreadable_files_at_the_end(model, new, here):
 def test_predict_refuses_what_it_cannot_do(model, new):
     both = refusal("predict", model, new, "--csv", "-", "--json")
     assert both == "give --csv or --json, not both"
-    assert "export NAME --to DIR writes one" in refusal("predict", new, new)
     nowhere = refusal("predict", model, new, "--csv", "no/such/out.csv")
     assert "cannot write no/such/out.csv" in nowhere
 
