@@ -88,11 +88,6 @@ def test_watch_reports_a_head_that_is_lost_for_long(error):
     refuses = isinstance(error, ConnectionRefusedError)
     patience = {"refused_s": 0.05 if refuses else 900, "silent_s": 900 if refuses else 0.05}
     head.watch(
-        "x:1",
-        lambda: lost.append(1),
-        threading.Event(),
-        poll_s=0.01,
-        connect=connect,
-        **patience,
+        "x:1", lambda: lost.append(1), threading.Event(), poll_s=0.01, connect=connect, **patience
     )
     assert (answers, lost) == ([], [1])

@@ -14,13 +14,7 @@ from synthetic import OWNER, START, Clock, Writer, make_folder
 
 from tuner.experiment.history import fold
 from tuner.experiment.results.results import Results
-from tuner.reporting.terminal import (
-    Progress,
-    Status,
-    follow,
-    live_view,
-    status_text,
-)
+from tuner.reporting.terminal import Progress, Status, follow, live_view, status_text
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
 

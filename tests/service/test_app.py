@@ -25,14 +25,7 @@ from synthetic import Writer, ended, make_folder
 
 from tuner.errors import UsageError
 from tuner.service import watch
-from tuner.service.app import (
-    Live,
-    _Connection,
-    _listening,
-    _Server,
-    check_host,
-    check_pair,
-)
+from tuner.service.app import Live, _Connection, _listening, _Server, check_host, check_pair
 from tuner.service.watch import Experiments, Pace
 
 

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.spec.plain_values import (
-    DEEPEST,
-    MOST,
-    fault_of_values,
-    get_at,
-    parse_json,
-    value_at,
-)
+from tuner.spec.plain_values import DEEPEST, MOST, fault_of_values, get_at, parse_json, value_at
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -19,15 +19,7 @@ from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
-from tuner.spec.space.spaces import (
-    ROOT,
-    Position,
-    config_at,
-    has_value,
-    is_same,
-    quantile,
-    walk,
-)
+from tuner.spec.space.spaces import ROOT, Position, config_at, has_value, is_same, quantile, walk
 
 Array = NDArray[np.float64]
 
