@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tuner.errors import Fault, UsageError
-from tuner.spec.code import (
-    DECLARATION,
-    ELSEWHERE,
-    IMAGE_CLASSIFIER,
-    ByValue,
-    declaration_module,
-    file_of,
-)
+from tuner.spec import code
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
@@ -171,11 +164,11 @@ def declaration_of(trainable: str) -> Declaration:
     Imports its package's module `declaration`, else the trainable. Raises as `load_trainable`, and
     FaultsError for an attribute of another type.
     """
-    if trainable == ELSEWHERE or isinstance(trainable, Command):
+    if trainable == code.ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
-    module = None if isinstance(trainable, ByValue) else declaration_module(trainable)
-    if module and file_of(module):
-        declared = getattr(import_module(module), DECLARATION, None)
+    module = None if isinstance(trainable, code.ByValue) else code.declaration_module(trainable)
+    if module and code.file_of(module):
+        declared = getattr(import_module(module), code.DECLARATION, None)
         if isinstance(declared, Declaration):
             return declared
     declared = getattr(load_trainable(trainable), "declaration", None) or Declaration()
@@ -185,7 +178,7 @@ def declaration_of(trainable: str) -> Declaration:
 
 
 def default_declaration() -> Declaration:
-    return declaration_of(IMAGE_CLASSIFIER)
+    return declaration_of(code.IMAGE_CLASSIFIER)
 
 
 def faults_of_configs(
