@@ -50,6 +50,7 @@ class Cluster:
     """
 
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
+    nodes = staticmethod(list_nodes)
     run = staticmethod(run_on_each)
     start = staticmethod(remote_on)
     requested = staticmethod(resources_requested)
@@ -57,9 +58,6 @@ class Cluster:
     def is_joined(self) -> bool:
         """Whether this process is connected to a Ray that it has not started itself."""
         return is_connected() and self.scratch is None
-
-    def nodes(self) -> list[Node]:
-        return list_nodes()
 
     def driver(self) -> str:
         import ray

@@ -29,6 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
 from tuner.errors import TunerError, UsageError, translate_error
+from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell
@@ -161,7 +162,7 @@ class Live:
             results = self.experiments.opened(name)
             with results.lock:
                 same = results.version == seen
-                return results.version, {} if same else api.shown(results)
+                return results.version, {} if same else show_json(results)
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 

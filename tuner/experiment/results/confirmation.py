@@ -23,7 +23,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record, ranked
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, with_interval
 from tuner.experiment.trials import CheckpointRecord, TrialRecord
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
@@ -296,16 +296,16 @@ def best_json(
 
 
 def show_json(results: Results) -> dict[str, Any]:
-    """What `show --json` shows: `Results.show`, and `confirmed` after a confirmation: {trial_id,
-    experiment, mean, standard_error, seeds, searched}.
+    """What `show --json` shows: `Results.show`; `confirmed` after a confirmation: {trial_id,
+    experiment, mean, standard_error, seeds, searched}; and `test` once that is measured.
     """
-    confirmation = confirmation_of(results)
-    if confirmation is None:
-        return results.show()
-    entry = _entry(results, confirmation, confirmation.chosen)
-    confirmed = {**entry["confirmed"], "trial_id": entry["trial_id"]}
-    del confirmed["seed"]  # of the model that is handed over
-    return {**results.show(), "confirmed": confirmed}
+    shown = results.show()
+    if confirmation := confirmation_of(results):
+        entry = _entry(results, confirmation, confirmation.chosen)
+        shown["confirmed"] = {**entry["confirmed"], "trial_id": entry["trial_id"]}
+        del shown["confirmed"]["seed"]  # of the model that is handed over
+    test = with_interval(measured_test(results))
+    return {**shown, "test": test} if test else shown
 
 
 def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:
