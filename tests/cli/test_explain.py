@@ -59,14 +59,9 @@ def test_compare_shows_text_json_and_page(digits, tmp_path):
     assert "two experiments or more, got 1" in refusal("compare", "digits")
 
 
-@pytest.fixture
-def confirmed(here):
+def test_confirm_json_has_the_leaders(here):
     results = searched(here / "results" / "digits", FOUND, trainable=A_FUNCTION, training={})
     retrained(results, [[0.88, 0.90], [0.91, 0.94]])
-    return results
-
-
-def test_confirm_json_has_the_leaders(confirmed):
     counts = ("--top", "2", "--seeds", "2")
     shown = json.loads(call("confirm", "digits", *counts, "--trust", "--json").stdout)
     assert [leader["trial_id"] for leader in shown["leaders"]] == ["00002", "00001"]

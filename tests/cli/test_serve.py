@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-import pytest
 from commands import call, refusal
 from synthetic import Writer, make_folder
 
@@ -21,21 +20,15 @@ def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):
     assert "'tuner[serve]'" in done.stderr
 
 
-@pytest.fixture
-def served(monkeypatch):
-    """What was served: the folders, the port, and those that are found later."""
-    served_folders = []
+def test_tensorboard_is_served_for_experiments_or_the_storage(digits, monkeypatch):
+    served = []  # the folders, the port, and those that are found later
 
     def serve(experiments, *, port, find):
         later = find and [experiment.path for experiment in find()]
-        served_folders.append(([experiment.path for experiment in experiments], port, later))
+        served.append(([experiment.path for experiment in experiments], port, later))
         return 2
 
     monkeypatch.setattr(tensorboard_server, "serve", serve)
-    return served_folders
-
-
-def test_tensorboard_is_served_for_experiments_or_the_storage(digits, served):
     assert call("tensorboard").return_value == 2
     Writer(make_folder(digits.parent / "cnn")).end()
     call("tensorboard", "digits", "--port", "7007")

@@ -34,13 +34,6 @@ def answering(*answers):
     return lambda *arguments: replies
 
 
-def refusal(tmp_path, *answers):
-    with pytest.raises(UsageError) as refused:
-        preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=answering(*answers))
-    assert list(tmp_path.iterdir()) == []
-    return str(refused.value)
-
-
 def test_refuse_unfit_ignores_module_of_code_by_value(tmp_path):
     modules = []
 
@@ -55,7 +48,11 @@ def test_refuse_unfit_ignores_module_of_code_by_value(tmp_path):
 
 def test_refuse_unfit_lists_all_faults(tmp_path):
     storage, code = "is not shared by all nodes: 1 node, 10.0.0.1 (does not see", "mine:Mine is not"
-    message = refusal(tmp_path, (MISSING, False), "no tuner")
+    run = answering((MISSING, False), "no tuner")
+    with pytest.raises(UsageError) as refused:
+        preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=run)
+    assert list(tmp_path.iterdir()) == []
+    message = str(refused.value)
     assert "1 node, 10.0.0.2 (no tuner) cannot run trials" in message
     assert storage in message
     assert f"{code} found on 1 node, 10.0.0.1" in message

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from stores import needs_s3
-from synthetic import Writer, ended, make_folder
+from synthetic import Clock, Writer, ended, make_folder
 
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
@@ -16,16 +16,9 @@ from tuner.service import watch
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(now=0.0, tick=0.0)
 
 
 class Reads(list):
