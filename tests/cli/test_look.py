@@ -63,7 +63,7 @@ def test_best_shows_the_leaders(digits):
     assert call("best", "digits", "--top", "2").stdout.count("trial 0000") == 2
 
 
-def test_trials_filters_and_sorts(digits):
+def test_trials_filters_sorts_or_shows_a_curve(digits):
     assert [line.split()[0] for line in call("trials", "digits").stdout.splitlines()[1:]] == [
         f"0000{number}" for number in range(4)
     ]
@@ -72,9 +72,6 @@ def test_trials_filters_and_sorts(digits):
     rows = json.loads(call("trials", "digits", "--sort", "lr", "--json").stdout)
     assert [row["trial_id"] for row in rows] == ["00003", "00002", "00001", "00000"]
     assert "no name 'x' here" in str(call("trials", "digits", "--sort", "x").exception)
-
-
-def test_trials_of_one_id_shows_its_curve(digits):
     assert "trial 00001: stopped" in call("trials", "digits", "--trial", "1").stdout
     shown = json.loads(call("trials", "digits", "--trial", "1", "--json").stdout)
     assert [report["val_accuracy"] for report in shown["reports"]] == [0.6, 0.7]

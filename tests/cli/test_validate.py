@@ -22,9 +22,6 @@ def test_validate_shows_plan_and_spec_and_starts_nothing(here):
     assert done.stdout.startswith("digits would run\n")
     assert not done.modules & {"ray", "torch", "pandas", "tuner.ray_compat", "concurrent.futures"}
     assert not list(here.iterdir())
-
-
-def test_validate_and_dry_run_as_json(here):
     shown = json.loads(call("validate", "digits", "--json").stdout)
     assert shown["spec"]["name"] == "digits"
     assert shown["trials"] == shown["spec"]["num_samples"]

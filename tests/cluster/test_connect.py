@@ -162,7 +162,7 @@ def test_slots(offers, resources, slots):
     assert Played(*offers).slots(Resources(**resources)) == slots
 
 
-def test_slots_waits_for_the_local_node():
+def test_slots_waits_for_the_local_node_and_refuses_what_never_fits():
     class Starting(Played):
         def nodes(self):
             self.offers = next(self.polls)
@@ -171,9 +171,6 @@ def test_slots_waits_for_the_local_node():
     starting = Starting(joined=False)
     starting.polls = iter([[], [(0.0,)], [(2.0,)]])
     assert starting.slots(Resources()) == 2
-
-
-def test_slots_refuses_a_trial_that_never_fits():
     with pytest.raises(UsageError, match="1 CPU and 1 GPU, and the cluster has 1 node of 8 CPUs"):
         Played((8,)).slots(Resources(cpus=1, gpus=1))
 

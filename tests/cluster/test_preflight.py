@@ -114,14 +114,11 @@ def distributed(world, driver="1"):
     return world
 
 
-def test_distribute_copies_to_nodes_that_lack_it():
+def test_distribute_copies_to_nodes_that_lack_it_but_the_driver():
     world = distributed(World(LACKS, HAS, READY, LACKS))
     assert world.fetched == []
     assert world.copied == [("2", ["1", "4"])]
     assert world.lines == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
-
-
-def test_distribute_uses_the_driver_only_as_sender():
     world = distributed(World(HAS, LACKS, cpus={1: 0.0}))
     assert world.copied == [("1", ["2"])]
     world = distributed(World(LACKS, HAS, cpus={1: 0.0}))
@@ -154,7 +151,7 @@ def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
     assert (world.fetched, world.copied) == (["1"], [])
 
 
-def test_distribute_tries_other_nodes_then_the_driver():
+def test_distribute_tries_other_nodes_and_reports_faults():
     world = distributed(World(LACKS, LACKS, offline=[1]))
     assert world.fetched == ["2"]
     assert world.lines[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
@@ -163,9 +160,6 @@ def test_distribute_tries_other_nodes_then_the_driver():
     assert world.copied[0] == ("5", ["1", "2", "3", "4"])
     with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
         distributed(World(LACKS, LACKS, offline=[1, 2]))
-
-
-def test_distribute_reports_a_failed_copy():
     world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
     assert world.has["3"] == HAS
     assert world.lines[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]

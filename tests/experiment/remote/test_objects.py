@@ -48,16 +48,13 @@ for system in (Careless, Broken):
     fsspec.register_implementation(system.protocol, system, clobber=True)
 
 
-def test_read_returns_what_was_written(store):
+def test_write_replaces_and_create_refuses(store):
     store.write("a/b", b"1")
     store.write("a/b", b"22")
     assert store.read("a/b") == b"22"
     assert store.has("a/b")
     assert not store.has("a")
     assert not store.has("b")
-
-
-def test_create_refuses_an_existing_object(store):
     assert store.create("lock/1", b"1")
     assert not store.create("lock/1", b"2")
     assert store.read("lock/1") == b"1"

@@ -38,17 +38,13 @@ def test_comparison_groups_seeds_and_ranks_strategies(six):
     assert comparison.notes == ()
 
 
-def test_comparison_at_equal_epochs(six):
+def test_comparison_at_equal_epochs_and_of_equal_seeds(six):
     comparison = Comparison(six)
     first, random = comparison.sides
     assert comparison.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
     assert random.at(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
     assert first.at(1).mean == pytest.approx(0.4)
-
-
-def test_difference_is_paired_by_seed(six):
-    comparison = Comparison(six)
     less = comparison.difference(comparison.sides[1])
     assert less.n == 3
     assert less.mean == pytest.approx(-0.101)

@@ -25,15 +25,12 @@ def test_curves_are_grouped_by_status(tmp_path):
     assert "at epoch 1, 2, 4, 8" in caption
 
 
-def test_curves_of_many_trials_draw_some(tmp_path):
+def test_curves_leave_out_some_of_many_and_outliers(tmp_path):
     caption, plot = draw(search(tmp_path / "x", 150))
     assert len(plot.data) == 100
     assert "Of 150 curves 100 are drawn" in caption
     assert "the best trial" in {trace.name for trace in plot.data}
-
-
-def test_curves_leave_outliers_outside(tmp_path):
-    caption, plot = draw(odd(tmp_path / "x", "diverged"))
+    caption, plot = draw(odd(tmp_path / "y", "diverged"))
     assert plot.layout.yaxis.range[1] < 10
     assert "lie outside the picture" in caption
 

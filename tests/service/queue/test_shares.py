@@ -122,15 +122,12 @@ def turn(*entries, running=(), **fields):
     return first and first.name
 
 
-def test_next_to_start_is_oldest_below_at_once():
+def test_next_to_start_is_oldest_of_the_user_with_fewest_searches():
     assert turn() is None
     assert turn(waiting("b", added=2), waiting("a", added=1)) == "a"
     two = demand("x", "x"), demand("y", "y")
     assert turn(waiting("a"), running=two) is None
     assert turn(waiting("a"), running=two, at_once=3) == "a"
-
-
-def test_next_to_start_prefers_user_with_fewest_searches():
     entries = waiting("a", "ann", added=1), waiting("b", "bob", added=2)
     assert turn(*entries, running=(demand("x", "ann"),)) == "b"
     both = demand("x", "ann"), demand("y", "bob")

@@ -14,14 +14,11 @@ def three(path: str) -> int:
     return 3
 
 
-def test_cells_last_name_varies_fastest():
+def test_cells_vary_the_last_name_fastest_and_add_branches():
     space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
     assert list(cells(space, three)) == [
         {"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")
     ]
-
-
-def test_grid_size_adds_branches():
     space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
     assert [config["opt"] for config in cells(space, three)] == [
         "sgd",
