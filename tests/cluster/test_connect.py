@@ -221,15 +221,12 @@ class Growing(Played):
 LARGE = Resources(cpus=4)
 
 
-def test_await_room_answers_at_once_without_an_autoscaler(capsys):
+def test_await_room_waits_only_for_a_cluster_that_autoscales(capsys):
     Growing([(8,)]).await_room(LARGE, None)
     Growing([(2,)], joined=False).await_room(LARGE, None)  # `slots` refuses it
     assert capsys.readouterr().err == ""
     with pytest.raises(UsageError, match=r"reserves 4 CPUs, .* 1 node of 2 CPUs; it does not auto"):
         Growing([(2,)]).await_room(LARGE, None)
-
-
-def test_await_room_waits_for_a_cluster_that_autoscales(capsys):
     growing = Growing([(2,)], [(2,)], [(2,), (8,)], autoscales=True)
     growing.await_room(LARGE, None, poll_s=0.01)
     assert "waiting up to 10m 00s: the cluster autoscales" in capsys.readouterr().err

@@ -226,7 +226,7 @@ def test_seconds_left_follow_the_pace_and_the_budget(settings, epochs, left_s):
     assert running_search(epochs, **settings).left_s(START + epochs) == left_s
 
 
-def test_seconds_left_use_the_length_of_ended_trials():
+def test_seconds_left_use_the_length_of_ended_trials_since_a_resume():
     status = running_search(5)
     for number in (1, 2):
         ended = {"event": "trial_ended", "status": "stopped", "trial_id": f"{number:05}"}
@@ -234,9 +234,6 @@ def test_seconds_left_use_the_length_of_ended_trials():
     assert status.left_s(START + 5) == 5
     status.history.apply({"event": "experiment_ended", "time": START + 5, "status": "completed"})
     assert status.left_s(START + 5) is None
-
-
-def test_elapsed_s_leaves_out_the_gap_before_a_resume():
     status = running_search(5)
     resumed = {"event": "experiment_started", "resumed": True, "owner": OWNER}
     status.history.apply(resumed | {"time": START + 1000})

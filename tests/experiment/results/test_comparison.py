@@ -30,16 +30,12 @@ def six(tmp_path):
     ]
 
 
-def test_comparison_groups_seeds_and_ranks_strategies(six):
+def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     comparison = Comparison(six)
     sides = [(side.strategy, len(side.entrants)) for side in comparison.sides]
     assert sides == [("hyperopt", 3), ("random", 3)]
     assert (comparison.objective.metric, comparison.objective.mode) == ("val_accuracy", "max")
     assert comparison.notes == ()
-
-
-def test_comparison_at_equal_epochs_and_of_equal_seeds(six):
-    comparison = Comparison(six)
     first, random = comparison.sides
     assert comparison.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
