@@ -1,7 +1,7 @@
 """Consent to code that a recorded experiment or an export names, before it is imported."""
 
-import io
 import sys
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -38,29 +38,6 @@ def theirs(tmp_path_factory):
         sys.modules.pop(name, None)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.fixture
-def answered(monkeypatch):
-    """Lets the user sit at a terminal and give this answer; returns the questions."""
-    questions = []
-
-    def answer(yes):
-        def confirm(text, **options):
-            questions.append(text)
-            if not yes:
-                raise click.Abort
-
-        monkeypatch.setattr(click, "confirm", confirm)
-        monkeypatch.setattr(sys, "stdin", Terminal())
-        return questions
-
-    return answer
-
-
 def experiment(here, **fields):
     return Results(ended(here / "results" / "x", **{"training": {}, **fields}))
 
@@ -87,17 +64,24 @@ def test_validate_with_trust_imports_code(theirs, option):
     assert "their_code" in sys.modules
 
 
-def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, answered):
-    questions = answered(False)
+def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, monkeypatch):
+    questions = []
+
+    def confirm(text, **options):
+        questions.append(text)
+        if len(questions) == 1:
+            raise click.Abort
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     with pytest.raises(click.Abort):
         validate(theirs)
     assert f"their_code:train ({theirs.parent / 'their_code.py'})" in questions[0]
     assert "their_code" not in sys.modules
-    answered(True)
     assert validate(theirs)
     assert "their_code" in sys.modules
-    answered(False)
-    assert validate(theirs)  # remembered
+    assert validate(theirs)
+    assert len(questions) == 2  # the yes is remembered
 
 
 def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypatch):
