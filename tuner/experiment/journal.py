@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
@@ -31,6 +32,8 @@ from tuner.experiment.reading import LONGEST, Lines, decode, open_journal, read
 from tuner.wording import program
 
 _LOCK_WAIT_S = 0.5
+# Monotonic, including a laptop's sleep if the system counts it
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 Clock = Callable[[], float]  # seconds since the epoch that never go back
 
@@ -251,13 +254,6 @@ def steady_clock(
     *, not_before: float = 0.0, now: Clock | None = None, elapsed: Clock | None = None
 ) -> Clock:
     """A clock that starts at the machine's time, or `not_before`, and never goes back."""
-    now, elapsed = now or time.time, elapsed or _elapsed
+    now, elapsed = now or time.time, elapsed or partial(time.clock_gettime, _ELAPSED)
     offset = max(now(), not_before) - elapsed()
     return lambda: offset + elapsed()
-
-
-def _elapsed() -> float:
-    """Monotonic seconds, including a laptop's sleep if the system counts it."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()

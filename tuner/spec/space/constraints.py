@@ -124,12 +124,7 @@ def condition(text: str) -> Condition:
     return Condition(text)
 
 
-def _readable(text: str) -> str:
-    condition(text)
-    return text
-
-
-Expression = Annotated[str, AfterValidator(_readable)]
+Expression = Annotated[str, AfterValidator(lambda text: condition(text) and text)]
 as_list = BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
 
 
