@@ -41,9 +41,6 @@ def test_flags_are_assignments():
         "resources.gpus=0.25",
         'name="a"',
     ]
-
-
-def test_assignments_of_covers_every_option():
     numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
     texts = ("name", "storage", "data-dir", "from", "search", "scheduler")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]

@@ -140,7 +140,7 @@ def test_checkpoint_metrics_correct_a_repeated_epoch():
     assert history.best == Best(0.7, "00002", 1)
 
 
-def test_last_end_of_a_trial_counts():
+def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
     stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
     history = applied(*stories, end(2, "completed"))
     trial = history.trials["00002"]
@@ -149,9 +149,6 @@ def test_last_end_of_a_trial_counts():
     history = applied(*stories, end(2, "completed"), end(2, "failed", error=OOM))
     assert history.trials["00002"].error == TrialError("oom", "out of memory")
     assert history.best == Best(0.5, "00001", 1)
-
-
-def test_done_trials_come_from_reports_or_ends():
     done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
     stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
     stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]

@@ -47,15 +47,12 @@ def limited(*demands, cpus, gpus=0, unused=None):
     return limits(demands, capacity=capacity, unused=unused or capacity, weights={})
 
 
-def test_limits_wait_for_what_others_hold():
+def test_limits_wait_for_what_others_hold_or_for_a_whole_gpu():
     assert limited(demand("a", holds=4), demand("b"), cpus=4) == {"a": 2, "b": 0}
     assert limited(demand("a", holds=3), demand("b"), cpus=4) == {"a": 2, "b": 1}
     assert limited(demand("a", holds=2), demand("b", holds=1), cpus=4) == {"a": 2, "b": 2}
     one_each = limited(demand("a", holds=2), demand("b", holds=2), cpus=1)
     assert one_each == {"a": 1, "b": 1}
-
-
-def test_limits_of_whole_gpu_wait_while_fractions_lie_on_each():
     shares = demand("a", each=Amounts(1, 0.5), most=2, holds=2)
     whole = demand("b", "bob", each=Amounts(1, 1))
     spread, together = Room(8, (0.5, 0.5)), Room(8, (0.0, 1.0))
