@@ -109,18 +109,21 @@ def evaluate(
     A search that begins with pretrained weights and fits a head also lists the labels of the whole
     folder that may be wrong.
     """
+    from tuner.experiment.results.confirmation import best_model
     from tuner.experiment.results.statistics import with_interval
+    from tuner.vision.export import evaluate as evaluation
 
     export = _exported(name, storage)
     if export is None:
-        measured = _evaluate_best(name, storage, trial_id, data_dir, trust)
+        pick = best_model(tuner.load_results(name, storage), trial_id)
+        admit_experiment(pick.results, trust=trust, trains_only=True)
+        measured = evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir)
+        measured = {**measured, **pick.origin}
     elif trial_id is not None:
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
-        from tuner.vision.export.evaluate import evaluate_export
-
         admit_export(export, trust=trust)
-        measured = evaluate_export(export, data_dir=data_dir)
+        measured = evaluation.evaluate_export(export, data_dir=data_dir)
     if labels_file:
         _write_labels(measured, labels_file)
     click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
@@ -181,17 +184,6 @@ def _exported(name: str, storage: str | None) -> Export | None:
     except UsageError:
         return read_export(name)
     return None
-
-
-def _evaluate_best(
-    name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
-) -> dict[str, Any]:
-    from tuner.experiment.results.confirmation import best_model
-    from tuner.vision.export import evaluate as evaluation
-
-    pick = best_model(tuner.load_results(name, storage), trial_id)
-    admit_experiment(pick.results, trust=trust, trains_only=True)
-    return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
 
 
 @options.command("Hand over", 4, "tuner refit digits", "tuner refit digits --seeds 3 --gpus 1")
