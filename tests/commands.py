@@ -9,6 +9,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tuner.cli.main import cli
+from tuner.errors import UsageError
 
 A_FUNCTION = "commands:a_function"  # as a trainable: it can be imported, and has no test split
 CONNECT = "tuner.cluster.connect.connect"
@@ -27,6 +28,13 @@ def a_function(config):
 def call(*arguments):
     """What a command returns or raises in this process."""
     return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
+
+
+def refusal(*arguments, kind=UsageError):
+    """Why a command refuses."""
+    error = call(*arguments).exception
+    assert isinstance(error, kind), error
+    return str(error)
 
 
 def tuner(*arguments, **options):

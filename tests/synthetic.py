@@ -104,3 +104,12 @@ class Writer:
     def kill(self):
         """Stop without a word, as a killed driver does."""
         self.journal.close()
+
+
+def ended(folder, *trials, **spec):
+    """The folder of a search that has ended; of each trial its values, or as a tuple its error."""
+    writer = Writer(make_folder(folder, **spec))
+    for number, values in enumerate(trials):
+        writer.trial(number, **{"error" if isinstance(values, tuple) else "values": values})
+    writer.end()
+    return folder

@@ -9,7 +9,7 @@ from tuner.errors import (
     SpecError,
     TunerError,
     UsageError,
-    nearest,
+    did_you_mean,
     translate_error,
     unknown,
 )
@@ -100,11 +100,11 @@ def test_translate_error_passes_other_errors():
 @pytest.mark.parametrize(
     ("name", "known", "near"),
     [
-        ("Max-T", ["max_t", "name"], ["max_t"]),
-        ("maximize", ["min", "max"], ["max"]),
-        ("lrr", ["lr", "l1", "momentum"], ["lr"]),
-        ("methods", ["a", "seed"], []),
+        ("Max-T", ["max_t", "name"], " (did you mean 'max_t'?)"),
+        ("maximize", ["min", "max"], " (did you mean 'max'?)"),
+        ("lrr", ["lr", "l1", "momentum"], " (did you mean 'lr'?)"),
+        ("methods", ["a", "seed"], ""),
     ],
 )
-def test_nearest_matches_case_dashes_and_prefixes(name, known, near):
-    assert nearest(name, known, 3) == near
+def test_did_you_mean_matches_case_dashes_and_prefixes(name, known, near):
+    assert did_you_mean(name, known) == near

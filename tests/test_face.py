@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import ended
 
 import tuner
 from tuner import errors
@@ -48,9 +48,7 @@ def test_compare_takes_names_folders_and_results(
 ) -> None:
     monkeypatch.setenv("TUNER_STORAGE", str(tmp_path))
     for name in ("a", "b"):
-        writer = Writer(make_folder(tmp_path / name))
-        writer.trial(0, [0.5, 0.6])
-        writer.end()
+        ended(tmp_path / name, [0.5, 0.6])
     results = tuner.load_results("a")
     by_names = tuner.compare("a", "b").as_dict()
     assert tuner.compare(results, tmp_path / "b").as_dict() == by_names

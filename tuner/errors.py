@@ -21,7 +21,7 @@ with `exit_code`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -174,33 +174,15 @@ def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the nearest of `known`, or empty text.
+    """A hint at the one of `known` that is closest to `name` or that it begins with, or "".
 
-    >>> did_you_mean("gird", ["grid", "random"])
-    " (did you mean 'grid'?)"
-    """
-    return hint(nearest(name, known))
-
-
-def hint(names: Sequence[str]) -> str:
-    """The question whether one of `names` was meant; empty for none.
-
-    >>> hint(["lr", "l1"])
-    " (did you mean 'lr' or 'l1'?)"
-    """
-    return f" (did you mean {' or '.join(map(repr, names))}?)" if names else ""
-
-
-def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """At most `most` of `known` that are close to `name` or that it begins with.
-
-    >>> nearest("Max-T", ["max_t", "name"]), nearest("maximize", ["max", "min"])
-    (['max_t'], ['max'])
+    >>> did_you_mean("gird", ["grid", "random"]), did_you_mean("maximize", ["max", "min"])
+    (" (did you mean 'grid'?)", " (did you mean 'max'?)")
     """
     from difflib import get_close_matches
 
     forms = {each.lower().replace("-", "_"): each for each in known}
     wanted = name.lower().replace("-", "_")
-    near = get_close_matches(wanted, forms, n=most)
+    near = get_close_matches(wanted, forms, n=1)
     near += [form for form in forms if len(form) > 2 and wanted.startswith(form)]
-    return [forms[form] for form in dict.fromkeys(near)][:most]
+    return f" (did you mean {forms[near[0]]!r}?)" if near else ""

@@ -60,7 +60,6 @@ def state_folder() -> Path:
 
 
 def default_storage() -> str:
-    """The default storage: $TUNER_STORAGE, else `./results`."""
     return os.environ.get("TUNER_STORAGE") or "./results"
 
 

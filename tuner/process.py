@@ -138,10 +138,7 @@ def guard() -> None:
 
 
 def console(stream: IO[str], **options: Any) -> Console:
-    """A Console of rich on `stream`: its own colours and moves pass, of what it shows only text.
-
-    options: of `rich.console.Console`.
-    """
+    """A Console of rich on `stream`: its own colours and moves pass, of what it shows only text."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 

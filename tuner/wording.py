@@ -56,6 +56,15 @@ def amount_of(amount: float, noun: str) -> str:
     return f"{shown} {noun}{'' if amount == 1 else 's'}"
 
 
+def devices(cpus: float, gpus: float = 0) -> str:
+    """CPUs and, if there are any, GPUs in words.
+
+    >>> devices(1), devices(4, 0.5)
+    ('1 CPU', '4 CPUs and 0.5 GPUs')
+    """
+    return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
+
+
 def size(amount: float) -> str:
     """An amount of bytes, in the unit that fits.
 

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 
 import pytest
+import synthetic
 from click.testing import CliRunner
 from commands import A_FUNCTION
 from ray_client import FakeClient, details
@@ -37,10 +38,7 @@ def digits(here):
 def ended(tmp_path_factory):
     """The results of a search that has ended, elsewhere."""
     folder = tmp_path_factory.mktemp("elsewhere") / "ended"
-    writer = Writer(make_folder(folder, trainable=A_FUNCTION, training={}))
-    writer.trial(0, [0.5])
-    writer.end()
-    return Results(writer.folder)
+    return Results(synthetic.ended(folder, [0.5], trainable=A_FUNCTION, training={}))
 
 
 @pytest.fixture

@@ -1,15 +1,14 @@
 """Consent to code that a recorded experiment or an export names, before it is imported."""
 
-import io
 import sys
 from types import SimpleNamespace
 
 import click
 import pytest
-from commands import GOOD, call, text_of
-from synthetic import Writer, make_folder
+from commands import GOOD, call, refusal, text_of
+from synthetic import Writer, ended, make_folder
 
-from tuner.cli.consent import admit_experiment, admit_network, ask
+from tuner.cli.consent import admit_experiment, admit_network
 from tuner.cli.validate import resolve
 from tuner.errors import UsageError
 from tuner.experiment.results.results import Results
@@ -39,33 +38,8 @@ def theirs(tmp_path_factory):
         sys.modules.pop(name, None)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.fixture
-def answered(monkeypatch):
-    """Lets the user sit at a terminal and give this answer; returns the questions."""
-    questions = []
-
-    def answer(yes):
-        def confirm(text, **options):
-            questions.append(text)
-            if not yes:
-                raise click.Abort
-
-        monkeypatch.setattr(click, "confirm", confirm)
-        monkeypatch.setattr(sys, "stdin", Terminal())
-        return questions
-
-    return answer
-
-
 def experiment(here, **fields):
-    writer = Writer(make_folder(here / "results" / "x", **{"training": {}, **fields}))
-    writer.end()
-    return Results(writer.folder)
+    return Results(ended(here / "results" / "x", **{"training": {}, **fields}))
 
 
 def validate(*arguments):
@@ -76,9 +50,7 @@ def validate(*arguments):
 
 
 def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):
-    error = call("validate", theirs).exception
-    assert isinstance(error, UsageError)
-    assert str(error).splitlines() == [
+    assert refusal("validate", theirs).splitlines() == [
         f"{theirs.parent} names code that has not run here before:",
         f"  their_code:train ({theirs.parent / 'their_code.py'})",
         "give --trust to run it",
@@ -92,17 +64,24 @@ def test_validate_with_trust_imports_code(theirs, option):
     assert "their_code" in sys.modules
 
 
-def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, answered):
-    questions = answered(False)
+def test_validate_at_a_terminal_imports_code_after_a_yes(theirs, monkeypatch):
+    questions = []
+
+    def confirm(text, **options):
+        questions.append(text)
+        if len(questions) == 1:
+            raise click.Abort
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     with pytest.raises(click.Abort):
         validate(theirs)
     assert f"their_code:train ({theirs.parent / 'their_code.py'})" in questions[0]
     assert "their_code" not in sys.modules
-    answered(True)
     assert validate(theirs)
     assert "their_code" in sys.modules
-    answered(False)
-    assert validate(theirs)  # remembered
+    assert validate(theirs)
+    assert len(questions) == 2  # the yes is remembered
 
 
 def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypatch):
@@ -196,10 +175,3 @@ def test_validate_refuses_recorded_code_and_not_overrides(theirs, fields, named)
         validate(theirs)
     assert f"  {named}" in str(refused.value)
     assert validate(theirs, "training.model=cnn", "notify=['exec:mail me']")
-
-
-def test_ask_without_terminal_names_the_option(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
-    with pytest.raises(UsageError, match="give --yes"):
-        ask("sure?", yes=False, unattended="give --yes")
-    ask("sure?", yes=True, unattended="give --yes")

@@ -61,6 +61,10 @@ def test_submit_of_resume_or_like_names_the_experiment(sent):
     assert (command, done.stderr) == ("resume x --storage=/s", "")
     command, _ = sent("--resume", "x", "scheduler.max_t=9", "log=[]", "--storage", "/s")
     assert command == "resume x scheduler.max_t=9 log=[] --storage=/s"
+    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
+    command, _ = sent("--resume", "x", *flags, "--storage", "/s")
+    changes = 'search.strategy="grid" num_samples=8 time_budget_s=300.0'
+    assert command == f"resume x {changes} --storage=/s --notify=exec:x"
     command, _ = sent("--like", "x", "--search", "bohb", "--seed", "2", "lr=1", "--storage", "/s")
     assert command == 'run --like x search.strategy="bohb" seed=2 lr=1 --storage=/s'
 
@@ -79,25 +83,12 @@ def test_submit_of_a_command_sends_it(sent, tmp_path):
     )
 
 
-def test_submit_of_resume_passes_flags_on(sent):
-    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
-    command, _ = sent("--resume", "x", *flags, "--storage", "/s")
-    changes = 'search.strategy="grid" num_samples=8 time_budget_s=300.0'
-    assert command == f"resume x {changes} --storage=/s --notify=exec:x"
-
-
-def test_jobs_lists_each_job(cluster):
+def test_jobs_logs_and_stop_of_a_job(cluster):
     assert '"job_id": "a"' in cluster("jobs", "--json").stdout
     assert cluster("jobs").stdout.splitlines()[1].startswith("a   failed")
-
-
-def test_logs_prints_to_stdout_or_follows_on_stderr(cluster):
     assert cluster("logs", "a").stdout == "a\nb\n"
     followed = cluster("logs", "a", "--follow")
     assert (followed.return_value, followed.stdout) == (1, "")
     assert followed.stderr == "a\nb\njob a failed: no room\n"
-
-
-def test_stop_says_how_to_resume(cluster):
     text = cluster("stop", "a").stdout
     assert "go on with: tuner submit --resume NAME --address http://head:8265" in text

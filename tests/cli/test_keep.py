@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 from commands import call
 from confirmed import retrained, searched
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.cli import keep
 from tuner.errors import SpecError, UsageError
@@ -95,28 +95,25 @@ def test_rm_of_a_running_experiment_is_refused(digits, here):
 
 
 def test_rename_changes_folder_and_spec(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    writer.trial(0, [0.5])
-    writer.end()
-    assert renamed(Described(writer.folder), "mine").folder == tmp_path / "mine"
-    assert not writer.folder.exists()
+    folder = ended(tmp_path / "digits", [0.5])
+    assert renamed(Described(folder), "mine").folder == tmp_path / "mine"
+    assert not folder.exists()
     results = Results(tmp_path / "mine")
     assert (results.name, results.spec.name, results.show()["name"]) == ("mine", "mine", "mine")
     assert json.loads((tmp_path / "mine" / "experiment.json").read_text())["spec"]["name"] == "mine"
 
 
 def test_rename_to_an_invalid_name_is_refused(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    writer.end()
+    folder = ended(tmp_path / "digits")
     (tmp_path / "taken").mkdir()
-    experiment = Described(writer.folder)
+    experiment = Described(folder)
     with pytest.raises(UsageError, match="taken exists: give another name"):
         renamed(experiment, "taken")
     with pytest.raises(SpecError, match=r"must be letters, digits"):
         renamed(experiment, "../up")
-    with Journal.open(writer.folder), pytest.raises(UsageError, match="is held by"):
+    with Journal.open(folder), pytest.raises(UsageError, match="is held by"):
         renamed(experiment, "free")
-    assert Results(writer.folder).name == "digits"
+    assert Results(folder).name == "digits"
 
 
 @pytest.mark.parametrize("name", ["digits", "digits-confirm"])

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from commands import call, tuner
-from synthetic import Writer, make_folder
 
 from tuner.experiment.results.confirmation import record_test
 from tuner.experiment.results.results import Results
@@ -64,17 +63,7 @@ def test_best_shows_the_leaders(digits):
     assert call("best", "digits", "--top", "2").stdout.count("trial 0000") == 2
 
 
-def test_best_without_a_usable_trial_is_exit_code_1(here):
-    writer = Writer(make_folder(here / "results" / "bad"))
-    writer.trial(0, [], error=("nan", "m"))
-    writer.end()
-    done = tuner("best", "bad")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "bad has no usable trial: 1 failed (nan)" in done.stderr
-    assert json.loads(call("show", "bad", "--json").stdout)["best"] is None
-
-
-def test_trials_filters_and_sorts(digits):
+def test_trials_filters_sorts_or_shows_a_curve(digits):
     assert [line.split()[0] for line in call("trials", "digits").stdout.splitlines()[1:]] == [
         f"0000{number}" for number in range(4)
     ]
@@ -83,9 +72,6 @@ def test_trials_filters_and_sorts(digits):
     rows = json.loads(call("trials", "digits", "--sort", "lr", "--json").stdout)
     assert [row["trial_id"] for row in rows] == ["00003", "00002", "00001", "00000"]
     assert "no name 'x' here" in str(call("trials", "digits", "--sort", "x").exception)
-
-
-def test_trials_of_one_id_shows_its_curve(digits):
     assert "trial 00001: stopped" in call("trials", "digits", "--trial", "1").stdout
     shown = json.loads(call("trials", "digits", "--trial", "1", "--json").stdout)
     assert [report["val_accuracy"] for report in shown["reports"]] == [0.6, 0.7]

@@ -12,13 +12,13 @@ from tuner.cli import options
     [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("1d2s", 86402)],
 )
 def test_durations(text, seconds):
-    assert options.Duration().convert(text, None, None) == seconds
+    assert options.duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "10x", "1h 30m", "-5", "1e3", "nan", "inf", "ten", "h1"])
 def test_duration_rejects_other_text(text):
     with pytest.raises(click.BadParameter, match="is no duration; write 90, 90s, 10m or 1h30m"):
-        options.Duration().convert(text, None, None)
+        options.duration(text)
 
 
 def assignments(*arguments):
@@ -41,9 +41,6 @@ def test_flags_are_assignments():
         "resources.gpus=0.25",
         'name="a"',
     ]
-
-
-def test_assignments_of_covers_every_option():
     numbers = ("num-samples", "max-concurrent", "seed", "cpus", "gpus", "workers", "time-budget")
     texts = ("name", "storage", "data-dir", "from", "search", "scheduler")
     flags = [part for name in (*numbers, *texts) for part in (f"--{name}", "1")]

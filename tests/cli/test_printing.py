@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from synthetic import Writer, make_folder
+import synthetic
 
 from tuner.cli.printing import print_outcome
 from tuner.experiment.results.results import Results
@@ -19,10 +19,8 @@ def test_some_failed_trials_are_exit_code_3(digits, ended, capsys):
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_print_outcome_without_usable_trial_is_exit_code_1(here, capsys, as_json):
-    writer = Writer(make_folder(here / "results" / "bad"))
-    writer.trial(0, [], error=("nan", "m"))
-    writer.end()
-    assert print_outcome(Results(writer.folder), evaluate=True, as_json=as_json) == 1
+    bad = Results(synthetic.ended(here / "results" / "bad", ("nan", "m")))
+    assert print_outcome(bad, evaluate=True, as_json=as_json) == 1
     printed = capsys.readouterr()
     why = ". Trial 00000: m" if as_json else ""  # of which the summary tells
     assert printed.err == f"error: bad has no usable trial: 1 failed (nan){why}\n"

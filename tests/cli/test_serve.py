@@ -3,18 +3,14 @@
 import sys
 from pathlib import Path
 
-import pytest
-from commands import call
+from commands import call, refusal
 from synthetic import Writer, make_folder
 
-from tuner.errors import UsageError
 from tuner.reporting import tensorboard_server
 
 
 def test_serve_of_a_public_host_needs_tls(here):
-    done = call("serve", "--host", "0.0.0.0")
-    assert isinstance(done.exception, UsageError)
-    assert "--insecure" in str(done.exception)
+    assert "--insecure" in refusal("serve", "--host", "0.0.0.0")
 
 
 def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):
@@ -24,29 +20,19 @@ def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):
     assert "'tuner[serve]'" in done.stderr
 
 
-@pytest.fixture
-def served(monkeypatch):
-    """What was served: the folders, the port, and those that are found later."""
-    served_folders = []
+def test_tensorboard_is_served_for_experiments_or_the_storage(digits, monkeypatch):
+    served = []  # the folders, the port, and those that are found later
 
     def serve(experiments, *, port, find):
         later = find and [experiment.path for experiment in find()]
-        served_folders.append(([experiment.path for experiment in experiments], port, later))
+        served.append(([experiment.path for experiment in experiments], port, later))
         return 2
 
     monkeypatch.setattr(tensorboard_server, "serve", serve)
-    return served_folders
-
-
-def test_tensorboard_is_served_for_experiments(digits, served):
+    assert call("tensorboard").return_value == 2
     Writer(make_folder(digits.parent / "cnn")).end()
-    done = call("tensorboard", "digits", "--port", "7007")
-    assert done.return_value == 2
+    call("tensorboard", "digits", "--port", "7007")
     call("tensorboard", "digits", "cnn")
     folders = [Path("results/digits"), Path("results/cnn")]
-    assert served == [(folders[:1], 7007, None), (folders, 6006, None)]
-
-
-def test_tensorboard_without_name_serves_the_storage(digits, served):
-    assert call("tensorboard").return_value == 2
-    assert served == [([Path("results/digits")], 6006, [Path("results/digits")])]
+    one, both = folders[:1], folders
+    assert served == [(one, 6006, one), (one, 7007, None), (both, 6006, None)]

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import photos
 import pytest
-from commands import call, tuner
+from commands import call, refusal, tuner
 from fresh import ran
 from synthetic import Writer, make_folder
 
@@ -22,9 +22,6 @@ def test_validate_shows_plan_and_spec_and_starts_nothing(here):
     assert done.stdout.startswith("digits would run\n")
     assert not done.modules & {"ray", "torch", "pandas", "tuner.ray_compat", "concurrent.futures"}
     assert not list(here.iterdir())
-
-
-def test_validate_and_dry_run_as_json(here):
     shown = json.loads(call("validate", "digits", "--json").stdout)
     assert shown["spec"]["name"] == "digits"
     assert shown["trials"] == shown["spec"]["num_samples"]
@@ -42,8 +39,6 @@ def test_validate_summary_shows_networks():
     assert network["trainable"] == network["parameters"] - network["stages"][-1]["parameters"]
     text = call("validate", "digits", "--summary").stdout
     assert f"{network['parameters']:,} parameters, " in text
-    with pytest.raises(SpecError, match="freeze: matches no parameter, got 'tail'"):
-        raise call("validate", "digits", "--summary", "training.freeze=tail").exception
 
 
 @pytest.fixture
@@ -128,21 +123,20 @@ def test_validate_lists_the_experiments_that_a_search_begins_with(first):
     ]
     assert json.loads(several.stdout)["spec"]["warm_start"] == ["first", "."]
     assert json.loads(call("validate", *options, "--from", ".").stdout)["spec"]["warm_start"] == "."
-    missing = call("validate", *options, "--from", "first", "--from", "firts").exception
-    assert "no experiment 'firts'" in str(missing)
+    missing = refusal("validate", *options, "--from", "first", "--from", "firts")
+    assert "no experiment 'firts'" in missing
     for names, rule in (
         (["first", 3], "must be a name, or a list of names"),
         ([], "must not be empty"),
     ):
-        wrong = call("validate", *options, f"warm_start={json.dumps(names)}").exception
-        assert f"warm_start: {rule}" in str(wrong)
+        wrong = (*options, f"warm_start={json.dumps(names)}")
+        assert f"warm_start: {rule}" in refusal("validate", *wrong, kind=SpecError)
 
 
 def test_validate_takes_experiment_or_like(first):
-    assert "give EXPERIMENT, --command TEXT or --like NAME" in str(call("validate").exception)
-    both = call("run", "digits", "--like", "first").exception
-    assert "got 'digits' and 'first'" in str(both)
-    assert "no experiment 'frist'" in str(call("run", "--like", "frist").exception)
+    assert "give EXPERIMENT, --command TEXT or --like NAME" in refusal("validate")
+    assert "got 'digits' and 'first'" in refusal("run", "digits", "--like", "first")
+    assert "no experiment 'frist'" in refusal("run", "--like", "frist")
 
 
 def test_validate_command_needs_no_experiment(tmp_path, monkeypatch):

@@ -162,7 +162,7 @@ def test_slots(offers, resources, slots):
     assert Played(*offers).slots(Resources(**resources)) == slots
 
 
-def test_slots_waits_for_the_local_node():
+def test_slots_waits_for_the_local_node_and_refuses_what_never_fits():
     class Starting(Played):
         def nodes(self):
             self.offers = next(self.polls)
@@ -171,9 +171,6 @@ def test_slots_waits_for_the_local_node():
     starting = Starting(joined=False)
     starting.polls = iter([[], [(0.0,)], [(2.0,)]])
     assert starting.slots(Resources()) == 2
-
-
-def test_slots_refuses_a_trial_that_never_fits():
     with pytest.raises(UsageError, match="1 CPU and 1 GPU, and the cluster has 1 node of 8 CPUs"):
         Played((8,)).slots(Resources(cpus=1, gpus=1))
 
@@ -224,18 +221,12 @@ class Growing(Played):
 LARGE = Resources(cpus=4)
 
 
-def test_await_room_returns_at_once_when_a_trial_fits(capsys):
+def test_await_room_waits_only_for_a_cluster_that_autoscales(capsys):
     Growing([(8,)]).await_room(LARGE, None)
     Growing([(2,)], joined=False).await_room(LARGE, None)  # `slots` refuses it
     assert capsys.readouterr().err == ""
-
-
-def test_await_room_refuses_at_once_what_never_fits():
     with pytest.raises(UsageError, match=r"reserves 4 CPUs, .* 1 node of 2 CPUs; it does not auto"):
         Growing([(2,)]).await_room(LARGE, None)
-
-
-def test_await_room_waits_for_a_cluster_that_autoscales(capsys):
     growing = Growing([(2,)], [(2,)], [(2,), (8,)], autoscales=True)
     growing.await_room(LARGE, None, poll_s=0.01)
     assert "waiting up to 10m 00s: the cluster autoscales" in capsys.readouterr().err
@@ -284,12 +275,9 @@ def test_runtime_env_of_shipped_code_or_job_sends_nothing(directory, monkeypatch
     assert "working_dir" not in env_of(directory)
 
 
-def test_runtime_env_keeps_module_folders(directory, monkeypatch):
+def test_runtime_env_has_module_folders_and_worker_settings(directory, monkeypatch):
     (directory / "spaces").mkdir()
     monkeypatch.setattr(sys, "path", [str(directory), str(directory / "spaces"), "/elsewhere"])
     assert env_of(directory)["env_vars"] == {"PYTHONPATH": "spaces"}
-
-
-def test_runtime_env_has_worker_settings(directory, monkeypatch):
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
     assert env_of(directory, code=False) == {"env_vars": {"RAY_CHDIR_TO_TRIAL_DIR": "0"}}

@@ -99,12 +99,9 @@ def test_death_of_a_daemon_ends_the_process(ends, daemon):
     assert ends[daemon] == (1, stderr)
 
 
-def test_failing_advice_does_not_prevent_the_exit(ends):
+def test_faults_do_not_prevent_the_exit(ends):
     stderr = "Ray's raylet has died, and the search with it; what to do cannot be told: division by"
     assert ends["advice fails"] == (1, f"error: {stderr} zero; go on with: x\n")
-
-
-def test_early_death_and_closed_stderr_end_the_process(ends):
     assert ends["no stderr"][0] == 1
     code, stderr = ends["at once"]
     assert (code, "raylet has died" in stderr) == (1, True)

@@ -34,13 +34,6 @@ def answering(*answers):
     return lambda *arguments: replies
 
 
-def refusal(tmp_path, *answers):
-    with pytest.raises(UsageError) as refused:
-        preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=answering(*answers))
-    assert list(tmp_path.iterdir()) == []
-    return str(refused.value)
-
-
 def test_refuse_unfit_ignores_module_of_code_by_value(tmp_path):
     modules = []
 
@@ -55,7 +48,11 @@ def test_refuse_unfit_ignores_module_of_code_by_value(tmp_path):
 
 def test_refuse_unfit_lists_all_faults(tmp_path):
     storage, code = "is not shared by all nodes: 1 node, 10.0.0.1 (does not see", "mine:Mine is not"
-    message = refusal(tmp_path, (MISSING, False), "no tuner")
+    run = answering((MISSING, False), "no tuner")
+    with pytest.raises(UsageError) as refused:
+        preflight.refuse_unfit(NODES, tmp_path, "mine:Mine", run=run)
+    assert list(tmp_path.iterdir()) == []
+    message = str(refused.value)
     assert "1 node, 10.0.0.2 (no tuner) cannot run trials" in message
     assert storage in message
     assert f"{code} found on 1 node, 10.0.0.1" in message
@@ -117,14 +114,11 @@ def distributed(world, driver="1"):
     return world
 
 
-def test_distribute_copies_to_nodes_that_lack_it():
+def test_distribute_copies_to_nodes_that_lack_it_but_the_driver():
     world = distributed(World(LACKS, HAS, READY, LACKS))
     assert world.fetched == []
     assert world.copied == [("2", ["1", "4"])]
     assert world.lines == ["Played is copied from 10.0.0.2 to 2 nodes that lack it"]
-
-
-def test_distribute_uses_the_driver_only_as_sender():
     world = distributed(World(HAS, LACKS, cpus={1: 0.0}))
     assert world.copied == [("1", ["2"])]
     world = distributed(World(LACKS, HAS, cpus={1: 0.0}))
@@ -157,21 +151,15 @@ def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
     assert (world.fetched, world.copied) == (["1"], [])
 
 
-def test_distribute_tries_other_nodes_then_the_driver():
+def test_distribute_tries_other_nodes_and_reports_faults():
     world = distributed(World(LACKS, LACKS, offline=[1]))
     assert world.fetched == ["2"]
     assert world.lines[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
     assert world.copied[0] == ("5", ["1", "2", "3", "4"])
-
-
-def test_distribute_raises_if_nobody_can_download():
     with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
         distributed(World(LACKS, LACKS, offline=[1, 2]))
-
-
-def test_distribute_reports_a_failed_copy():
     world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
     assert world.has["3"] == HAS
     assert world.lines[1:] == ["Played could not be copied to 10.0.0.2: the disk is full"]

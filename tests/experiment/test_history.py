@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import OWNER, START, Clock
@@ -139,7 +140,7 @@ def test_checkpoint_metrics_correct_a_repeated_epoch():
     assert history.best == Best(0.7, "00002", 1)
 
 
-def test_last_end_of_a_trial_counts():
+def test_last_end_of_a_trial_counts_and_may_say_that_it_is_done():
     stories = [report(1, 1, acc=0.5), report(2, 1, acc=0.9), end(2, "failed", error=OOM)]
     history = applied(*stories, end(2, "completed"))
     trial = history.trials["00002"]
@@ -148,9 +149,6 @@ def test_last_end_of_a_trial_counts():
     history = applied(*stories, end(2, "completed"), end(2, "failed", error=OOM))
     assert history.trials["00002"].error == TrialError("oom", "out of memory")
     assert history.best == Best(0.5, "00001", 1)
-
-
-def test_done_trials_come_from_reports_or_ends():
     done = ("result", 1, {"epoch": 1, "metrics": {"acc": 0.5}, "done": True})
     stories = [done, end(1, "completed"), report(2, 1, acc=0.5), end(2, "completed")]
     stories += [report(3, 1, acc=0.5), end(3, "completed", done=True)]
@@ -225,39 +223,31 @@ def test_counts_include_each_trial_once(stories):
         assert min(history.counts.values(), default=0) >= 0
 
 
+LIMITED = ACC.model_copy(update={"limits": ("acc < 3",)})
+LATE = ACC.model_copy(update={"from_epoch": 2})
+
+
+@pytest.mark.parametrize("objective", [ACC, LIMITED, LATE])
 @given(stories=STORIES)
-def test_best_is_the_best_of_all_reports(stories):
-    history = History(ACC)
-    for event in events(*stories):
-        history.apply(event)
+def test_best_is_the_best_of_all_reports_that_count(objective, stories):
+    history = applied(*stories, objective=objective, metrics=["acc"])
     usable = [t for t in history.trials.values() if t.status != "failed"]
-    values = [value for trial in usable for _, value in trial.values("acc")]
+    values = [value for trial in usable for _, value in trial.values_within(objective)]
     assert (history.best and history.best.value) == (max(values) if values else None)
     if history.best:
         trial = history.trials[history.best.trial_id]
         assert trial.best == history.best
         assert (history.best.epoch, history.best.value) in trial.values("acc")
-
-
-@given(stories=STORIES)
-def test_best_keeps_the_limits(stories):
-    limited = ACC.model_copy(update={"limits": ("acc < 3",)})
-    history = History(limited, metrics=["acc"])
-    for event in events(*stories):
-        history.apply(event)
-    usable = [t for t in history.trials.values() if t.status != "failed"]
-    values = [value for trial in usable for _, value in trial.values("acc") if value < 3]
-    assert (history.best and history.best.value) == (max(values) if values else None)
     for trial in history.trials.values():
-        assert trial.is_beyond(limited) == (bool(trial.values("acc")) and trial.best is None)
+        beyond = bool(objective.limits and trial.values("acc")) and trial.best is None
+        assert trial.is_beyond(objective) == beyond
 
 
-@given(stories=STORIES)
-def test_best_is_of_no_epoch_before_the_first_that_counts(stories):
-    history = fold(events(*stories), ACC.model_copy(update={"from_epoch": 2}))
-    usable = [t for t in history.trials.values() if t.status != "failed"]
-    values = [value for trial in usable for epoch, value in trial.values("acc") if epoch > 1]
-    assert (history.best and history.best.value) == (max(values) if values else None)
+def test_values_within_an_objective_are_those_that_count():
+    history = applied(report(1, 1, acc=2), report(1, 2, acc=3), report(1, 3, acc=1))
+    [trial] = history.trials.values()
+    assert trial.values_within(LIMITED) == [(1, 2), (3, 1)]
+    assert trial.values_within(LATE) == [(2, 3), (3, 1)]
 
 
 def test_ended_by_is_reset_by_a_resume():

@@ -37,18 +37,14 @@ def test_find_experiment_suggests_similar_names(tmp_path):
         find_experiment("digits", tmp_path / "none")
 
 
-def test_experiment_folders_lists_only_experiments(tmp_path):
+def test_experiment_folders_and_free_name_look_at_what_is_there(tmp_path):
     folder = make_folder(tmp_path / "digits")
     (tmp_path / "notes").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "dir" / EXPERIMENT).mkdir(parents=True)
     assert list(experiment_folders(tmp_path)) == [folder]
     assert list(experiment_folders(tmp_path / "none")) == []
-
-
-def test_free_name_skips_taken_names(tmp_path):
     assert free_name("digits", tmp_path / "none") == "digits"
-    make_folder(tmp_path / "digits")
     (tmp_path / "digits-2").symlink_to("nowhere")
     assert free_name("digits", tmp_path) == "digits-3"
 

@@ -76,10 +76,6 @@ def test_expected_gain_counts_the_time_in_which_trials_ran():
     late = ended(values)
     late[7].runs[0] = Run(1e6, 1e6 + 90.0)  # after a pause
     assert expected_gain(late, objective) == pytest.approx(0.2 * log(3))
-
-
-def test_expected_gain_of_a_flat_objective_is_nothing_and_without_values_unknown():
-    objective = Objective(metric="m", mode="min")
     assert expected_gain(ended([0.5] * 20), objective) == 0.0
     assert expected_gain(ended([None] * 20), objective) is None
     assert expected_gain(ended([0.5] * 20, seconds=0.0), objective) is None

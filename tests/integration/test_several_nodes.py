@@ -84,9 +84,7 @@ def test_plan_shows_nodes_that_fit(cluster, working):
 def test_run_rejects_impossible_resources_and_unshared_storage(cluster, working):
     too_large = ended(tuner(cluster, working, "run", "far.json", "--cpus", "3"))
     assert too_large[0] == 2
-    assert (
-        "reserves 3 workers of 3 CPUs each, and the cluster has 2 nodes of 2 CPUs" in too_large[2]
-    )
+    assert "reserves 3 workers of 3 CPUs, and the cluster has 2 nodes of 2 CPUs" in too_large[2]
     if cluster.namespaces:
         storage = ("--storage", cluster.folder / "private")
         apart = ended(tuner(cluster, working, "run", "far.json", *storage))

@@ -1,6 +1,5 @@
 """Comparisons and confirmations as text."""
 
-import pytest
 from confirmed import retrained, searched
 from stories import search
 
@@ -14,13 +13,10 @@ def hyperopt(folder, seed, **how):
     return search(folder, 12, seed=seed, search=space, **how)
 
 
-@pytest.fixture
-def comparison(tmp_path):
+def test_comparison_text_has_a_line_for_each_strategy(tmp_path):
     random = [search(tmp_path / f"r{seed}", 12, seed=seed) for seed in range(2)]
-    return Comparison([*random, *(hyperopt(tmp_path / f"h{seed}", seed) for seed in range(2))])
-
-
-def test_comparison_text_has_a_line_for_each_strategy(comparison):
+    learned = [hyperopt(tmp_path / f"h{seed}", seed) for seed in range(2)]
+    comparison = Comparison([*random, *learned])
     shown = comparison_text(comparison)
     first, second = (side.strategy for side in comparison.sides)
     lines = shown.splitlines()
@@ -48,22 +44,13 @@ def test_verdict_without_paired_seeds_is_open(tmp_path):
     assert "no seed in common" in other
 
 
-@pytest.fixture
-def leaders(tmp_path):
-    return searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
-
-
-def text_of(leaders, values):
-    text = confirmation_text(
-        Confirmation(retrained(leaders, values)), {"trial_id": "00000", "test_accuracy": 0.9}
-    )
-    assert all(len(line) <= 80 or str(leaders.folder.parent) in line for line in text.splitlines())
-    return text
-
-
-def test_leaders_verdict_of_different_leaders_names_the_better(leaders):
-    text = text_of(leaders, [[0.70, 0.80, 0.90], [0.84, 0.85, 0.86], [0.91, 0.92, 0.93]])
+def test_leaders_verdict_of_different_leaders_names_the_better(tmp_path):
+    leaders = searched(tmp_path / "digits", {0.1: 0.90, 0.2: 0.95, 0.3: 0.93})
+    values = [[0.70, 0.80, 0.90], [0.84, 0.85, 0.86], [0.91, 0.92, 0.93]]
+    test = {"trial_id": "00000", "test_accuracy": 0.9}
+    text = confirmation_text(Confirmation(retrained(leaders, values)), test)
     lines = text.splitlines()
+    assert all(len(line) <= 80 or str(tmp_path) in line for line in lines)
     assert lines[0] == "digits: the 3 leaders retrained with 3 fresh seeds each, val_accuracy (max)"
     assert " ".join(lines[2].split()) == "TRIAL SEARCHED CONFIRMED SEEDS LESS THE FIRST APART"
     assert lines[3].split() == ["00000", "0.9", "0.92", "+-", "0.0058", "3"]

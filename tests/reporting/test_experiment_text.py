@@ -6,7 +6,7 @@ from math import log1p
 
 import pytest
 from confirmed import retrained, searched
-from synthetic import Clock, Writer, make_folder
+from synthetic import Clock, Writer, ended, make_folder
 
 import tuner
 from tuner.experiment.results.confirmation import best_json
@@ -193,12 +193,9 @@ def test_summary_without_usable_trial_counts_failures(storage):
 
 
 def test_folder_name_outside_storage_is_its_path(storage, tmp_path):
-    inside = Writer(make_folder(storage / "digits"))
-    inside.end()
-    outside = Writer(make_folder(tmp_path / "my own" / "digits"))
-    outside.end()
-    assert folder_name(inside.folder) == "digits"
-    assert folder_name(outside.folder) == f"'{tmp_path}/my own/digits'"
+    assert folder_name(ended(storage / "digits")) == "digits"
+    outside = ended(tmp_path / "my own" / "digits")
+    assert folder_name(outside) == f"'{outside}'"
 
 
 def test_best_text_of_confirmed_trial_has_mean_and_model(tmp_path):

@@ -154,25 +154,22 @@ def write(path, side=300):
     return {**ENTRY, "file": str(path)}
 
 
-def test_pictures_in_reads_the_entries_of_a_record():
-    [picture] = pictures_in({"mistakes": [ENTRY]}, "mistakes", "predicted")
-    assert (picture.file, picture.label, picture.other) == ("/x/a.jpg", "rose", "tulip")
-    assert (picture.probability, picture.url) == (0.9, None)
-
-
 @pytest.mark.parametrize("record", [None, {}, {"mistakes": 3}, {"mistakes": [3, {"file": 1}]}])
 def test_pictures_in_leaves_out_what_has_another_shape(record):
     assert pictures_in(record, "mistakes", "predicted") == []
 
 
 def test_with_thumbnails_shrinks_the_files_that_are_here(tmp_path):
-    entries = [write(tmp_path / "a.jpg"), {**ENTRY, "file": str(tmp_path / "gone.jpg")}]
+    (tmp_path / "text.jpg").write_text("no image")
+    entries = [{**ENTRY, "file": str(tmp_path / name)} for name in ("gone.jpg", "text.jpg")]
+    entries.insert(0, write(tmp_path / "a.jpg"))
     pictures = pictures_in({"mistakes": entries}, "mistakes", "predicted")
-    shown, gone = with_thumbnails(pictures)
+    shown, *others = with_thumbnails(pictures)
     head, _, data = shown.url.partition(",")
     assert head == "data:image/jpeg;base64"
     assert max(Image.open(BytesIO(base64.b64decode(data))).size) == 96
-    assert gone.url is None
+    assert (shown.label, shown.other, shown.probability) == ("rose", "tulip", 0.9)
+    assert [picture.url for picture in others] == [None, None]
 
 
 def test_with_thumbnails_stops_at_the_limit_of_bytes(tmp_path):
@@ -181,10 +178,3 @@ def test_with_thumbnails_stops_at_the_limit_of_bytes(tmp_path):
     size = len(next(with_thumbnails(pictures)).url) * 3 // 4
     shown = [picture.url is not None for picture in with_thumbnails(pictures, 2 * size)]
     assert shown == [True, True, False, False]
-
-
-def test_with_thumbnails_of_no_image_shows_none(tmp_path):
-    path = tmp_path / "a.jpg"
-    path.write_text("no image")
-    pictures = pictures_in({"mistakes": [{**ENTRY, "file": str(path)}]}, "mistakes", "predicted")
-    assert [picture.url for picture in with_thumbnails(pictures)] == [None]

@@ -93,11 +93,14 @@ def test_write_study_twice_is_refused(tmp_path):
         write_study(study_of(results), url)
 
 
-def test_write_study_error_hides_the_password(tmp_path):
-    results = odd(tmp_path / "x", "one_trial")
+def test_write_study_refuses_a_link_and_hides_a_password(tmp_path):
+    study = study_of(odd(tmp_path / "x", "one_trial"))
     with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as raised:
-        write_study(study_of(results), "nothing://user:secret@host/x")
+        write_study(study, "nothing://user:secret@host/x")
     assert "secret" not in str(raised.value)
+    (tmp_path / "link.db").symlink_to("/dev/null")
+    with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
+        write_study(study, f"sqlite:///{tmp_path}/link.db")
 
 
 def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
@@ -112,9 +115,3 @@ def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
             write_study(study, url)
     write_study(study, url)
     assert len(optuna.load_study(study_name="x", storage=url).trials) == 3
-
-
-def test_write_study_refuses_a_link(tmp_path):
-    (tmp_path / "link.db").symlink_to("/dev/null")
-    with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
-        write_study(study_of(odd(tmp_path / "x", "one_trial")), f"sqlite:///{tmp_path}/link.db")

@@ -52,9 +52,6 @@ def test_part_is_a_section_or_the_items_of_a_key():
         "scheduler: every scheduler\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )
     assert "\n- `uniform(lower, upper)`: numbers" in part("uniform")
-
-
-def test_part_of_unknown_key_suggests_the_nearest():
     with pytest.raises(UsageError, match=r"no key 'sceduler' \(did you mean 'scheduler'\?\); sect"):
         part("sceduler")
 

@@ -98,15 +98,12 @@ def test_ranked_trials_are_ordered_by_best_value(tmp_path):
     assert (trials.fence, trials.outside) == (None, 0)
 
 
-def test_ranked_trials_diverged_are_moved_to_the_fence(tmp_path):
+def test_ranked_trials_are_fenced_and_escaped(tmp_path):
     trials = ranked(odd(tmp_path / "x", "diverged"))
     assert trials.outside == 3
     assert max(trial.value for trial in trials.trials) == trials.fence
     assert trials.fence < 10
-
-
-def test_ranked_trials_escape_names_and_texts(tmp_path):
-    trials = ranked(odd(tmp_path / "x", "hostile"))
+    trials = ranked(odd(tmp_path / "y", "hostile"))
     (name,) = trials.varying
     assert name.startswith("&lt;b&gt;bold&lt;b&gt;&lt;script&gt;")
     assert set(trials.values_of(name)) == {"&lt;i&gt;", "&lt;/script&gt;"}

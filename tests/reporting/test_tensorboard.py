@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tuner.experiment.history import History
+from tuner.experiment.history import fold
 from tuner.reporting import tensorboard
 from tuner.reporting.tensorboard import TensorBoardWriter, hparams_row, logdir, tag_of, text_columns
 from tuner.spec.experiment import build_spec
@@ -55,9 +55,7 @@ def writer_of(folder, *, metric="val_accuracy", mode="max", earlier=(), space=No
         }
         | fields
     )
-    history = History(spec.objective)
-    for event in earlier:
-        history.apply(event)
+    history = fold(earlier, spec.objective)
     writer = TensorBoardWriter(spec, history)
 
     def notify(event):

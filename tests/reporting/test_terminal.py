@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import time
-from dataclasses import replace
 from time import sleep
 
 import pyte
@@ -13,21 +12,22 @@ import pytest
 from rich.console import Console
 from synthetic import OWNER, START, Clock, Writer, make_folder
 
-from tuner.experiment.history import History, fold
+from tuner.experiment.history import fold
 from tuner.experiment.results.results import Results
-from tuner.reporting.terminal import (
-    Progress,
-    Status,
-    TimeLeft,
-    elapsed_s,
-    follow,
-    live_view,
-    status_text,
-)
+from tuner.reporting.terminal import Progress, Status, follow, live_view, status_text
+from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
-TIME_LEFT = TimeLeft(total=3, max_t=4)
+SPACE = {"space": {"lr": "uniform(0, 1)"}}
+SPEC = build_spec(
+    {
+        "search": SPACE,
+        "objective": OBJECTIVE,
+        "num_samples": 3,
+        "scheduler": {"max_t": 4, "grace_period": 4},
+    }
+)
 
 CONFIG = {"lr": 0.003552, "momentum": 0.9, "weight_decay": 0.00142, "batch_size": 64, "width": 32}
 
@@ -36,10 +36,8 @@ class Shown:
     """A history, and what shows it: notified as a driver notifies its observers."""
 
     def __init__(self, stream, earlier=()):
-        self.history = History(OBJECTIVE)
-        for event in earlier:
-            self.history.apply(event)
-        self._progress = Progress(self.history, TIME_LEFT, metric=OBJECTIVE.metric, stream=stream)
+        self.history = fold(earlier, OBJECTIVE)
+        self._progress = Progress(SPEC, self.history, stream=stream)
 
     def __call__(self, event):
         self.history.apply(event)
@@ -105,9 +103,9 @@ def test_progress_shows_controls():
     shown({"event": "control", "time": START, "id": "1", "control": {"verb": "pause"}, "by": "ada"})
     shown.close()
     assert stream.getvalue() == "pause, asked by ada\n"
-    assert Status(shown.history, TIME_LEFT, "m").counts() == "0 running, paused"
+    assert Status(shown.history, SPEC).counts() == "0 running, paused"
     shown({"event": "control", "time": START, "id": "2", "control": {"verb": "finish"}})
-    assert Status(shown.history, TIME_LEFT, "m").counts() == "0 running, ending as asked"
+    assert Status(shown.history, SPEC).counts() == "0 running, ending as asked"
 
 
 def test_progress_of_resume_shows_only_new_bests(events):
@@ -139,11 +137,11 @@ def test_progress_shows_each_failure_once():
 
 
 @pytest.mark.parametrize("width", [40, 200])
-@pytest.mark.parametrize("unknown", [{}, {"total": None}])
+@pytest.mark.parametrize("unknown", [{}, {"num_samples": None, "time_budget_s": 60}])
 def test_live_view_fits_every_width(events, width, unknown):
     for upto in range(len(events) + 1):
         history, file = fold(events[:upto], OBJECTIVE), io.StringIO()
-        status = Status(history, replace(TIME_LEFT, **unknown), OBJECTIVE.metric, "1 CPU")
+        status = Status(history, SPEC.replace(**unknown))
         now = events[upto - 1]["time"] if upto else START
         Console(file=file, width=width).print(live_view(status, now=now, width=width))
         lines = file.getvalue().splitlines()
@@ -200,7 +198,7 @@ def test_progress_on_terminal_scrolls_nothing_away(events, monkeypatch):
 
 
 def running_search(epochs, **settings):
-    """An estimate of 4 trials of 10 epochs, and a history of two trials after so many epochs."""
+    """The status of 4 trials of 10 epochs, two of which have begun, after so many epochs."""
     started = {"event": "experiment_started", "resumed": False, "owner": OWNER}
     events = [started | {"time": START}]
     for number in (1, 2):
@@ -209,7 +207,8 @@ def running_search(epochs, **settings):
         for epoch in range(1, epochs + 1):
             result = {"event": "result", "epoch": epoch, "metrics": {}} | trial
             events.append(result | {"time": START + epoch})
-    return TimeLeft(**{"total": 4, "max_t": 10} | settings), fold(events, OBJECTIVE)
+    spec = {"num_samples": 4, "scheduler": {"max_t": 10}} | settings
+    return Status(fold(events, OBJECTIVE), SPEC.replace(**spec))
 
 
 @pytest.mark.parametrize(
@@ -217,34 +216,29 @@ def running_search(epochs, **settings):
     [
         ({}, 5, 15),  # 30 of 40 epochs, two a second
         ({}, 0, None),
-        ({"total": None}, 5, None),
-        ({"max_t": None}, 5, None),
-        ({"budget_s": 12}, 5, 7),
-        ({"budget_s": 60}, 0, 60),
-        ({"budget_s": 3, "total": None}, 5, 0),
+        ({"scheduler": "none"}, 5, None),
+        ({"time_budget_s": 12}, 5, 7),
+        ({"time_budget_s": 60}, 0, 60),
+        ({"time_budget_s": 3, "num_samples": None}, 5, 0),
     ],
 )
 def test_seconds_left_follow_the_pace_and_the_budget(settings, epochs, left_s):
-    time_left, history = running_search(epochs, **settings)
-    assert time_left.seconds(history, START + epochs) == left_s
+    assert running_search(epochs, **settings).left_s(START + epochs) == left_s
 
 
-def test_seconds_left_use_the_length_of_ended_trials():
-    time_left, history = running_search(5)
+def test_seconds_left_use_the_length_of_ended_trials_since_a_resume():
+    status = running_search(5)
     for number in (1, 2):
         ended = {"event": "trial_ended", "status": "stopped", "trial_id": f"{number:05}"}
-        history.apply(ended | {"time": START + 5})
-    assert time_left.seconds(history, START + 5) == 5
-    history.apply({"event": "experiment_ended", "time": START + 5, "status": "completed"})
-    assert time_left.seconds(history, START + 5) is None
-
-
-def test_elapsed_s_leaves_out_the_gap_before_a_resume():
-    time_left, history = running_search(5)
+        status.history.apply(ended | {"time": START + 5})
+    assert status.left_s(START + 5) == 5
+    status.history.apply({"event": "experiment_ended", "time": START + 5, "status": "completed"})
+    assert status.left_s(START + 5) is None
+    status = running_search(5)
     resumed = {"event": "experiment_started", "resumed": True, "owner": OWNER}
-    history.apply(resumed | {"time": START + 1000})
-    assert elapsed_s(history, START + 1002) == 7
-    assert time_left.seconds(history, START + 1002) is None
+    status.history.apply(resumed | {"time": START + 1000})
+    assert status.elapsed_s(START + 1002) == 7
+    assert status.left_s(START + 1002) is None
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import pytest
 from synthetic import OWNER, START, Writer
 
-from tuner.experiment.history import History
+from tuner.experiment.history import fold
 from tuner.reporting.trackers import Tracker
 from tuner.spec.experiment import build_spec
 
@@ -45,9 +45,7 @@ class Notified:
     """A tracker that is notified as a driver notifies its observers."""
 
     def __init__(self, spec, earlier=(), client=None):
-        self._history = History(spec.objective)
-        for event in earlier:
-            self._history.apply(event)
+        self._history = fold(earlier, spec.objective)
         self._tracker = Tracker("mlflow", spec, self._history, client)
 
     def __call__(self, event):

@@ -133,14 +133,11 @@ def test_json_encodes_lone_surrogates():
 USER_TOKEN = "0123456789abcdef" * 4
 
 
-def test_token_of_makes_a_new_token_each_time(monkeypatch):
+def test_token_of_is_a_new_one_or_that_of_the_environment_once(monkeypatch):
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     first, second = token_of(), token_of()
     assert first != second
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", first)
-
-
-def test_token_of_removes_variable_from_environment(monkeypatch):
     monkeypatch.setenv(TOKEN_VARIABLE, USER_TOKEN)
     assert token_of() == USER_TOKEN
     assert TOKEN_VARIABLE not in os.environ

@@ -153,13 +153,10 @@ def write(results, data, **limit):
     return log_of(results, results.trials["00000"], **limit)
 
 
-def test_log_of_removes_colours_bars_and_control_characters(results):
+def test_log_of_is_the_plain_end(results):
     assert write(results, b"\x1b[1;31mred\x1b[0m\n 1%\r50%\r99%\r\n\x1b]0;title\x07\xff <b>\n") == (
         "red\n99%\n ]0;title \ufffd <b>\n"
     )
-
-
-def test_log_of_long_log_is_its_end(results):
     assert write(results, b"first line\nsecond line\nthird\n", most=17) == "...\nthird\n"
 
 

@@ -21,40 +21,26 @@ from served import HOST, Served
 from sockets import listening, outside
 from starlette.applications import Starlette
 from starlette.routing import Route
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.errors import UsageError
 from tuner.service import watch
-from tuner.service.app import (
-    Live,
-    _Connection,
-    _listening,
-    _Server,
-    check_host,
-    check_pair,
-)
+from tuner.service.app import Live, _Connection, _listening, _Server, check_host, check_pair
 from tuner.service.watch import Experiments, Pace
 
 
-def test_page_loads_only_its_own_files(tmp_path):
+def test_page_loads_only_its_own_files_and_parses_no_html(tmp_path):
     served = Served(tmp_path)
     page = served.ask("GET", "/")
     assert page.headers["content-type"].startswith("text/html")
     for path in re.findall(r'(?:href|src)="(/page[^"]*)"', page.text):
         assert served.ask("GET", path).status_code == 200
     assert not re.search(r"https?://", page.text)  # nothing of another server
-
-
-def test_page_scripts_come_from_this_server(tmp_path):
-    served = Served(tmp_path)
     assert served.ask("GET", "/verbs.js").text.startswith('export default [{"name": "stop-trial",')
     plotly = served.ask("GET", "/plotly.js")
     assert plotly.headers["cache-control"] == "max-age=604800"
     assert "plotly.js v" in plotly.text[:200]
-
-
-def test_page_script_parses_no_html(tmp_path):
-    script = Served(tmp_path).ask("GET", "/page.js").text
+    script = served.ask("GET", "/page.js").text
     parsed = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|DOMParser"
     assert not re.findall(parsed, script)
 
@@ -184,9 +170,7 @@ def test_listening_rejects_taken_port():
 def started(tmp_path, *arguments):
     """A server of one experiment, and the URL that it prints."""
     if not (tmp_path / "digits").exists():
-        writer = Writer(make_folder(tmp_path / "digits"))
-        writer.trial(0, [0.5])
-        writer.end()
+        ended(tmp_path / "digits", [0.5])
     process = subprocess.Popen(
         [sys.executable, "-m", "tuner", "serve", "--port", "0", "--storage", tmp_path, *arguments],
         stdout=subprocess.PIPE,

@@ -39,10 +39,9 @@ class Server(Served):
         assert answer.status_code in (200, 201), answer.text
         return answer.json()
 
-    def refused(self, path, body=None, *, content=None):
+    def refused(self, path, body):
         """The status and the message."""
-        sent = {"json": body} if content is None else {"content": content}
-        answer = self.send("POST", path, **sent)
+        answer = self.send("POST", path, json=body)
         assert set(answer.json()) == {"error"}
         return answer.status_code, answer.json()["error"]
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from stores import needs_s3
-from synthetic import Writer, make_folder
+from synthetic import Clock, Writer, ended, make_folder
 
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.folder import ExperimentFolder
@@ -16,16 +16,9 @@ from tuner.service import watch
 from tuner.service.watch import Experiments, Followed, UnknownNameError
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(now=0.0, tick=0.0)
 
 
 class Reads(list):
@@ -36,15 +29,8 @@ class Reads(list):
         return listed(folder, *read)
 
 
-def ended(folder, values=(0.5,)):
-    writer = Writer(make_folder(folder))
-    writer.trial(0, values)
-    writer.end()
-    return folder
-
-
 def test_all_equals_list_experiments(tmp_path):
-    ended(tmp_path / "a")
+    ended(tmp_path / "a", [0.5])
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "experiment.json").write_text("{")
     (tmp_path / "other").mkdir()
@@ -52,7 +38,7 @@ def test_all_equals_list_experiments(tmp_path):
 
 
 def test_look_reads_changed_experiments_only(tmp_path, clock):
-    ended(tmp_path / "a")
+    ended(tmp_path / "a", [0.5])
     writer, reads = Writer(make_folder(tmp_path / "b")), Reads()
     experiments = Experiments(str(tmp_path), clock=clock, list_one=reads)
     experiments.all()
@@ -72,14 +58,14 @@ def test_look_reads_changed_experiments_only(tmp_path, clock):
 
 
 def test_look_notices_new_removed_dead_and_labelled_experiments(tmp_path, clock):
-    ended(tmp_path / "a")
+    ended(tmp_path / "a", [0.5])
     writer = Writer(make_folder(tmp_path / "b"))
     experiments = Experiments(str(tmp_path), clock=clock)
     experiments.all()
     before = experiments.version
     writer.kill()
     shutil.rmtree(tmp_path / "a")
-    ended(tmp_path / "c")
+    ended(tmp_path / "c", [0.5])
     Labels(("good",)).write(ExperimentFolder(writer.folder))
     clock.now += 10
     experiments.look()
@@ -93,7 +79,7 @@ def test_look_notices_new_removed_dead_and_labelled_experiments(tmp_path, clock)
 
 def test_look_reads_in_batches_latest_first(tmp_path):
     for name in ("old", "new"):
-        ended(tmp_path / name)
+        ended(tmp_path / name, [0.5])
     experiments = Experiments(str(tmp_path), batch=1)
     assert experiments.look()
     first = experiments.since(0)
@@ -104,8 +90,8 @@ def test_look_reads_in_batches_latest_first(tmp_path):
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"])
 def test_folder_rejects_names_outside_the_storage(tmp_path, name):
-    ended(tmp_path / "outside")
-    ended(tmp_path / "storage" / "a")
+    ended(tmp_path / "outside", [0.5])
+    ended(tmp_path / "storage" / "a", [0.5])
     experiments = Experiments(str(tmp_path / "storage"))
     assert experiments.folder("a") == tmp_path / "storage" / "a"
     with pytest.raises(UnknownNameError, match="no experiment"):
@@ -115,7 +101,7 @@ def test_folder_rejects_names_outside_the_storage(tmp_path, name):
 def test_opened_finds_new_experiment(tmp_path, clock):
     experiments = Experiments(str(tmp_path), clock=clock)
     assert experiments.all() == []
-    ended(tmp_path / "digits")
+    ended(tmp_path / "digits", [0.5])
     assert experiments.opened("digits").status == "completed"
     with pytest.raises(UnknownNameError, match="did you mean 'digits'"):
         experiments.opened("digitz")
@@ -126,7 +112,7 @@ def test_look_at_bucket_reads_changed_experiments_only(s3, tmp_path, monkeypatch
     monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "here"))
     folder = watch.storage_folder(s3) / "digits"
     for name in ("digits", "mnist"):
-        ended(tmp_path / "made" / name)
+        ended(tmp_path / "made" / name, [0.5])
     upload(tmp_path / "made", s3)
     reads = Reads()
     experiments = Experiments(s3, clock=clock, list_one=reads)
@@ -240,10 +226,7 @@ def test_update_of_driver_not_yet_locked_becomes_running(tmp_path, monkeypatch):
 
 def test_update_reads_replaced_journal_anew(tmp_path):
     for name, trials in {"x": 5, "y": 1}.items():
-        writer = Writer(make_folder(tmp_path / name))
-        for number in range(trials):
-            writer.trial(number, [0.5])
-        writer.end()
+        ended(tmp_path / name, *[[0.5]] * trials)
     followed = Followed(tmp_path / "x")
     os.replace(tmp_path / "y" / JOURNAL, tmp_path / "x" / JOURNAL)
     followed.update()

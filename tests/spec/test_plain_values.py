@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.spec.plain_values import (
-    DEEPEST,
-    MOST,
-    fault_of_values,
-    flat,
-    get_at,
-    parse_json,
-    value_at,
-)
+from tuner.spec.plain_values import DEEPEST, MOST, fault_of_values, get_at, parse_json, value_at
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -60,12 +52,6 @@ def shared(times):
 )
 def test_fault_of_values_names_each_limit(value, fault):
     assert fault_of_values(value) == fault
-
-
-def test_flat_joins_nested_names():
-    config = {"a": {"b": {"c": 1}, "e": {}}, "d": [1, 2]}
-    assert flat(config) == {"a/b/c": 1, "d": [1, 2]}
-    assert flat(config, ".") == {"a.b.c": 1, "d": [1, 2]}
 
 
 @pytest.mark.parametrize("many", ["[" * 99, "[[],", "{},", "1,", '"a":', '"",['])

@@ -32,11 +32,6 @@ def faults(**values):
     return [str(fault) for fault in errors]
 
 
-def test_parse_valid_values_builds_model():
-    made, faults = parse(Outer, {"name": "x", "inner": {"size": 3}})
-    assert (made.inner.size, faults) == (3, [])
-
-
 class Mixed(Settings):
     count: Annotated[int, Field(ge=0)] | None = None
     flag: bool = False

@@ -5,7 +5,7 @@ from test_experiment import faults
 from tuner.spec.experiment import build_spec
 
 
-def test_grid_settings():
+def test_grid_has_points_or_configs_times_seeds():
     search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
     assert build_spec({"search": {**search, "points": {"a": 5}}}).trials == 10
     assert build_spec({"search": search}).trials == 6
@@ -14,10 +14,6 @@ def test_grid_settings():
         {"search": {**search, "points": {"c": 5}}}
     )
     assert "search.points" in faults({"search": {**search, "points": 0}})[0]
-
-
-def test_grid_trials_are_configs_times_seeds():
-    search = {"strategy": "grid", "space": {"a": "uniform(0, 1)", "b": "choice([1, 2])"}}
     given = {**search, "configs": [{"a": 0.5, "b": 1}, {"a": 0.25, "b": 2}], "seeds": [3, 4, 5]}
     assert build_spec({"search": given}).trials == 6
     assert build_spec({"search": {**given, "forbid": ["a < 0.3"]}}).trials == 3
@@ -29,13 +25,6 @@ def test_grid_trials_are_configs_times_seeds():
     ]
     searched = {"strategy": "grid", "space": {"seed": "choice([1, 2])"}, "seeds": [3]}
     assert "cannot be set where `seed` is searched" in faults({"search": searched})[0]
-
-
-def test_forbid_accepts_a_single_expression():
-    spec = build_spec(
-        {"search": {"space": {"lr": "uniform(0, 1)"}, "forbid": "lr > 0.5"}, "num_samples": 2}
-    )
-    assert spec.search.forbid == ("lr > 0.5",)
 
 
 def test_points_to_evaluate_outside_of_the_space_are_refused_before_a_search():

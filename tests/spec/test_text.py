@@ -50,6 +50,8 @@ def test_override_invalid_assignment_is_refused(wrong):
         ("[1e-3, +.5E2, -3., 7.]", [0.001, 50.0, -3.0, 7.0]),
         ("{a: 1e, b: 1.2.3}", {"a": "1e", "b": "1.2.3"}),
         ("{a: 2001-01-01, b: e5}", {"a": "2001-01-01", "b": "e5"}),
+        ('{"\\ud83d\\ude00": "a\\ud800\\udc00"}', {"\U0001f600": "a\U00010000"}),
+        ("\U0001f600", "\U0001f600"),
     ],
 )
 def test_read_value_parses_yaml(text, value):
@@ -123,11 +125,6 @@ def test_override_call_with_a_mapping_needs_no_quotes():
     domain = "choice([{'kind': 'a', 'width': randint(1, 9)}, {'kind': 'b'}])"
     raw = override(MINIMAL, [f"search.space.head={domain}"])
     assert raw["search"]["space"]["head"] == domain
-
-
-def test_read_value_joins_surrogate_pairs():
-    assert read_value('{"\\ud83d\\ude00": "a\\ud800\\udc00"}') == {"\U0001f600": "a\U00010000"}
-    assert read_value("\U0001f600") == "\U0001f600"
 
 
 @pytest.mark.parametrize(

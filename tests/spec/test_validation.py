@@ -20,6 +20,7 @@ DIGITS: dict[str, Any] = {
     "search": {"space": {"lr": "loguniform(1e-3, 1)", "batch_size": "choice([16, 32])"}},
     "num_samples": 4,
 }
+LR = {"lr": "loguniform(1e-3, 1)"}
 
 
 def with_default_first(**search: Any) -> dict[str, Any]:
@@ -28,29 +29,14 @@ def with_default_first(**search: Any) -> dict[str, Any]:
 
 
 def test_default_first_is_the_declared_default_before_other_points():
-    raw = with_default_first(points_to_evaluate=[{"lr": 0.5}])
-    spec = validate(
-        raw
-        | {
-            "search": raw["search"]
-            | {
-                "space": {
-                    "lr": "loguniform(1e-3, 1)",
-                    "momentum": "uniform(0, 0.99, prior=0.8)",
-                    "optimizer": "sgd",
-                }
-            }
-        },
-        machine=MACHINE,
-    )
+    space = {**LR, "momentum": "uniform(0, 0.99, prior=0.8)", "optimizer": "sgd"}
+    raw = with_default_first(points_to_evaluate=[{"lr": 0.5}], space=space)
+    spec = validate(raw, machine=MACHINE)
     first = {"lr": 0.1, "momentum": 0.8, "optimizer": "sgd"}
     assert spec.search.points_to_evaluate == (first, {"lr": 0.5})
     assert validate(spec, machine=MACHINE) == spec
     searcher = spec.search.build(3, objective=spec.objective)
     assert searcher.suggest("00000") == first
-
-
-LR = {"lr": "loguniform(1e-3, 1)"}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +102,10 @@ def two_arguments(config: dict[str, Any], more: int) -> None:
     pass
 
 
+class Steps(tune.Trainable):
+    """A class of Ray Tune's."""
+
+
 def faults(**changes: Any) -> str:
     with pytest.raises(SpecError) as refused:
         validate({**DIGITS, **changes}, machine=MACHINE)
@@ -151,7 +141,6 @@ def test_validate_settles_grace_period_once():
             {"objective": {"limits": ["lr > 0 and memory_mib < 9", "flops <= 20"]}},
             "objective.limits: unknown metric 'flops': the trainable does not report it; available",
         ),
-        ({"search": {"space": {"lr": "uniform(-1, 1)"}}}, "search.space.lr: must be above"),
         ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
         ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
         ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),
@@ -173,10 +162,19 @@ def test_validate_settles_grace_period_once():
         ({"trainable": "yaml:nodes"}, "must be a Learner class, a function that builds one"),
         ({"trainable": two_arguments}, "must take (config), or (config, constants, *, device"),
         ({"trainable": train}, "training: is for Learners"),
+        ({"trainable": Steps}, "is for Learners; a class of Ray Tune's gets constants as values"),
+        (
+            {"trainable": Steps, "training": {}, "resources": {"workers": 2}},
+            "resources.workers: must be 1 for a class of Ray Tune's",
+        ),
+        (
+            {"search": {"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}},
+            "search.space.lr: must be above 0, got -1.0",
+        ),
     ],
 )
 def test_validate_invalid_value_is_refused(changes, fault):
-    assert fault in faults(**changes)
+    assert faults(**changes).count(fault) == 1
 
 
 def test_validate_reports_faults_of_all_layers():
@@ -188,12 +186,6 @@ def test_validate_reports_faults_of_all_layers():
     )
     for key in ("scheduler.grace_period", "training.model", "resources.cpus", "num_samples"):
         assert f"{key}: " in text
-
-
-def test_validate_reports_a_fault_once():
-    assert faults(search={"space": {"lr": "uniform(-1, 1)", "batch_size": "choice([1, 2])"}}) == (
-        "search.space.lr: must be above 0, got -1.0"
-    )
 
 
 def test_validate_missing_data_dir_is_refused_locally(tmp_path):
@@ -236,17 +228,6 @@ def test_validate_wandb_without_key_is_refused_unless_offline(tmp_path, monkeypa
     assert validate(LOG, machine=MACHINE).log == ("wandb",)
 
 
-class Steps(tune.Trainable):
-    """A class of Ray Tune's."""
-
-
-def test_validate_ray_class_refuses_constants():
-    steps: dict[str, Any] = {"trainable": Steps, "training": {"width": 4}}
-    text = faults(**steps, resources={"workers": 2}, scheduler="none")
-    assert "training: is for Learners; a class of Ray Tune's gets constants as values" in text
-    assert "resources.workers: must be 1 for a class of Ray Tune's" in text
-
-
 @pytest.mark.parametrize(
     ("fields", "order"),
     [
@@ -260,13 +241,8 @@ def test_validate_ray_class_refuses_constants():
 )
 def test_validate_settles_grid_order(fields, order):
     search = {"strategy": "grid", "space": {"lr": "uniform(0.01, 0.1)"}, "points": 9}
-    raw = {
-        **DIGITS,
-        "num_samples": None,
-        **fields,
-        "search": {**search, **fields.get("search", {})},
-    }
-    spec = validate(raw, machine=None)
+    search |= fields.get("search", {})
+    spec = validate({**DIGITS, "num_samples": None, **fields, "search": search}, machine=None)
     assert spec.search.order == order
     assert validate(spec.model_dump(mode="json"), machine=None).search == spec.search
 

@@ -39,7 +39,7 @@ _HELP = f"Steer the search NAME while it runs.\n\n\b\nVERB is one of\n{_VERBS}"
 @click.option("--like", metavar="ID", help="For try: take what is not given from this trial.")
 @click.option(
     "--wait",
-    type=options.Duration(),
+    type=options.duration,
     default="10s",
     help="How long to wait for the answer.  [default: 10s]",
 )
@@ -92,13 +92,12 @@ def _control(
     from tuner.experiment.control import control_of
 
     field, written = VERBS[verb].field, VERBS[verb].written
-    if verb != "try" and like is not None:
-        raise UsageError(f"--like is for try alone, got {verb}")
-    if verb != "try" and len(values) != bool(field):
-        got = " ".join(values) or "nothing"
-        raise UsageError(f"{verb} takes {written or 'no value'}, got {got}")
     if verb != "try":
-        value = "".join(values)
+        if like is not None:
+            raise UsageError(f"--like is for try alone, got {verb}")
+        value = " ".join(values)
+        if len(values) != bool(field):
+            raise UsageError(f"{verb} takes {written or 'no value'}, got {value or 'nothing'}")
         return control_of(verb, None if value == "none" else value)
     from tuner.experiment.results.results import Results
     from tuner.spec.text import assign, assigned

@@ -54,7 +54,6 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     from tuner.experiment.events import RUNNING
     from tuner.experiment.results.confirmation import measured_test, show_json
     from tuner.experiment.results.results import Results
-    from tuner.experiment.results.statistics import with_interval
     from tuner.reporting import terminal
     from tuner.reporting.experiment_text import summary
 
@@ -62,13 +61,12 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
         terminal.follow(results)
         results = Results(results.folder)
     shown = show_json(results)
-    test = measured_test(results)
     if as_json:
-        click.echo(json_text({**shown, "test": with_interval(test)} if test else shown))
+        click.echo(json_text(shown))
     elif results.status == RUNNING:
         click.echo(terminal.status_text(results, now=time.time()))
     else:
-        click.echo(summary(results, test, confirmed=shown.get("confirmed")))
+        click.echo(summary(results, measured_test(results), confirmed=shown.get("confirmed")))
 
 
 @options.command(

@@ -72,7 +72,6 @@ for command in _commands():
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with its code."""
     with process.lasting(), process.handled(process.interrupt):  # a search takes them over
         process.guard()
         code = _exit_code()

@@ -109,18 +109,21 @@ def evaluate(
     A search that begins with pretrained weights and fits a head also lists the labels of the whole
     folder that may be wrong.
     """
+    from tuner.experiment.results.confirmation import best_model
     from tuner.experiment.results.statistics import with_interval
+    from tuner.vision.export import evaluate as evaluation
 
     export = _exported(name, storage)
     if export is None:
-        measured = _evaluate_best(name, storage, trial_id, data_dir, trust)
+        pick = best_model(tuner.load_results(name, storage), trial_id)
+        admit_experiment(pick.results, trust=trust, trains_only=True)
+        measured = evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir)
+        measured = {**measured, **pick.origin}
     elif trial_id is not None:
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
     else:
-        from tuner.vision.export.evaluate import evaluate_export
-
         admit_export(export, trust=trust)
-        measured = evaluate_export(export, data_dir=data_dir)
+        measured = evaluation.evaluate_export(export, data_dir=data_dir)
     if labels_file:
         _write_labels(measured, labels_file)
     click.echo(json_text(with_interval(measured)) if as_json else _text(measured))
@@ -183,17 +186,6 @@ def _exported(name: str, storage: str | None) -> Export | None:
     return None
 
 
-def _evaluate_best(
-    name: str, storage: str | None, trial_id: str | None, data_dir: str | None, trust: bool
-) -> dict[str, Any]:
-    from tuner.experiment.results.confirmation import best_model
-    from tuner.vision.export import evaluate as evaluation
-
-    pick = best_model(tuner.load_results(name, storage), trial_id)
-    admit_experiment(pick.results, trust=trust, trains_only=True)
-    return {**evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir), **pick.origin}
-
-
 @options.command("Hand over", 4, "tuner refit digits", "tuner refit digits --seeds 3 --gpus 1")
 @options.count("--seeds", "N", default=1, help="Train N models, the first with the trial's seed.")
 @options.trial
@@ -237,7 +229,6 @@ def soup(results: Results, trust: bool, as_json: bool, **settings: Any) -> None:
 
 
 def _table(done: Soup) -> str:
-    """The candidates, the chosen one, and the trials that are left out."""
     names = list(dict.fromkeys([done.objective.metric, *done.chosen.metrics]))
     rows = [("MODEL", *map(str.upper, names), "TRIALS")]
     for each in done.candidates:
@@ -359,11 +350,8 @@ def predict(
         write_file(Path(csv_file).expanduser(), write)
         click.echo(csv_file)
     else:
-        rows = (
-            [each.file, *chain(*((label, f"{p:.4f}") for label, p in each.top))]
-            for each in readable()
-        )
-        click.echo("\n".join(aligned([[*map(printable, row)] for row in (_columns(top), *rows)])))
+        rows = [_columns(top), *(_cells(each, ".4f") for each in readable())]
+        click.echo("\n".join(aligned([[*map(printable, row)] for row in rows])))
     return _exit_code(done)
 
 
@@ -382,6 +370,10 @@ def _columns(top: int) -> list[str]:
     return ["file", *(f"{name}{number}" for number in numbers for name in ("label", "probability"))]
 
 
+def _cells(prediction: Prediction, precision: str) -> list[str]:
+    return [prediction.file, *chain(*((label, f"{p:{precision}}") for label, p in prediction.top))]
+
+
 def _plain(prediction: Prediction) -> dict[str, Any]:
     top = [{"label": label, "probability": p} for label, p in prediction.top]
     return {"file": prediction.file, **top[0], "top": top}
@@ -391,5 +383,4 @@ def _write_csv(predictions: Iterable[Prediction], top: int, file: IO[str]) -> No
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_columns(top))
     for prediction in predictions:
-        pairs = ((no_formula(label), f"{p:.9g}") for label, p in prediction.top)
-        writer.writerow([no_formula(prediction.file), *chain(*pairs)])
+        writer.writerow(map(no_formula, _cells(prediction, ".9g")))

@@ -48,7 +48,6 @@ class Group(Command, click.Group):
 def command(
     section: Section, order: int, *examples: str, help: str | None = None
 ) -> Callable[[Callable[..., Any]], Command]:
-    """The decorator of a function that is a command; see `Command`."""
     return click.command(cls=Command, section=section, order=order, examples=examples, help=help)
 
 
@@ -57,20 +56,12 @@ def group(section: Section, order: int, *examples: str) -> Callable[[Callable[..
     return click.group(cls=Group, section=section, order=order, examples=examples)
 
 
-class Duration(click.ParamType[float]):
+def duration(value: str | float) -> float:
     """Seconds, from `90`, `90s`, `10m` or `1h30m`."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, int | float):
-            return float(value)
-        try:
-            return seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    try:
+        return seconds(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -127,7 +118,7 @@ _SETTINGS = {
         "max_concurrent", "Run at most N trials at a time.  [default: as many as fit]", "N", int
     ),
     "time-budget": _Setting(
-        "time_budget_s", "End the search after this time, as in 10m or 2h.", None, Duration()
+        "time_budget_s", "End the search after this time, as in 10m or 2h.", None, duration
     ),
     "seed": _Setting("seed", "The seed of all configs and of the training.", "N", int),
     "cpus": _Setting("resources.cpus", "CPUs for each worker of a trial.", "X", float),
@@ -188,7 +179,7 @@ address = click.option(
 )
 wait_for_resources = click.option(
     "--wait-for-resources",
-    type=Duration(),
+    type=duration,
     help="How long to wait for a node that a trial fits on.  "
     "[default: 10m where the cluster autoscales, else 0s]",
 )

@@ -24,7 +24,6 @@ def json_text(document: object) -> str:
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr."""
     click.echo(printable(text), err=True)
 
 
@@ -76,7 +75,6 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
 
 
 def exit_code(results: Results) -> int:
-    """The exit code of a search that is over."""
     if not results.ranked:
         return NoUsableTrialError.exit_code
     return SOME_FAILED if results.counts["failed"] else 0

@@ -94,13 +94,7 @@ def rm(names: tuple[str, ...], storage: str | None) -> None:
 
 
 @queue.command()
-@click.option(
-    "--at-once",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Run at most N searches at once.  [default: 1]",
-)
+@options.count("--at-once", "N", default=1, help="Run at most N searches at once.")
 @click.option(
     "--share",
     multiple=True,

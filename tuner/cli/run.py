@@ -158,7 +158,7 @@ def _warn(warnings: Iterable[str]) -> None:
 @options.evaluate
 @click.option("--retry-failed", is_flag=True, help="Run the failed trials again, too.")
 @options.count("--add-samples", "N", help="Run N more trials.")
-@click.option("--time-budget", type=options.Duration(), help="A new budget, counted from now.")
+@click.option("--time-budget", type=options.duration, help="A new budget, counted from now.")
 @options.max_concurrent
 @options.notify
 @options.wait_for_resources

@@ -56,7 +56,7 @@ def _port(least: int, *, default: int, help: str) -> Callable[[Any], Any]:
 @click.option(
     "--mcp-time-budget",
     "time_budget_s",
-    type=options.Duration(),
+    type=options.duration,
     metavar="DURATION",
     help="The time budget of all searches that agents queue by MCP, in all.  [default: any]",
 )

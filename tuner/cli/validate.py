@@ -51,12 +51,17 @@ def resolve(flags: dict[str, Any], *, trust: bool, ending: str = "") -> tuple[Va
     flags: the arguments of `options.spec`. trust: import the code that a recorded experiment names
     without a question. ending: of a name that may be taken.
     """
+    from tuner.experiment.files import EXPERIMENT
+    from tuner.experiment.folder import ExperimentFolder
     from tuner.experiment.resolve import resolve as resolve_spec
+    from tuner.experiment.storage import find_experiment
     from tuner.spec.validation import Machine
 
     experiment, assignments = named_experiment(flags)
     if like := flags["like"]:
-        experiment = _recorded(like, flags["storage"])
+        folder = ExperimentFolder(find_experiment(like, flags["storage"]))
+        folder.refresh()
+        experiment = str(folder.path / EXPERIMENT)
         flags = {**flags, "from": flags["from"] or (like,)}
     if experiment is None and flags["command"] is None:
         raise UsageError("give EXPERIMENT, --command TEXT or --like NAME")
@@ -92,17 +97,6 @@ def named_experiment(flags: dict[str, Any]) -> tuple[str | None, tuple[str, ...]
     if earlier:
         raise UsageError(f"give EXPERIMENT or an earlier NAME, got {experiment!r} and {earlier!r}")
     return experiment, assignments
-
-
-def _recorded(name: str, storage: str | None) -> str:
-    """The file with the spec of an earlier experiment."""
-    from tuner.experiment.files import EXPERIMENT
-    from tuner.experiment.folder import ExperimentFolder
-    from tuner.experiment.storage import find_experiment
-
-    folder = find_experiment(name, storage)
-    ExperimentFolder(folder).refresh()
-    return str(folder / EXPERIMENT)
 
 
 def print_plan(

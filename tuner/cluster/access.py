@@ -37,18 +37,14 @@ def for_local_ray(folder: Path) -> Changes:
     token = folder / _TOKEN_FILE
     with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
+    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     return {
         AUTH_MODE: os.environ.get(AUTH_MODE, "token"),
         TOKEN: None,  # it would win over the file, and is another cluster's
         TOKEN_PATH: str(token),
         ray_compat.CLUSTERS: "0",
-        **{n: os.environ.get(n, name) for n, name in interface_variables(_loopback()).items()},
+        **{n: os.environ.get(n, name) for n, name in interface_variables(loopback).items()},
     }
-
-
-def _loopback() -> str:
-    """The name of the loopback interface: lo, or lo0 on macOS."""
-    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
 def for_joining() -> Changes:
@@ -76,7 +72,6 @@ def refusal() -> str:
 
 
 def _token_file() -> Path:
-    """The file that Ray reads a token from, if no variable has one."""
     return Path(os.environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 

@@ -12,12 +12,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tuner import process, ray_compat
 from tuner.cluster import access, head, preflight
-from tuner.cluster.local_ray import local_ray
+from tuner.cluster.local_ray import exit_process, local_ray
 from tuner.cluster.nodes import (
     PATIENCE_S,
     POLL_S,
@@ -49,6 +50,7 @@ class Cluster:
     """
 
     scratch: str | None = None  # the temporary folder of the Ray that this process has started
+    nodes = staticmethod(list_nodes)
     run = staticmethod(run_on_each)
     start = staticmethod(remote_on)
     requested = staticmethod(resources_requested)
@@ -57,12 +59,7 @@ class Cluster:
         """Whether this process is connected to a Ray that it has not started itself."""
         return is_connected() and self.scratch is None
 
-    def nodes(self) -> list[Node]:
-        """The living nodes."""
-        return list_nodes()
-
     def driver(self) -> str:
-        """The id of the node on this machine."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())
@@ -130,7 +127,6 @@ class Cluster:
                 time.sleep(poll_s)
 
     def autoscales(self, nodes: list[Node]) -> bool:
-        """Whether an autoscaler works for it, by a task on its head."""
         replies = self.run([node for node in nodes if node.is_head], has_autoscaler)
         return any(reply.value for reply in replies)
 
@@ -163,7 +159,6 @@ class Cluster:
             preflight.refuse_unfit(offering, spec.storage, spec.trainable, run=self.run)
 
     def _is_spread(self, nodes: list[Node]) -> bool:
-        """Whether any trial may run on another machine than this one."""
         if not self.is_joined():
             return False
         driver = self.driver()
@@ -218,26 +213,18 @@ def connect(address: str = LOCAL, *, spec: ExperimentSpec | None = None) -> Iter
         process.interrupting() as no_more_interrupts,
         ray_compat.no_prints(),
         ray_compat.quiet(ray_compat.TUNE_LOGGER, logging.CRITICAL),
-        _local(spec) if address == LOCAL else _joined(address, spec),
+        local_ray(spec) if address == LOCAL else _joined(address, spec) as scratch,
     ):
-        try:
-            yield
-        finally:
-            no_more_interrupts()
-
-
-@contextmanager
-def _local(spec: ExperimentSpec | None) -> Iterator[None]:
-    with local_ray(spec) as folder:
-        _connected.scratch = folder
+        _connected.scratch = scratch
         try:
             yield
         finally:
             _connected.scratch = None
+            no_more_interrupts()
 
 
 @contextmanager
-def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
+def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[str | None]:
     import ray
 
     address = head.head_at(address)
@@ -254,9 +241,10 @@ def _joined(address: str, spec: ExperimentSpec | None) -> Iterator[None]:
             ray.init(
                 address=address, runtime_env=code, log_to_driver=False, logging_level=logging.ERROR
             )
+        lost = partial(exit_process, f"the cluster's head at {address} is gone")
         try:
-            with head.watched(address):
-                yield
+            with process.running(partial(head.watch, address, lost)):
+                yield None
         finally:
             ray.shutdown()
 

@@ -12,12 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import Any
 
-from tuner import process, ray_compat
-from tuner.cluster import access, local_ray
+from tuner import ray_compat
+from tuner.cluster import access
 from tuner.errors import UsageError, reason_of, translate_error
 from tuner.wording import program
 
@@ -72,7 +71,6 @@ def _connection(head: str, limit_s: float) -> socket.socket:
 
 
 def _reach(head: str) -> None:
-    """Make sure that a gRPC server answers at `head`."""
     try:
         with _connection(head, PATIENCE_S) as connection:
             if os.environ.get("RAY_USE_TLS") != "1" and not _speaks_grpc(connection):
@@ -95,7 +93,6 @@ def _speaks_grpc(connection: socket.socket) -> bool:
 
 
 def _problem(head: str, internals: Any) -> str | None:
-    """Why this process cannot join the cluster, or None."""
     from ray.exceptions import AuthenticationError, RpcError
 
     try:
@@ -129,12 +126,6 @@ def _silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def watched(head: str) -> AbstractContextManager[None]:
-    """Within it, the loss of the head at HOST:PORT is reported on stderr and ends this process."""
-    on_loss = partial(local_ray.exit_process, f"the cluster's head at {head} is gone")
-    return process.running(partial(watch, head, on_loss))
-
-
 def watch(
     head: str,
     on_loss: Callable[[], object],
@@ -145,10 +136,7 @@ def watch(
     silent_s: float = _SILENT_S,
     connect: Callable[[str, float], socket.socket] = _connection,
 ) -> None:
-    """Connect to the head again and again until it is lost, or the watch is over.
-
-    refused_s, silent_s: for how long it may refuse connections, or not answer.
-    """
+    """Connect to the head again and again until it is lost, or the watch is over."""
     missing_since: float | None = None
     while not over.wait(poll_s):
         try:

@@ -55,7 +55,6 @@ class Job:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command that follows the job."""
         if self.status == "STOPPED":
             return STOPPED_CODE
         if self.code is not None:
@@ -101,7 +100,6 @@ class Jobs:
         return sorted(jobs, key=lambda job: job.started or time.time(), reverse=True)
 
     def get(self, job_id: str) -> Job:
-        """The job of that id; raises UsageError for an unknown one."""
         jobs = {job.job_id: job for job in self.all()}
         if job_id not in jobs:
             hint = did_you_mean(job_id, jobs)
@@ -117,7 +115,6 @@ class Jobs:
         return self.ended(job_id)
 
     def log(self, job_id: str) -> str:
-        """The job's output so far."""
         self.get(job_id)
         with answering(self._address):
             return str(self._client.get_job_logs(job_id))
@@ -155,11 +152,7 @@ def _job_of(details: Any) -> Job:
 
 @contextmanager
 def connected(address: str) -> Iterator[Jobs]:
-    """The jobs of the cluster whose dashboard is at `address`.
-
-    Raises UsageError, with what to do, for an invalid URL, a missing extra, a dashboard that does
-    not answer, and a missing or wrong token.
-    """
+    """The jobs of the cluster whose dashboard is at `address`."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         what = f"--address takes the URL of the cluster's dashboard, got {address!r}"
@@ -198,10 +191,7 @@ def answering(address: str) -> Iterator[None]:
 
 
 def entry(experiment: str, directory: Path) -> str:
-    """EXPERIMENT as the job finds it: a file in `directory` by its relative path.
-
-    Raises UsageError for a file outside of it, which does not reach the cluster.
-    """
+    """EXPERIMENT as the job finds it: a file in `directory` by its relative path."""
     path = directory / experiment
     if not path.is_file():
         return experiment

@@ -171,7 +171,6 @@ def _daemons() -> dict[psutil.Process, str]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Whether it runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -20,7 +20,7 @@ from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plan import fit
 from tuner.spec.sections import Resources
 from tuner.spec.validation import Machine
-from tuner.wording import amount_of
+from tuner.wording import amount_of, devices
 
 PATIENCE_S = 600.0  # with a cluster that autoscales, where the user gives no other
 POLL_S = 1.0
@@ -104,10 +104,7 @@ def plan_on(spec: ExperimentSpec, nodes: Sequence[Node]) -> dict[str, Any]:
 
 def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
     """Why not one trial of `resources` fits, in words, with what the cluster has."""
-    each = amounts(resources.cpus, resources.gpus)
-    if resources.ranks > 1:
-        each = f"{resources.ranks_text} of {each} each"
-    return f"a trial reserves {each}, and the cluster has {inventory(nodes)}"
+    return f"a trial reserves {resources.text}, and the cluster has {inventory(nodes)}"
 
 
 def inventory(nodes: Iterable[Node]) -> str:
@@ -115,15 +112,10 @@ def inventory(nodes: Iterable[Node]) -> str:
     kinds: dict[str, int] = {}
     for node in nodes:
         if node.cpus or node.gpus:  # else it is only there for its driver
-            has = amounts(node.cpus, node.gpus)
+            has = devices(node.cpus, node.gpus)
             kinds[has] = kinds.get(has, 0) + 1
     counted = (f"{amount_of(count, 'node')} of {has}" for has, count in kinds.items())
     return ", ".join(counted) or "no node that offers CPUs"
-
-
-def amounts(cpus: float, gpus: float) -> str:
-    """CPUs and, if there are any, GPUs in words."""
-    return amount_of(cpus, "CPU") + (f" and {amount_of(gpus, 'GPU')}" if gpus else "")
 
 
 def shortage(

@@ -73,7 +73,6 @@ def refuse_unfit(
 
 
 def _listed(problems: dict[str, str]) -> str:
-    """The first nodes with their problems."""
     listed = [f"{address} ({problem})" for address, problem in problems.items()]
     return f"{amount_of(len(listed), 'node')}, {some_of(listed, _MOST_SHOWN)}"
 
@@ -130,7 +129,6 @@ def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list
 
 
 def _download(candidates: Sequence[Node], data: NodeData, notify: Notify, run: RunOnEach) -> None:
-    """Have the first of the candidates that can download the archive."""
     title, problem = data.title, ""
     for node in candidates:
         before = f" ({problem})" if problem else ""
@@ -161,5 +159,4 @@ def send_to_new(
 
 
 def call(data: NodeData, method: str, *arguments: Any) -> Any:
-    """On a node: what the data set's `method` returns."""
     return getattr(data, method)(*arguments)

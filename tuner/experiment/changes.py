@@ -44,10 +44,7 @@ _CHANGEABLE = (
 
 
 def changes_of(document: Mapping[str, Any], name: str) -> list[Change]:
-    """The changes in the experiment.json `document` of the experiment `name`, oldest first.
-
-    Raises UsageError if they are damaged.
-    """
+    """The changes in the experiment.json `document`, oldest first; UsageError if damaged."""
     changes: list[Change] = document.get(CHANGES, [])
     recorded = TypeAdapter(list[Change], config=ConfigDict(strict=True))
     is_valid = recorded.validator.isinstance_python(changes)
@@ -78,10 +75,7 @@ def changes_json(
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The epochs of a complete trial `now`, and at each earlier length `before` a resume.
-
-    None: trials have no such bound.
-    """
+    """The epochs of a complete trial `now` and `before` each resume; None: it has no bound."""
 
     now: int | None = None
     before: frozenset[int] = frozenset()
@@ -96,10 +90,7 @@ class Lengths:
 
 
 def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
-    """The lengths of trials under `spec`, and earlier ones by the experiment.json `document`.
-
-    Raises UsageError if that is damaged.
-    """
+    """The lengths of trials under `spec`, and earlier ones by the experiment.json `document`."""
     now = spec.epochs
     before = [change["epochs"] for change in changes_of(document, spec.name)]
     return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))

@@ -98,10 +98,8 @@ def read_json(path: Path, *, most: int = MOST) -> Any:
 
 def read_object(path: Path) -> dict[str, Any]:
     """The object that a JSON document holds. Raises as `read_plain`, and UsageError if damaged."""
-    try:
+    with translate_error(UsageError, f"{path} is damaged", of=ValueError):
         value = read_json(path)
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{path} is damaged: it must hold one object")
     if fault := fault_of_values(value):
@@ -110,7 +108,6 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    """A JSON document as it is written."""
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
@@ -169,11 +166,11 @@ def replace_file(path: Path, write: Callable[[Path], object], *, lasting: bool =
         partial.unlink(missing_ok=True)
 
 
-def create_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Create a synced file atomically. Raises OSError, also if it exists. mode: under umask."""
+def create_file(path: Path, data: bytes) -> None:
+    """Create a synced file atomically. Raises OSError, also if it exists."""
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with partial.open("xb") as file:
             file.write(data)
         sync(partial)
         os.link(partial, path)  # unlike a rename, never in place of another
@@ -224,10 +221,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex.
-
-    Raises CheckpointError for what is missing, unreadable, a link, or no plain file or folder.
-    """
+    """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex."""
     with translate_error(CheckpointError, f"cannot read {path}", of=OSError):
         if path.is_symlink():
             raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")

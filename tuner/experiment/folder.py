@@ -50,26 +50,21 @@ class ExperimentFolder:
 
     @property
     def name(self) -> str:
-        """The experiment's name: that of its folder."""
         return self.path.resolve().name
 
     @property
     def storage(self) -> str:
-        """The storage that the experiment lies in, as --storage takes it."""
         return storage_of(self.path)
 
     @property
     def location(self) -> str:
-        """Where it lies, to show to a user: a path, or a URL."""
         return shown(self.path)
 
     def locate(self, name: str) -> str:
-        """Where its file `name` lies, to show to a user."""
         return shown(self.path / name)
 
     @property
     def is_taken(self) -> bool:
-        """Whether there is anything of this name already."""
         return self.mirror.is_taken() if self.mirror else os.path.lexists(self.path)
 
     @property
@@ -78,10 +73,7 @@ class ExperimentFolder:
         return self.mirror.is_driven() if self.mirror else is_locked(self.path)
 
     def create(self, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:
-        """Create the folder with `document` as experiment.json, and `empty` files, atomically.
-
-        Raises NameTakenError if it exists, UsageError if it cannot be created.
-        """
+        """Create the folder with `document` as experiment.json, and `empty` files, atomically."""
         if self.is_taken:
             raise self.name_taken()
         data = files.encode(document)
@@ -104,7 +96,6 @@ class ExperimentFolder:
             shutil.rmtree(incomplete, ignore_errors=True)
 
     def name_taken(self) -> NameTakenError:
-        """The error for a new experiment whose folder exists."""
         resume = f"{program()} resume {shlex.quote(url_of(self.path) or self.path.name)}"
         return NameTakenError(
             f"experiment {self.path.name!r} exists in {self.storage}; "
@@ -121,7 +112,6 @@ class ExperimentFolder:
 
     @contextmanager
     def undriven(self, warn: Callable[[str], object]) -> Iterator[None]:
-        """Exclude all drivers. Raises and warns as `held`."""
         with locked(self.path), self.held(warn):
             yield
 
@@ -139,16 +129,11 @@ class ExperimentFolder:
         return read(self.path)
 
     def document(self) -> dict[str, Any]:
-        """experiment.json; of the spec only the objective is checked.
-
-        Raises UsageError if it is missing, damaged, or of another format.
-        """
+        """experiment.json; of the spec only the objective is checked."""
         path = self.path / files.EXPERIMENT
-        try:
+        cannot = f"{path.parent} is no experiment: cannot read {path}"
+        with translate_error(UsageError, cannot, of=OSError):
             document = files.read_object(path)
-        except OSError as error:
-            reason = f"cannot read {path}: {error.strerror}"
-            raise UsageError(f"{path.parent} is no experiment: {reason}") from error
         if document.get("format") != FORMAT:
             has = brief(document.get("format"))
             raise UsageError(f"{path} has format {has}; this version reads {FORMAT}")
@@ -185,10 +170,7 @@ class ExperimentFolder:
         return parse_json(self.mirror.objects.read(name)) if self.mirror else self.read(name)
 
     def remove(self, *, warn: Callable[[str], object]) -> None:
-        """Remove the experiment; after a kill the rest is no experiment.
-
-        Raises UsageError if a driver holds it, or it cannot be removed. warn: as for `held`.
-        """
+        """Remove the experiment; after a kill the rest is no experiment."""
         self._refuse_link()
         gone = self.path.with_name(f".{self.path.name}.{uuid4().hex}.removed")
         cannot = f"cannot remove {self.path}"
@@ -200,10 +182,7 @@ class ExperimentFolder:
                 shutil.rmtree(gone)
 
     def rename(self, name: str) -> ExperimentFolder:
-        """Rename the folder; returns the new one.
-
-        Raises UsageError if a driver holds it, the name is taken, or it cannot be renamed.
-        """
+        """Rename the folder; returns the new one."""
         self._refuse_link()
         if self.mirror:
             raise UsageError(f"{self.location} is in an object store, which cannot rename it")
@@ -230,8 +209,8 @@ class ExperimentFolder:
     def sizes(self) -> dict[str, int]:
         """POSIX path -> bytes, of each file here or in the store."""
         if self.mirror:
-            with self.mirror.objects.reaching():
-                return self.mirror.objects.sizes()
+            with self.mirror.objects.reaching() as objects:
+                return objects.sizes()
         paths = (Path(root, name) for root, _, names in os.walk(self.path) for name in names)
         return {path.relative_to(self.path).as_posix(): path.lstat().st_size for path in paths}
 

@@ -86,7 +86,6 @@ class History:
 
     @property
     def ended_trials(self) -> int:
-        """How many trials are completed, stopped or failed."""
         return sum(self.counts[status] for status in ENDED)
 
     def total(self, suggested: int | None) -> int | None:
@@ -214,7 +213,6 @@ class History:
             self.pace.side_by_side = self.counts[RUNNING]
 
     def _remembered(self, event: Event) -> dict[str, float]:
-        """Those metrics of an event that this history keeps."""
         reported: dict[str, float] = event["metrics"]
         if self._metrics is not None:
             return {name: reported[name] for name in self._metrics if name in reported}

@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any
 
-from tuner.errors import JournalError, JournalLostError, UsageError
+from tuner.errors import JournalError, JournalLostError, UsageError, translate_error
 from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
@@ -31,6 +32,8 @@ from tuner.experiment.reading import LONGEST, Lines, decode, open_journal, read
 from tuner.wording import program
 
 _LOCK_WAIT_S = 0.5
+# Monotonic, including a laptop's sleep if the system counts it
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 Clock = Callable[[], float]  # seconds since the epoch that never go back
 
@@ -62,10 +65,8 @@ class Journal:
         """
         path = folder / JOURNAL
         check_folder(folder)
-        try:
+        with translate_error(JournalError, f"cannot open {path}", of=OSError):
             fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        except OSError as error:
-            raise JournalError(f"cannot open {path}: {error.strerror}") from error
         try:
             _lock(fd, folder)
             last = 0.0
@@ -92,7 +93,6 @@ class Journal:
 
     @property
     def clock(self) -> Clock:
-        """The clock that gives the events their times."""
         return self._clock
 
     def append(self, event: str, *, trial_id: str | None = None, **fields: Any) -> Event:
@@ -122,10 +122,8 @@ class Journal:
         size = self._size
         if size == self._synced:
             return
-        try:
+        with translate_error(JournalError, f"cannot write {self.path}", of=OSError):
             os.fsync(self._fd)
-        except OSError as error:
-            raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
         self._synced = size
 
     def check(self) -> None:
@@ -244,7 +242,6 @@ def _lock(fd: int, folder: Path) -> None:
 
 
 def _holder(folder: Path) -> str:
-    """Who holds the lock, as far as the journal says."""
     owner = None
     with suppress(JournalError):  # whoever gets the lock will see that it is damaged
         for event in read(folder):
@@ -257,13 +254,6 @@ def steady_clock(
     *, not_before: float = 0.0, now: Clock | None = None, elapsed: Clock | None = None
 ) -> Clock:
     """A clock that starts at the machine's time, or `not_before`, and never goes back."""
-    now, elapsed = now or time.time, elapsed or _elapsed
+    now, elapsed = now or time.time, elapsed or partial(time.clock_gettime, _ELAPSED)
     offset = max(now(), not_before) - elapsed()
     return lambda: offset + elapsed()
-
-
-def _elapsed() -> float:
-    """Monotonic seconds, including a laptop's sleep if the system counts it."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
 
 from tuner import process
-from tuner.errors import StorageError, TunerError
+from tuner.errors import StorageError, TunerError, translate_error
 from tuner.experiment.files import sync, sync_tree
 from tuner.experiment.journal import Journal
 
@@ -78,12 +78,11 @@ class LocalSync:
 
     @staticmethod
     def _force(to_disk: Callable[[Path], None], path: Path) -> None:
-        try:
+        with (
+            translate_error(StorageError, f"cannot write {path}", of=OSError),
+            suppress(FileNotFoundError),  # it was lost since, and its digest tells a resume
+        ):
             to_disk(path)
-        except FileNotFoundError:
-            return  # it was lost since, and its digest tells a resume
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _taken(queue: SimpleQueue[Path]) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from pydantic_core import from_json
 
-from tuner.errors import JournalError
+from tuner.errors import JournalError, translate_error
 from tuner.experiment.events import RESULT, Event, fault_of
 from tuner.experiment.files import JOURNAL, open_plain
 from tuner.spec.plain_values import MOST, parse_json
@@ -33,20 +33,15 @@ def last_event(folder: Path) -> Event | None:
     """The event of the last line, without reading the others; None if it is damaged."""
     try:
         with open_journal(folder / JOURNAL) as file:
-            size, length = os.fstat(file.fileno()).st_size, _SHORT
-            end = _end_of(file, size, length)
-            while end.rfind(b"\n", 0, -1) < 0 and length < min(size, LONGEST):
-                length *= 8
-                end = _end_of(file, size, length)
+            size, end = os.fstat(file.fileno()).st_size, b""
+            for length in (_SHORT, LONGEST):
+                if end.rfind(b"\n", 0, -1) < 0:
+                    file.seek(max(0, size - length))
+                    end = file.read(length)
         event = decode(end.splitlines(keepends=True)[-1])
     except (JournalError, ValueError, IndexError):
         return None
     return event if end.endswith(b"\n") and fault_of(event) is None else None
-
-
-def _end_of(file: BinaryIO, size: int, length: int) -> bytes:
-    file.seek(max(0, size - length))
-    return file.read(length)
 
 
 class Tail:
@@ -68,11 +63,8 @@ class Tail:
 
 
 def open_journal(path: Path) -> BinaryIO:
-    """The file, to be read; raises JournalError."""
-    try:
+    with translate_error(JournalError, f"cannot read {path}", of=OSError):
         return os.fdopen(open_plain(path), "rb")
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror}") from error
 
 
 class Lines:

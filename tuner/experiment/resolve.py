@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean, translate_error
 from tuner.experiment.files import EXPERIMENT
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.storage import free_name
@@ -200,13 +200,11 @@ def _translate_errors(source: str) -> Iterator[None]:
 def _from_text(path: Path) -> Experiment:
     if path.exists() and not path.is_file():
         raise UsageError(f"cannot read {path}: it is not a plain file")
-    try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(LONGEST + 1)  # which is refused for its length
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"cannot read {path}: it is not UTF-8") from error
+    with (
+        translate_error(UsageError, f"cannot read {path}", of=(OSError, UnicodeDecodeError)),
+        path.open(encoding="utf-8") as file,
+    ):
+        text = file.read(LONGEST + 1)  # which is refused for its length
     raw = read_mapping(text, str(path))
     code: tuple[NamedCode, ...] = ()
     if path.name == EXPERIMENT and isinstance(raw.get("spec"), dict):

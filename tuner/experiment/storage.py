@@ -45,8 +45,7 @@ def experiment_folders(
     """Folders right under `storage` with an experiment.json. trusted: names not to check."""
     root = storage_folder(storage)
     if url := url_of(root):
-        objects = Objects(url)
-        with objects.reaching():
+        with Objects(url).reaching() as objects:
             names = [name for name in objects.folders() if name[0] != "."]
             experiments = [n for n in names if n in trusted or objects.has(f"{n}/{EXPERIMENT}")]
         yield from (root / name for name in experiments)
@@ -71,7 +70,6 @@ def _is_experiment(folder: Path) -> bool:
 
 
 def existing_parent(storage: str | Path) -> Path:
-    """The storage's folder, or the nearest existing one above it."""
     folder = Path(storage).expanduser().resolve()
     return next(each for each in (folder, *folder.parents) if each.exists())
 

@@ -36,7 +36,6 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """The strategies, the objective, and the number of experiments."""
     strategies = [side.label for side in comparison.sides]
     count = sum(len(side.entrants) for side in comparison.sides)
     metric = f"{printable(comparison.objective.metric)} ({comparison.objective.mode})"
@@ -82,7 +81,6 @@ def verdict(comparison: Comparison) -> Iterator[str]:
 
 
 def _beside(comparison: Comparison, first: Side, side: Side) -> str:
-    """How far a strategy is behind the first, in a sentence."""
     less = comparison.difference(side)
     if less is None:
         return (
@@ -107,10 +105,7 @@ def _mean(mean: Mean | None) -> str:
 
 
 def confirmation_text(confirmation: Confirmation, test: Mapping[str, Any] | None = None) -> str:
-    """The leaders with their means, the verdict, failures, and the best leader's model.
-
-    test: the metrics of that model on the test split.
-    """
+    """The leaders with their means, the verdict, failures, and the best leader's model."""
     sections = [
         [_head(confirmation)],
         aligned(leaders_table(confirmation)),

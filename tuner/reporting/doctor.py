@@ -54,10 +54,7 @@ class Finding:
 
 
 def examine(storage: str | None = None, address: str | None = None) -> list[Finding]:
-    """All findings of this machine, and of the cluster at `address`.
-
-    storage: the folder or URL of experiments; by default $TUNER_STORAGE, else ./results.
-    """
+    """All findings of this machine, and of the cluster at `address`."""
     storage = storage or default_storage()
     requires_token = os.environ.get(access.AUTH_MODE, "token") == "token"
     unset = f"unset {access.AUTH_MODE}, so that each local Ray has a token"
@@ -72,7 +69,6 @@ def examine(storage: str | None = None, address: str | None = None) -> list[Find
 
 
 def check_machine() -> Iterator[Finding]:
-    """CPUs, GPUs, memory, temporary files and the loopback interface."""
     yield Finding("machine", "CPUs", quotas.cpus_in_words())
     yield from _check_gpus()
     free, total = memory.free_and_all()
@@ -137,10 +133,7 @@ def _check_token(topic: str, name: str, requires_token: bool, advice: str) -> Fi
 
 
 def check_cluster(address: str, storage: str) -> Iterator[Finding]:
-    """Whether this machine can join the cluster at `address`, who else can, and its nodes.
-
-    storage: the folder or URL of experiments, which each node must share.
-    """
+    """Whether this machine can join the cluster at `address`, who else can, and its nodes."""
     try:
         with connect(address):
             import ray
@@ -158,7 +151,6 @@ def check_cluster(address: str, storage: str) -> Iterator[Finding]:
 
 
 def _admits_without_token(head: str) -> bool:
-    """Whether the cluster's head answers a client without a token."""
     tokens = (access.TOKEN, access.TOKEN_PATH)
     environment = {name: value for name, value in os.environ.items() if name not in tokens}
     environment[access.AUTH_MODE] = "disabled"
@@ -196,10 +188,7 @@ def check_nodes(
     here: dict[str, str] | None = None,
     run: RunOnEach = run_on_each,
 ) -> Iterator[Finding]:
-    """A line for each node with its GPUs and memory, and one for each of its faults.
-
-    here: the versions that the nodes should have, by default this machine's.
-    """
+    """A line for each node with its GPUs and memory, and one for each of its faults."""
     with marker_in(storage) as marker:
         replies = run(nodes, examine_node, marker)
     for reply in replies:

@@ -103,10 +103,7 @@ def model_lines(
     test: Mapping[str, Any],
     accuracy: Accuracy | None,
 ) -> list[str]:
-    """The metrics of a model, those of the test split, and its config, aligned.
-
-    accuracy: that on the validation split, if its baseline is known.
-    """
+    """The metrics of a model, those of the test split, and its config, aligned."""
     tests = {name: value for name, value in test.items() if name.startswith("test_")}
     rows = _rows(metrics, accuracy)
     rows += _rows(tests, measured_accuracy(test), note="held-out test split")
@@ -173,7 +170,6 @@ def gain_lines(results: Results) -> list[str]:
 
 
 def _refit_lines(results: Results) -> list[str]:
-    """The trial that a refit takes after."""
     refits = results.document["spec"].get("refits")
     if not refits:
         return []
@@ -183,7 +179,6 @@ def _refit_lines(results: Results) -> list[str]:
 
 
 def label_lines(labels: Labels) -> list[str]:
-    """The tags and the note of an experiment."""
     lines = [f"tags: {' '.join(labels.tags)}"] if labels.tags else []
     note = printable(labels.note)
     return [*lines, *(wrap(f"note: {note}", _WIDTH) if note else [])]
@@ -211,7 +206,6 @@ def _confirmed(metric: str, confirmed: Mapping[str, Any]) -> list[str]:
 
 
 def _confirmed_mean(confirmed: Mapping[str, Any]) -> str:
-    """The mean of a confirmed leader, in the shape of `best --json`."""
     mean = with_error(confirmed["mean"], confirmed["standard_error"])
     seeds = amount_of(confirmed["seeds"], "fresh seed")
     return f"{mean} over {seeds}; searched {number(confirmed['searched'])}"
@@ -296,7 +290,6 @@ def answer_text(answer: Answer) -> str:
 
 
 def control_lines(answers: Sequence[Answer]) -> list[str]:
-    """The controls of a search under a head, or no line."""
     lines = ["Asked while it ran"] if answers else []
     for answer in answers:
         lines.append(f"  {datetime.fromtimestamp(answer.time):%H:%M:%S}  {answer_text(answer)}")
@@ -310,7 +303,6 @@ def change_text(change: Mapping[str, Any]) -> str:
 
 
 def change_lines(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The changes by resumes under a head, or no line."""
     lines = ["Changed by a resume"] if changes else []
     for change in changes:
         reported = amount_of(change["after_epochs"], "epoch")

@@ -37,10 +37,7 @@ _MOST_BYTES = 220_000  # of all thumbnails of a page; base64 makes four bytes of
 
 
 def report_page(report: Report, *, images: bool = True) -> str:
-    """The report of an experiment, as a whole page.
-
-    images: whether it shows thumbnails of the user's images, of at most 300 kB in all.
-    """
+    """The report of an experiment as a page, with thumbnails of the user's images if `images`."""
     mistakes = pictures_in(report.test, MISTAKES, "predicted")
     doubtful = pictures_in(report.test, DOUBTFUL_LABELS, "suggested")
     return render(
@@ -58,7 +55,6 @@ def report_page(report: Report, *, images: bool = True) -> str:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Searches side by side, as a whole page."""
     return render(
         "comparison.html",
         comparison,
@@ -100,7 +96,6 @@ def write_page(path: Path, page: str) -> None:
 
 
 def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
-    """(label, value, note) of the headline numbers."""
     results = report.results
     accuracies = report.accuracies
     if report.best:
@@ -145,7 +140,6 @@ def best_table(report: Report) -> list[list[str]]:
 
 
 def _searched(report: Report, best: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the search measured for one of the best trials."""
     return report.results.best_json(report.results.trial(best["trial_id"]))
 
 
@@ -199,7 +193,6 @@ def with_thumbnails(pictures: list[Picture], most_bytes: int = _MOST_BYTES) -> I
 
 
 def _thumbnail(path: Path) -> bytes | None:
-    """A small JPEG of an image file, or None if it cannot be read."""
     from PIL import Image, ImageOps
 
     try:

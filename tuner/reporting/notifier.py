@@ -203,7 +203,6 @@ class _Target:
         self._thread.start()
 
     def put(self, message: Message) -> None:
-        """Deliver a message soon."""
         self._messages.put(message)
 
     def end(self) -> None:
@@ -242,7 +241,6 @@ def message_of(
     now: float,
     failure: Mapping[str, Any] | None = None,
 ) -> Message:
-    """The message as plain values; docs/notify.md has an example."""
     status = history.status
     if kind == END and status == events.RUNNING:  # without an event of the end
         status = events.FAILED
@@ -270,7 +268,6 @@ def message_of(
 
 
 def _text_of(message: Message) -> str:
-    """The message in one line."""
     best, failure = message["best"], message["failure"]
     best_text = "no trial has reported a value"
     if best:

@@ -12,12 +12,12 @@ from tuner.places import shown
 from tuner.spec.code import is_by_value, python_argument
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
-from tuner.spec.sections import Resources
 from tuner.spec.space.spaces import space_text
 from tuner.wording import (
     aligned,
     amount_of,
     config_line,
+    devices,
     duration,
     printable,
     program,
@@ -41,17 +41,16 @@ def plan_text(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> str
 
 
 def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterator[tuple[str, str]]:
-    """(name, value) of each line of the plan."""
     length = "as long as it reports" if spec.epochs is None else amount_of(spec.epochs, "epoch")
     yield "From", source
     yield "Trials", f"{plan['trials']}, {spec.search.strategy} search"
     goals = [f"{goal.metric}, the {goal.better} the better" for goal in spec.objective.goals]
     yield "Objective", "; ".join(goals)
-    yield "Each trial", length if spec.is_elsewhere else f"{length}, {reserves(spec.resources)}"
+    yield "Each trial", length if spec.is_elsewhere else f"{length}, {spec.resources.text}"
     yield "At once", _at_once(spec, plan)
     for node in plan.get("nodes", ()):
-        devices = {name: node[name] for name in ("cpus", "gpus") if node[name]}
-        yield "", f"{node['trials']} on {node['address']} with {_devices(devices)}"
+        has = devices(node["cpus"], node["gpus"])
+        yield "", f"{node['trials']} on {node['address']} with {has}"
     if plan.get("across_nodes"):
         yield "", f"{plan['across_nodes']} whose workers span several nodes"
     if spec.scheduler is None:
@@ -83,7 +82,6 @@ def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterato
 
 
 def _early(spec: ExperimentSpec) -> Iterator[str]:
-    """The conditions that end the search or a trial early."""
     stop, metric = spec.stop, spec.objective.metric
     if stop.target is not None:
         yield f"at {metric} {stop.target:g}"
@@ -98,7 +96,6 @@ def _early(spec: ExperimentSpec) -> Iterator[str]:
 
 
 def _network(network: Mapping[str, Any]) -> list[str]:
-    """A network of `Declaration.summaries`, in lines."""
     rows = [("stage", "kind", "an image's output", " parameters")]
     for stage in network.get("stages", ()):
         output = " x ".join(map(str, stage["output"])) or "-"
@@ -116,14 +113,6 @@ def _network(network: Mapping[str, Any]) -> list[str]:
     if unused := network.get("unused"):
         lines.append(f"  no gradient reaches {some_of(unused)}")
     return [printable(line) for line in lines]
-
-
-def reserves(resources: Resources) -> str:
-    """The resources of one trial, in words."""
-    each = amount_of(resources.cpus, "CPU")
-    if resources.gpus:
-        each += f" and {amount_of(resources.gpus, 'GPU')}"
-    return each if resources.ranks == 1 else f"{resources.ranks_text} of {each}"
 
 
 def refinement_text(refinement: Refinement, path: Path, before: Mapping[str, Any]) -> str:
@@ -158,7 +147,6 @@ def _run(spec: ExperimentSpec, path: Path) -> str:
 
 
 def _data(data: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """The rows about the user's images."""
     if data is None:
         return
     counts = " / ".join(f"{count:,}" for count in data["images"].values())
@@ -183,8 +171,4 @@ def _at_once(spec: ExperimentSpec, plan: Mapping[str, Any]) -> str:
         return f"{plan['at_once']}, which is max_concurrent"
     if "nodes" in plan:
         return f"{plan['at_once']} on the cluster as it is now"
-    return f"{plan['at_once']} on this machine's {_devices(plan['machine'])}"
-
-
-def _devices(counts: Mapping[str, float]) -> str:
-    return " and ".join(amount_of(count, name.upper()[:-1]) for name, count in counts.items())
+    return f"{plan['at_once']} on this machine's {devices(**plan['machine'])}"

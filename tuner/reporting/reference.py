@@ -56,10 +56,7 @@ def reference() -> str:
 
 
 def part(key: str) -> str:
-    """The section `key` with its subsections, or the items about one key.
-
-    Raises UsageError, with the nearest known key, for an unknown one.
-    """
+    """The section `key` with its subsections, or the items about one key."""
     texts = re.split(r"\n\n(?=##+ )", reference())[1:]
     sections = {re.split(":|\n", text.lstrip("# "))[0]: text for text in texts}
     matches = [text for name, text in sections.items() if f"{name}.".startswith(f"{key}.")]
@@ -120,7 +117,6 @@ def _entry(key: str, schema: Mapping[str, Any], *, required: bool = False, of: s
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """The possible values, in words."""
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
@@ -180,7 +176,6 @@ def _domains() -> str:
 
 
 def _trainable() -> str:
-    """The docstrings of a Learner."""
     methods = {
         "__init__(self, config, constants, *, device, rank, world_size)": LearnerFactory.__call__,
         "step(self)": Learner.step,

@@ -118,7 +118,6 @@ class Report:
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """The causes of failures, most frequent first."""
         failures = []
         for cause, failed in self.results.failures.items():
             trial, ids = failed[0], [trial.trial_id for trial in failed]
@@ -130,7 +129,6 @@ class Report:
 
     @property
     def findings(self) -> list[Finding]:
-        """What `tuner advise` says."""
         return advise(SearchRecord.of(self.results))
 
     @property
@@ -149,7 +147,6 @@ class Report:
 
     @property
     def trained_epochs(self) -> int:
-        """The epochs of all trials."""
         return sum(trial.last_epoch for trial in self.results.trials.values())
 
     def as_dict(self) -> dict[str, Any]:
@@ -193,7 +190,6 @@ class RankedTrials:
 
     @property
     def label(self) -> str:
-        """The metric, safe in figures."""
         return escaped(self.objective.metric)
 
     @property

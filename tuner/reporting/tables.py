@@ -38,7 +38,6 @@ def experiments_table(experiments: Sequence[Listed], columns: Sequence[str] | No
 
 
 def _cell(experiment: Listed, row: Mapping[str, Any], name: str) -> str:
-    """The text of one cell."""
     value = get_at(row, name)
     if name == "started" and experiment.problem:
         return shorten(experiment.problem.replace(f"{experiment.folder}/", ""), _LONGEST_PROBLEM)
@@ -86,7 +85,6 @@ _PLOT_WIDTH, _PLOT_HEIGHT = 60, 12
 
 
 def front_text(results: Results) -> str:
-    """The trials on the front of several objectives, in a table under a head."""
     goals = ", ".join(f"{goal.better} {goal.metric}" for goal in results.objective.goals)
     count = amount_of(len(results.front), "trial")
     rows = [trial_row(results, trial) for trial in results.front]

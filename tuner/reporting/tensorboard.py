@@ -77,7 +77,6 @@ class TensorBoardWriter:
         self._failed = False
 
     def __call__(self, event: events.Event) -> None:
-        """Take one event and write what it changes."""
         kind, trials = event["event"], self._history.trials
         if self._failed:
             return

@@ -20,7 +20,6 @@ from typing import Any
 from tensorboard import default, program
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.data.provider import TensorTimeSeries
-from tensorboard.plugins import base_plugin
 from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
 from tensorboard.plugins.hparams.metadata import PLUGIN_NAME
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
@@ -57,7 +56,7 @@ def serve(
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
         title = joined(names) if names else "tuner"
         plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
-        tensorboard = program.TensorBoard(plugins=[*plugins, _HParamsLoader(runs)])
+        tensorboard = program.TensorBoard(plugins=[*plugins, _HParams])
         tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
         return 2 if main(tensorboard) else 0
     return 0
@@ -69,62 +68,47 @@ def _runs_of(
     find: Callable[[], Iterable[ExperimentFolder]] | None,
     every_s: float,
 ) -> Iterator[Path]:
-    """The folder of the runs, kept up to date."""
     if find is None and len(experiments) == 1:
         check_folder(experiments[0].path, to_follow=True)
         with experiments[0].event_files_synced():
             yield logdir(experiments[0].path)
         return
-    with TemporaryDirectory(prefix="tuner-tensorboard-") as folder, ExitStack() as synced:
-        links = _Links(Path(folder), synced)
-        for experiment in experiments:
-            links.add(experiment)
-        with process.running(lambda over: links.follow(find, every_s, over)):
-            yield links.folder
+    known: set[Path] = set()
 
-
-class _Links:
-    """A folder with a link to the trials of each experiment, named after it."""
-
-    def __init__(self, folder: Path, synced: ExitStack) -> None:
-        self.folder = folder
-        self._synced = synced
-        self._known: set[Path] = set()
-
-    def add(self, experiment: ExperimentFolder) -> None:
-        """Show its trials; raises UsageError as `check_folder` does."""
+    def add(experiment: ExperimentFolder) -> None:
         path = experiment.path.resolve()
-        if path in self._known:
+        if path in known:
             return
-        self._known.add(path)
+        known.add(path)
         check_folder(path, to_follow=True)
-        self._synced.enter_context(experiment.event_files_synced())
+        synced.enter_context(experiment.event_files_synced())
         names = chain([path.name], (f"{path.name}-{n}" for n in count(2)))
-        links = (self.folder / name for name in names)
+        links = (Path(folder, name) for name in names)
         next(link for link in links if not link.is_symlink()).symlink_to(logdir(path))
 
-    def follow(
-        self, find: Callable[[], Iterable[ExperimentFolder]] | None, every_s: float, over: Event
-    ) -> None:
+    def follow(over: Event) -> None:
         """Add what `find` returns until the end; log what cannot be shown."""
         while find is not None and not over.wait(every_s):
             try:
                 for experiment in find():
-                    self.add(experiment)
+                    add(experiment)
             except UsageError as error:
                 _log.warning("%s", error)
 
+    with TemporaryDirectory(prefix="tuner-tensorboard-") as folder, ExitStack() as synced:
+        for experiment in experiments:
+            add(experiment)
+        with process.running(follow):
+            yield Path(folder)
 
-class _HParamsLoader(base_plugin.TBLoader):  # type: ignore[misc]
-    """Loads the HPARAMS tab with a data provider that follows the search."""
 
-    def __init__(self, runs: Path) -> None:
-        self._runs = runs
+class _HParams(HParamsPlugin):  # type: ignore[misc]
+    """The HPARAMS tab with a data provider that follows the search."""
 
-    def load(self, context: Any) -> HParamsPlugin:
+    def __init__(self, context: Any) -> None:
         following = copy.copy(context)
-        following.data_provider = FollowingProvider(context.data_provider, self._runs)
-        return HParamsPlugin(following)
+        following.data_provider = FollowingProvider(context.data_provider, Path(context.logdir))
+        super().__init__(following)
 
 
 class FollowingProvider:

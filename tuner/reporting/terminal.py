@@ -7,27 +7,17 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from tuner import process
-from tuner.experiment.events import (
-    COMPLETED,
-    CONTROL,
-    EXPERIMENT_ENDED,
-    EXPERIMENT_STARTED,
-    FAILED,
-    INTERRUPTED,
-    RUNNING,
-    STOPPED,
-    TRIAL_ENDED,
-    Event,
-)
+from tuner.experiment import events
+from tuner.experiment.events import COMPLETED, FAILED, INTERRUPTED, RUNNING, STOPPED, Event
 from tuner.experiment.history import History
 from tuner.experiment.reading import Tail
 from tuner.experiment.results.results import Results
-from tuner.experiment.trials import Best, TrialRecord
+from tuner.experiment.trials import Best
 from tuner.reporting.experiment_text import (
     answer_text,
     change_lines,
@@ -35,12 +25,12 @@ from tuner.reporting.experiment_text import (
     failure_lines,
     gain_lines,
 )
-from tuner.reporting.plan_text import reserves
 from tuner.spec.experiment import ExperimentSpec
 from tuner.wording import config_line, duration, number, printable, shorten
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.live import Live
 
 _LINE_EVERY_S = 30.0
 _BEST_EVERY_S = 10.0  # in a fast search each of the first trials may be the best so far
@@ -51,68 +41,57 @@ _STATUSES = (RUNNING, COMPLETED, STOPPED, FAILED, INTERRUPTED)
 _LOOK_EVERY_S = 0.5  # at the journal of another process's search
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLeft:
-    """Estimates how long a search still takes.
-
-    total: trials to run, or None if unknown. max_t: upper bound of a trial in epochs, or None.
-    budget_s: seconds after which the search ends, or None.
-    """
-
-    total: int | None
-    max_t: int | None
-    budget_s: float | None = None
-
-    @classmethod
-    def of(cls, spec: ExperimentSpec, history: History) -> TimeLeft:
-        """The estimate for a spec and the controls up to now."""
-        return cls(history.total(spec.trials), spec.epochs, spec.time_budget_s)
-
-    def seconds(self, history: History, now: float) -> float | None:
-        """The seconds left, or None if there is nothing to estimate from."""
-        if history.status != RUNNING or history.steered.paused:
-            return None
-        epochs, pace = self._epochs(list(history.trials.values())), history.pace
-        estimates = []
-        if epochs is not None and pace.first_trial is not None and pace.epochs:
-            spent = max(0.0, _latest(history, now) - pace.first_trial)
-            estimates.append(epochs * spent / pace.epochs)
-        if self.budget_s is not None and history.runs:
-            spent = _latest(history, now) - history.runs[-1].started
-            estimates.append(max(0.0, self.budget_s - spent))
-        return min(estimates, default=None)
-
-    def _epochs(self, trials: Sequence[TrialRecord]) -> float | None:
-        """The epochs left, if each trial takes as many as those that have ended on average."""
-        ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
-        length = sum(ended) / len(ended) if ended else self.max_t
-        if self.total is None or length is None:
-            return None
-        unfinished = [t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)]
-        waiting = max(0, self.total - len(trials))
-        return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
-
-
-def elapsed_s(history: History, now: float) -> float:
-    """Seconds of searching, over all drivers."""
-    if not history.runs:
-        return 0.0
-    return history.duration_s + _latest(history, now) - history.runs[-1].ended
-
-
-def _latest(history: History, now: float) -> float:
-    """`now`, or the time of the last event if a clock is behind it."""
-    return max(now, history.runs[-1].ended) if history.runs else now
-
-
 @dataclass(slots=True)
 class Status:
-    """The status of a search in words. metric: the objective's. each: what a trial reserves."""
+    """The status of a search in numbers and words. spec: with the controls up to now."""
 
     history: History
-    time_left: TimeLeft
-    metric: str
-    each: str = ""
+    spec: ExperimentSpec
+
+    @property
+    def metric(self) -> str:
+        return self.spec.objective.metric
+
+    @property
+    def total(self) -> int | None:
+        """How many trials there will be, or None if unknown."""
+        return self.history.total(self.spec.trials)
+
+    def elapsed_s(self, now: float) -> float:
+        """Seconds of searching, over all drivers."""
+        runs = self.history.runs
+        return self.history.duration_s + self._latest(now) - runs[-1].ended if runs else 0.0
+
+    def left_s(self, now: float) -> float | None:
+        """An estimate of the seconds left, or None without a basis for it."""
+        history, budget_s = self.history, self.spec.time_budget_s
+        if history.status != RUNNING or history.steered.paused:
+            return None
+        epochs, pace = self._epochs_left(), history.pace
+        estimates = []
+        if epochs is not None and pace.first_trial is not None and pace.epochs:
+            spent = max(0.0, self._latest(now) - pace.first_trial)
+            estimates.append(epochs * spent / pace.epochs)
+        if budget_s is not None and history.runs:
+            spent = self._latest(now) - history.runs[-1].started
+            estimates.append(max(0.0, budget_s - spent))
+        return min(estimates, default=None)
+
+    def _latest(self, now: float) -> float:
+        """`now`, or the time of the last event if a clock is behind it."""
+        runs = self.history.runs
+        return max(now, runs[-1].ended) if runs else now
+
+    def _epochs_left(self) -> float | None:
+        """The epochs left, if each trial takes as many as those that have ended on average."""
+        trials, total = list(self.history.trials.values()), self.total
+        ended = [trial.last_epoch for trial in trials if trial.status in (COMPLETED, STOPPED)]
+        length = sum(ended) / len(ended) if ended else self.spec.epochs
+        if total is None or length is None:
+            return None
+        unfinished = [t.last_epoch for t in trials if t.status in (RUNNING, INTERRUPTED)]
+        waiting = max(0, total - len(trials))
+        return waiting * length + sum(max(0.0, length - epoch) for epoch in unfinished)
 
     def counts(self) -> str:
         """How many trials run, and how the others have ended."""
@@ -124,139 +103,111 @@ class Status:
 
     def times(self, now: float) -> str:
         """The elapsed time and, if it can be estimated, the time left."""
-        left = self.time_left.seconds(self.history, now)
+        left = self.left_s(now)
         suffix = "" if left is None else f", ~{duration(left)} left"
-        return duration(elapsed_s(self.history, now)) + suffix
+        return duration(self.elapsed_s(now)) + suffix
 
     def best(self, best: Best) -> str:
-        """The best value and its trial."""
         name = printable(self.metric)
         return f"best {name} {number(best.value)}, trial {best.trial_id}, epoch {best.epoch}"
 
     def config(self, best: Best, width: int) -> str:
-        """The config of the best trial in at most `width` characters."""
         return config_line(self.history.trials[best.trial_id].config, width)
 
     def trials(self) -> str:
-        """How many trials have ended, and of how many."""
-        total = "" if self.time_left.total is None else f"/{self.time_left.total}"
+        total = "" if self.total is None else f"/{self.total}"
         return f"{self.history.ended_trials}{total} trials"
 
 
 class Progress(logging.Handler):
     """An observer of events that shows the progress of a search on `stream`, by default stderr.
 
-    history: that of the experiment, up to the observed event. each: what a trial reserves, in
-    words. clock: that of the events. Warnings of tuner's loggers are shown, too, and the first
-    failures.
+    In a terminal a view of a few lines renews itself at the bottom. Elsewhere a line tells of new
+    bests and the status now and then. Both show warnings of tuner's loggers and the first failures.
+    history: that of the experiment, up to the observed event. clock: that of the events.
     """
 
     def __init__(
         self,
+        spec: ExperimentSpec,
         history: History,
-        time_left: TimeLeft,
         *,
-        metric: str,
-        each: str = "",
         stream: IO[str] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(logging.WARNING)
-        self._status = Status(history, time_left, metric, each)
-        stream = stream or sys.stderr
-        console = process.console(stream) if stream.isatty() else None
-        self._view: _Lines | _Live
-        if console is None or console.is_dumb_terminal:
-            self._view = _Lines(stream, self._status)
-        else:
-            self._view = _Live(console, self._status, clock or time.time)
+        self._status = Status(history, spec)
+        self._stream = stream or sys.stderr
+        self._live = _live(self._stream, self._status, clock or time.time)
         self._failures: set[str] = set()
+        self._printed_at: float | None = None  # when the status was last printed
+        self._best_printed_at = -math.inf
+        self._printed_best = history.best  # that of an earlier run is no news
         logging.getLogger("tuner").addHandler(self)
 
     def __call__(self, event: Event) -> None:
-        """Take one event and show what it changes."""
-        self._view.update(event)
-        if event["event"] == TRIAL_ENDED and event["status"] == FAILED:
+        if self._live is None:
+            self._print_progress(event)
+        if event["event"] == events.TRIAL_ENDED and event["status"] == FAILED:
             text = f"{event['error']['kind']}: {event['error']['message']}"
             if text not in self._failures and len(self._failures) < _MOST_MESSAGES:
                 self._failures.add(text)
-                self._view.show(f"trial {event['trial_id']} failed: {text}", "red")
-        if event["event"] == CONTROL:
-            self._view.show(answer_text(self._status.history.steered.answers[-1]), "cyan")
+                self._show(f"trial {event['trial_id']} failed: {text}", "red")
+        if event["event"] == events.CONTROL:
+            self._show(answer_text(self._status.history.steered.answers[-1]), "cyan")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a warning."""
-        self._view.show(f"warning: {record.getMessage()}", "yellow")
+        self._show(f"warning: {record.getMessage()}", "yellow")
 
-    def expect(self, time_left: TimeLeft) -> None:
-        """Use another estimate from now on."""
-        self._status.time_left = time_left
+    def adapt(self, spec: ExperimentSpec) -> None:
+        """Show the status of a changed spec from now on."""
+        self._status.spec = spec
 
     def close(self) -> None:
-        """Restore the terminal, and leave the last view in it."""
         logging.getLogger("tuner").removeHandler(self)
-        self._view.close()
+        if self._live is not None:
+            self._live.stop()  # the last view stays in the terminal
         super().close()
 
-
-class _Lines:
-    """Plain lines: new bests and the status now and then, warnings and failures, the end."""
-
-    def __init__(self, stream: IO[str], status: Status) -> None:
-        self._stream = stream
-        self._status = status
-        self._printed_at: float | None = None  # when the status was last printed
-        self._best_printed_at = -math.inf
-        self._printed_best = status.history.best  # that of an earlier run is no news
-
-    def update(self, event: Event) -> None:
+    def _print_progress(self, event: Event) -> None:
         now, status, best = event["time"], self._status, self._status.history.best
         if self._printed_at is None:
             self._printed_at = now
-            if event["event"] == EXPERIMENT_STARTED:
+            if event["event"] == events.EXPERIMENT_STARTED:
                 self._printed_best = best
-        is_over = event["event"] == EXPERIMENT_ENDED
+        is_over = event["event"] == events.EXPERIMENT_ENDED
         is_due = is_over or now - self._best_printed_at >= _BEST_EVERY_S
         if best and best != self._printed_best and is_due:
-            self.show(f"new {status.best(best)}: {status.config(best, _WIDTH)}")
+            self._show(f"new {status.best(best)}: {status.config(best, _WIDTH)}")
             self._best_printed_at, self._printed_best = now, best
         if is_over or now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
             suffix = f"; {status.best(best)}" if best else ""
-            self.show(f"{status.times(now)}: {status.trials()}: {status.counts()}{suffix}")
+            self._show(f"{status.times(now)}: {status.trials()}: {status.counts()}{suffix}")
 
-    def show(self, text: str, style: str = "") -> None:
-        print(printable(text), file=self._stream, flush=True)
+    def _show(self, text: str, style: str = "") -> None:
+        if self._live is None:
+            print(printable(text), file=self._stream, flush=True)
+        else:
+            from rich.text import Text
 
-    def close(self) -> None:
-        pass
+            self._live.console.print(Text(printable(text), style))
 
 
-class _Live:
-    """A view of a few lines that stays at the bottom of the terminal and renews itself."""
+def _live(stream: IO[str], status: Status, clock: Callable[[], float]) -> Live | None:
+    """The view in a terminal, started; None elsewhere."""
+    if not stream.isatty() or (console := process.console(stream)).is_dumb_terminal:
+        return None
+    from rich.live import Live
 
-    def __init__(self, console: Console, status: Status, clock: Callable[[], float]) -> None:
-        from rich.live import Live
-
-        self._console = console
-        self._live = Live(
-            console=console,
-            get_renderable=lambda: live_view(status, now=clock(), width=console.width),
-            refresh_per_second=4,
-            redirect_stdout=False,  # stdout is for data and may go elsewhere
-        )
-        self._live.start()
-
-    def update(self, event: Event) -> None:
-        pass  # the view renews itself
-
-    def show(self, text: str, style: str) -> None:
-        from rich.text import Text
-
-        self._console.print(Text(printable(text), style))
-
-    def close(self) -> None:
-        self._live.stop()
+    live = Live(
+        console=console,
+        get_renderable=lambda: live_view(status, now=clock(), width=console.width),
+        refresh_per_second=4,
+        redirect_stdout=False,  # stdout is for data and may go elsewhere
+    )
+    live.start()
+    return live
 
 
 def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableType:
@@ -272,7 +223,7 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
         return cut
 
     width, history = min(width, _WIDTH), status.history
-    bar = ProgressBar(status.time_left.total, history.ended_trials, width=max(10, width - 58))
+    bar = ProgressBar(status.total, history.ended_trials, width=max(10, width - 58))
     head = Table.grid(padding=(0, 1))
     head.add_row(bar, line(status.trials()), line(status.times(now), style="cyan"))
     lines: list[RenderableType] = [head, line(status.counts())]
@@ -285,10 +236,10 @@ def live_view(status: Status, *, now: float, width: int = _WIDTH) -> RenderableT
 
 
 def _running_lines(status: Status, width: int) -> Iterator[str]:
-    """The running trials: epoch, objective, config."""
     running = status.history.of_status(RUNNING)
     if running:
-        yield f"running, each on {status.each}" if status.each else "running"
+        each = "" if status.spec.is_elsewhere else f", each on {status.spec.resources.text}"
+        yield f"running{each}"
     for trial in running[:_RUNNING_LINES]:
         last = trial.results[-1].metrics.get(status.metric) if trial.results else None
         value = "" if last is None else f"{printable(status.metric)} {number(last)}"
@@ -299,7 +250,6 @@ def _running_lines(status: Status, width: int) -> Iterator[str]:
 
 
 def _failed_lines(history: History, width: int) -> Iterator[str]:
-    """The kinds of failures, and the last messages."""
     failed = [(t.trial_id, t.error) for t in history.of_status(FAILED) if t.error is not None]
     if failed:
         kinds = Counter(error.kind for _, error in failed)
@@ -311,7 +261,8 @@ def _failed_lines(history: History, width: int) -> Iterator[str]:
 
 def status_text(results: Results, *, now: float) -> str:
     """The status of a running search: the live view, failures and controls; 80 columns."""
-    history, status = results.history, _status_of(results, results.history)
+    history = results.history
+    status = Status(history, _present_spec(results, history))
     console = process.console(sys.stdout, width=_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(f"{results.name}: {results.status_text}")
@@ -330,8 +281,7 @@ def follow(
     tail = Tail(results.folder)
     for event in tail.read():
         history.apply(event)
-    now = _status_of(results, history)
-    progress = Progress(history, now.time_left, metric=now.metric, each=now.each, stream=stream)
+    progress = Progress(_present_spec(results, history), history, stream=stream)
     try:
         is_driven = True
         while is_driven:
@@ -341,15 +291,13 @@ def follow(
                 results.files.refresh()
             for event in tail.read():
                 history.apply(event)
-                if event["event"] == CONTROL:
-                    progress.expect(_status_of(results, history).time_left)
+                if event["event"] == events.CONTROL:
+                    progress.adapt(_present_spec(results, history))
                 progress(event)
     finally:
         progress.close()
 
 
-def _status_of(results: Results, history: History) -> Status:
-    """The status with the changes that controls made."""
-    spec = results.spec.model_copy(update=history.steered.changes)
-    each = "" if spec.is_elsewhere else reserves(spec.resources)
-    return Status(history, TimeLeft.of(spec, history), results.metric, each)
+def _present_spec(results: Results, history: History) -> ExperimentSpec:
+    """The spec with the changes that controls made."""
+    return results.spec.model_copy(update=history.steered.changes)

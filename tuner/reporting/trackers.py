@@ -56,7 +56,6 @@ class Tracker:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def __call__(self, event: Event) -> None:
-        """Take one event and pass it on."""
         kind, trial_id = event["event"], event.get("trial_id")
         run_id = f"{self._experiment}-{round(self._history.started or 0)}-{trial_id}"
         if kind == TRIAL_STARTED:

@@ -27,9 +27,8 @@ from tuner.experiment.folder import ExperimentFolder, Sync
 from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import resume_with
 from tuner.reporting.notifier import Notifier
-from tuner.reporting.plan_text import reserves
 from tuner.reporting.tensorboard import TensorBoardWriter
-from tuner.reporting.terminal import Progress, TimeLeft
+from tuner.reporting.terminal import Progress
 from tuner.reporting.trackers import Tracker
 from tuner.search.driver import UNBOUNDED, Driver
 from tuner.search.resuming import Retention, assignment_of, sweep
@@ -97,13 +96,7 @@ class TuneRun:
         """Notify the observers of every event; close them at the end."""
         driver = self.driver
         spec, history = driver.spec, driver.history
-        self._progress = progress = Progress(
-            history,
-            TimeLeft.of(spec, history),
-            metric=spec.objective.metric,
-            each=reserves(spec.resources),
-            clock=driver.journal.clock,
-        )
+        self._progress = progress = Progress(spec, history, clock=driver.journal.clock)
         notifier = Notifier(spec, history)
 
         def advice_at_exit() -> str:
@@ -170,7 +163,7 @@ class TuneRun:
     def _adapt(self) -> None:
         """Adapt to a spec that a control has changed."""
         driver = self.driver
-        self._progress.expect(TimeLeft.of(driver.spec, driver.history))
+        self._progress.adapt(driver.spec)
         if (controller := driver.scheduler.controller) is not None:
             paused = driver.history.steered.paused
             most = 0 if paused else driver.steering.at_most(self._most_pending)

@@ -61,7 +61,6 @@ class Json(Response):
 
 
 def refusal(status: int, reason: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """An error with its reason."""
     return Json({"error": reason}, status_code=status, headers=headers)
 
 
@@ -103,14 +102,10 @@ class Access:
         return name is not None and (name in self.names or _address(name) is not None)
 
     def is_token(self, text: str) -> bool:
-        """Whether `text` is the token, compared in constant time."""
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.token.encode())
 
     def entered(self, request: HTTPConnection) -> Response | None:
-        """The answer to a URL with ?token=: a cookie and a redirect to the page, or a refusal.
-
-        None for a URL without a token.
-        """
+        """The answer to a URL with ?token=: cookie and redirect, or a refusal. Else None."""
         token = request.query_params.get("token")
         if token is None:
             return None
@@ -123,7 +118,6 @@ class Access:
         return answer
 
     def refusal(self, request: HTTPConnection) -> Response | None:
-        """The refusal of a request below /api or /mcp, or None if it is allowed."""
         headers = request.headers
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         has_bearer = scheme.lower() == "bearer"
@@ -149,7 +143,6 @@ class Guard:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -31,11 +31,10 @@ from tuner.experiment.events import FAILED, RUNNING
 from tuner.experiment.files import inside, open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
-from tuner.experiment.results.confirmation import best_json, measured_test, show_json
+from tuner.experiment.results.confirmation import best_json, show_json
 from tuner.experiment.results.listing import arranged, trial_json
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_so_far, check
-from tuner.experiment.results.statistics import with_interval
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.record import SearchRecord
@@ -95,7 +94,7 @@ def experiments(
 def experiment(results: Opened) -> Response:
     """The status of an experiment, and its best trial: `tuner show --json`."""
     with results.lock:
-        return Json(shown(results))
+        return Json(show_json(results))
 
 
 @router.get("/{name}/best")
@@ -190,13 +189,6 @@ def ask(results: Opened, requested: RequestedControl) -> Response:
     """Ask the driver for a control: `tuner control`. Answers with the id of the request."""
     request_id = control.request(results.files, requested, by=_BY)
     return Json({"id": request_id}, status_code=202)
-
-
-def shown(results: Followed) -> dict[str, Any]:
-    """The output of `show --json`."""
-    test = measured_test(results)
-    shown = show_json(results)
-    return {**shown, "test": with_interval(test)} if test else shown
 
 
 _STATUSES = {

@@ -28,7 +28,8 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tuner import process
-from tuner.errors import TunerError, UsageError
+from tuner.errors import TunerError, UsageError, translate_error
+from tuner.experiment.results.confirmation import show_json
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
 from tuner.service import api, ask_tell
@@ -93,7 +94,6 @@ async def _verbs(request: Request) -> Response:
 
 
 async def _plotly(request: Request) -> Response:
-    """The plotly.js of reports."""
     path = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
     headers = {"Cache-Control": f"max-age={_WEEK_S}"}
     return FileResponse(str(path), media_type="text/javascript", headers=headers)
@@ -121,7 +121,6 @@ class Live:
                 await self._has_listeners.wait()
 
     async def close(self) -> None:
-        """End every stream."""
         self._is_over = True
         await self._wake()
 
@@ -163,7 +162,7 @@ class Live:
             results = self.experiments.opened(name)
             with results.lock:
                 same = results.version == seen
-                return results.version, {} if same else api.shown(results)
+                return results.version, {} if same else show_json(results)
         except (TunerError, OSError) as error:
             return -2, {"name": name, "error": str(error)}
 
@@ -204,10 +203,8 @@ def check_pair(cert: Path | None, key: Path | None) -> bool:
         return False
     if cert is None or key is None:
         raise UsageError("--cert and --key go together: the certificate's file and its key's")
-    try:
+    with translate_error(UsageError, f"--cert {cert} and --key {key} are no pair for TLS"):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"--cert {cert} and --key {key} are no pair for TLS: {error}") from error
     return True
 
 
@@ -288,7 +285,6 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Within it a signal ends the server."""
         with process.handled(lambda number, frame: self.handle_exit(number, None)):
             yield
 

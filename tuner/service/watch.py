@@ -99,33 +99,6 @@ class Followed(Results):
             self.history.trials = dict(in_order)
 
 
-class Kept:
-    """The running experiments, and the last requested ones of the others."""
-
-    def __init__(self) -> None:
-        self._followed: dict[Path, Followed] = {}  # the last requested one at the end
-        self._changing = threading.Lock()
-
-    def __contains__(self, folder: Path) -> bool:
-        return folder in self._followed
-
-    def get(self, folder: Path) -> Followed:
-        """An experiment, up to date; raises as `Results` does."""
-        with self._changing:
-            followed = self._followed.pop(folder, None) or Followed(folder)
-            followed.update()
-            self._followed[folder] = followed
-            over = [path for path, each in self._followed.items() if each.status != RUNNING]
-            for path in over[:-_MOST_KEPT]:
-                del self._followed[path]
-        return followed
-
-    def drop(self, folder: Path) -> None:
-        """Remove it from memory."""
-        with self._changing:
-            self._followed.pop(folder, None)
-
-
 class UnknownNameError(UsageError):
     """An unknown experiment or trial."""
 
@@ -178,7 +151,9 @@ class Experiments:
         self._gone: dict[str, int] = {}
         self._to_read: list[Path] = []
         self._names_due = 0.0
-        self._kept = Kept()
+        # Those that run, and the last requested ones of the others; the latest is at the end
+        self._followed: dict[Path, Followed] = {}
+        self._following = threading.Lock()
         self._looking = threading.Lock()
 
     def look(self) -> bool:
@@ -235,8 +210,17 @@ class Experiments:
         return self._entries[name].listed.folder
 
     def opened(self, name: str) -> Followed:
-        """The current results of an experiment; raises as `folder` and `Results` do."""
-        return self._kept.get(self.folder(name))
+        return self._follow(self.folder(name))
+
+    def _follow(self, folder: Path) -> Followed:
+        with self._following:
+            followed = self._followed.pop(folder, None) or Followed(folder)
+            followed.update()
+            self._followed[folder] = followed
+            over = [path for path, each in self._followed.items() if each.status != RUNNING]
+            for path in over[:-_MOST_KEPT]:
+                del self._followed[path]
+        return followed
 
     def _find(self, now: float) -> None:
         """Notice new folders, and those that have gone."""
@@ -244,7 +228,8 @@ class Experiments:
             return
         folders = {f.name: f for f in experiment_folders(self._storage, trusted=self._entries)}
         for name in self._entries.keys() - folders.keys():
-            self._kept.drop(self._entries.pop(name).listed.folder)
+            with self._following:
+                self._followed.pop(self._entries.pop(name).listed.folder, None)
             self.version += 1
             self._gone[name] = self.version
         new = [folder for name, folder in folders.items() if name not in self._entries]
@@ -268,8 +253,8 @@ class Experiments:
 
     def _read(self, folder: Path, now: float) -> _Entry:
         mark = self._mark(folder)
-        grows = folder in self._kept or ExperimentFolder(folder).is_driven
-        row = self._list_one(folder, *((self._kept.get,) if grows else ()))
+        grows = folder in self._followed or ExperimentFolder(folder).is_driven
+        row = self._list_one(folder, *((self._follow,) if grows else ()))
         return _Entry(row, row.as_dict(), mark, self._due(row, now))
 
     def _mark(self, folder: Path) -> object:

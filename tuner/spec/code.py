@@ -53,7 +53,6 @@ class NamedCode:
 
     @property
     def file(self) -> Path | None:
-        """The file of its module, or None."""
         return file_of(self.module) if self.kind == "module" else None
 
     @property
@@ -72,7 +71,6 @@ class NamedCode:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether this user has trusted or run this code on this machine."""
         return os.path.isfile(self._record)  # False for a folder that may not be read
 
     def remember(self) -> None:
@@ -123,7 +121,6 @@ def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def refuse_elsewhere(trainable: str) -> None:
-    """Raise UsageError if trials run elsewhere."""
     if trainable == ELSEWHERE:
         raise UsageError(
             f"the trials of trainable {ELSEWHERE!r} run elsewhere, and ask for their configs: "
@@ -196,7 +193,6 @@ def is_by_value(text: str) -> bool:
 
 
 def bare_name(text: str) -> str:
-    """The name of a trainable within its module."""
     return text.removesuffix(_MARK).partition(":")[2]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import value_at
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, bad_value
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -43,14 +43,13 @@ class Command(str):
         except ValueError as error:  # a quote that does not end
             raise FaultsError(Fault("command", f"cannot be split: {error}", command)) from error
         if not isinstance(arguments, list | tuple) or not arguments or not arguments[0]:
-            raise FaultsError(Fault("", _RULE, raw))
+            raise bad_value(_RULE, raw)
         if not all(isinstance(each, str | int | float) for each in arguments):
             raise FaultsError(Fault("command", "must hold text and numbers alone", command))
         return cls([*map(str, arguments)])
 
     @property
     def plain(self) -> dict[str, list[str]]:
-        """The value of a spec's `trainable` that `read` reads."""
         return {"command": [*self.arguments]}
 
     @property
@@ -94,7 +93,6 @@ class Command(str):
 
     @property
     def script(self) -> str | None:
-        """The file that a plain `python FILE ...` runs, or None."""
         arguments = [text for text in self.arguments if text != "-u"]
         is_python = re.fullmatch(r"python[\d.]*", arguments[0]) or arguments[0] == sys.executable
         runs_file = is_python and len(arguments) > 1 and arguments[1].endswith(".py")
@@ -109,7 +107,6 @@ class Command(str):
 
 
 def read_command(trainable: object) -> Command | None:
-    """The command of a spec's plain `trainable`, or None."""
     if isinstance(trainable, Command):
         return trainable
     try:

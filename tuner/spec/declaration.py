@@ -14,18 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tuner.errors import Fault, UsageError
-from tuner.spec.code import (
-    DECLARATION,
-    ELSEWHERE,
-    IMAGE_CLASSIFIER,
-    ByValue,
-    declaration_module,
-    file_of,
-)
+from tuner.spec import code
 from tuner.spec.command import Command
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.loading import load_trainable
-from tuner.spec.settings import FaultsError, Settings, parse
+from tuner.spec.settings import Settings, bad_value, parse
 from tuner.spec.space.spaces import extreme_configs, merged, walk
 
 if TYPE_CHECKING:
@@ -171,23 +164,21 @@ def declaration_of(trainable: str) -> Declaration:
     Imports its package's module `declaration`, else the trainable. Raises as `load_trainable`, and
     FaultsError for an attribute of another type.
     """
-    if trainable == ELSEWHERE or isinstance(trainable, Command):
+    if trainable == code.ELSEWHERE or isinstance(trainable, Command):
         return Declaration()
-    module = None if isinstance(trainable, ByValue) else declaration_module(trainable)
-    if module and file_of(module):
-        declared = getattr(import_module(module), DECLARATION, None)
+    module = None if isinstance(trainable, code.ByValue) else code.declaration_module(trainable)
+    if module and code.file_of(module):
+        declared = getattr(import_module(module), code.DECLARATION, None)
         if isinstance(declared, Declaration):
             return declared
     declared = getattr(load_trainable(trainable), "declaration", None) or Declaration()
     if isinstance(declared, Declaration):
         return declared
-    rule = "must have a tuner.spec.declaration.Declaration as its `declaration`"
-    raise FaultsError(Fault("", rule, declared))
+    raise bad_value("must have a tuner.spec.declaration.Declaration as its `declaration`", declared)
 
 
 def default_declaration() -> Declaration:
-    """The Declaration of the Learner that a spec trains unless it names another."""
-    return declaration_of(IMAGE_CLASSIFIER)
+    return declaration_of(code.IMAGE_CLASSIFIER)
 
 
 def faults_of_configs(

@@ -36,7 +36,15 @@ from tuner.spec.command import Command
 from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
 from tuner.spec.schedulers import Scheduler
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, known_names, parse
+from tuner.spec.settings import (
+    MAX_COUNT,
+    Count,
+    FaultsError,
+    Settings,
+    bad_value,
+    known_names,
+    parse,
+)
 from tuner.spec.space.constraints import as_list
 from tuner.spec.space.parsing import CALLS, call_name
 from tuner.spec.space.spaces import walk
@@ -49,7 +57,7 @@ def _folder_name(raw: object) -> str:
     name = "" if raw is None else str(raw)
     if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
-        raise FaultsError(Fault("", rule, name))
+        raise bad_value(rule, name)
     return name
 
 
@@ -58,19 +66,18 @@ COMPLETE_STORAGE = "."  # in place of a name
 
 def _path(text: str) -> str:
     if not text or "\0" in text or not text.isprintable():
-        raise FaultsError(Fault("", "must be a path of printable characters", text))
+        raise bad_value("must be a path of printable characters", text)
     if re.match(r"[a-z0-9]{2,}:/(?!/)", text):
-        raise FaultsError(Fault("", "must be a folder, or a URL such as s3://BUCKET/FOLDER", text))
+        raise bad_value("must be a folder, or a URL such as s3://BUCKET/FOLDER", text)
     return text
 
 
 def _earlier(raw: object) -> str | tuple[str, ...]:
-    """The name of an earlier experiment, or those of several."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise FaultsError(Fault("", "must be a name, or a list of names", raw))
+        raise bad_value("must be a name, or a list of names", raw)
     if not names:
-        raise FaultsError(Fault("", "must not be empty", raw))
+        raise bad_value("must not be empty", raw)
     unique = tuple(dict.fromkeys(map(_path, names)))
     return unique[0] if len(unique) == 1 else unique
 
@@ -92,10 +99,10 @@ def trainable_text(raw: Any) -> str:
         parts = [*module.split("."), *name.split(".")]
         is_file = "py" in (name, parts[-2])  # train.py, or train.py:main
         if not module or is_file or not all(part.isidentifier() for part in parts):
-            raise FaultsError(Fault("", "must be a dotted path, as in 'package.module:Name'", raw))
+            raise bad_value("must be a dotted path, as in 'package.module:Name'", raw)
         return f"{module}:{name}"
     if not callable(raw):
-        raise FaultsError(Fault("", "must be a class, a function, or the dotted path of one", raw))
+        raise bad_value("must be a class, a function, or the dotted path of one", raw)
     return f"{raw.__module__}:{raw.__qualname__}" if is_importable(raw) else ByValue(raw)
 
 
@@ -145,18 +152,13 @@ class ExperimentSpec(Settings):
     timeouts: sections.Timeouts = sections.Timeouts()
     checkpoints: sections.Checkpoints = sections.Checkpoints()
     stop: sections.Stop = sections.Stop()
-    num_samples: int | None = Field(
+    num_samples: Count | None = Field(
         None,
-        ge=1,
-        le=MAX_COUNT,
         description="how many trials to run; a grid, or a search with a time budget, may leave it "
         "out",
     )
-    max_concurrent: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_COUNT,
-        description="how many trials may run at a time; unless set as many as fit",
+    max_concurrent: Count | None = Field(
+        None, description="how many trials may run at a time; unless set as many as fit"
     )
     time_budget_s: float | None = Field(
         None, gt=0, description="the seconds after which the search ends"
@@ -247,7 +249,6 @@ class ExperimentSpec(Settings):
         return self
 
     def _faults_of_goals(self) -> Iterator[Fault]:
-        """What does not work with several goals."""
         if not self.objective.others:
             return
         if self.scheduler and self.scheduler.name != "asha":
@@ -333,11 +334,9 @@ class ExperimentSpec(Settings):
         return {**values, **{name: value for name, value in complete.items() if name in values}}
 
     def to_json(self) -> str:
-        """The spec as JSON text."""
         return self.model_dump_json(indent=2)
 
     def to_yaml(self) -> str:
-        """The spec as YAML text."""
         import yaml
 
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, width=100)

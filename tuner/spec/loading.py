@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from tuner.errors import Fault, unknown
 from tuner.spec.code import NOT_STANDARD, ByValue, is_by_value, is_standard, python_argument
 from tuner.spec.command import Command
-from tuner.spec.settings import FaultsError, Settings, parse
+from tuner.spec.settings import FaultsError, Settings, bad_value, parse
 
 IMPORTING = "importing"  # the validation context in which modules of the user's are imported
 _METHODS = ("step", "state_dict", "load_state_dict")
@@ -41,17 +41,17 @@ def load_trainable(path: str) -> Any:
         return path
     if is_by_value(path):
         rule = "was passed by value, by a script or a notebook: pass it again, from Python"
-        raise FaultsError(Fault("", f"{rule}, as {python_argument(path)}", path))
+        raise bad_value(f"{rule}, as {python_argument(path)}", path)
     module, _, name = path.partition(":")
     if is_standard(module):
-        raise FaultsError(Fault("", NOT_STANDARD, path))
+        raise bad_value(NOT_STANDARD, path)
     trainable: Any = import_module(module)
     for part in name.split("."):
         trainable = getattr(trainable, part)
     if inspect.isbuiltin(trainable) or inspect.ismethoddescriptor(trainable):
-        raise FaultsError(Fault("", "must not be a function that is implemented in C", path))
+        raise bad_value("must not be a function that is implemented in C", path)
     if is_standard(str(getattr(trainable, "__module__", ""))):  # reached through another module
-        raise FaultsError(Fault("", NOT_STANDARD, path))
+        raise bad_value(NOT_STANDARD, path)
     return trainable
 
 
@@ -63,7 +63,6 @@ def is_learner(trainable: Any) -> bool:
 
 
 def is_rays_class(trainable: Any) -> bool:
-    """Whether `trainable` is a subclass of `ray.tune.Trainable`."""
     tune: Any = sys.modules.get("ray.tune")  # which the module of such a class has imported
     return inspect.isclass(trainable) and tune is not None and issubclass(trainable, tune.Trainable)
 
@@ -164,7 +163,6 @@ class Registry(Generic[S]):
         return settings
 
     def shipped(self) -> dict[str, type[S]]:
-        """The settings class of each extension that ships, by its name."""
         return {name: self.settings(name) for name in self.names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:

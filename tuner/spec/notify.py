@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tuner.errors import Fault, UsageError
-from tuner.spec.settings import FaultsError
+from tuner.errors import UsageError
+from tuner.spec.settings import bad_value
 
 COMMAND = "exec:"
 _HIDDEN = "***"
@@ -22,17 +22,15 @@ _RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COM
 def valid_target(target: str) -> str:
     """`target`. Raises FaultsError for an invalid one."""
     if not target.isprintable() or not _TARGET.fullmatch(target):
-        raise FaultsError(Fault("", _RULE, target))
+        raise bad_value(_RULE, target)
     return target
 
 
 def is_web(target: str) -> bool:
-    """Whether a target is a URL that JSON is posted to."""
     return target.startswith(("http://", "https://"))
 
 
 def is_apprise(target: str) -> bool:
-    """Whether a target needs the library apprise."""
     return not target.startswith((COMMAND, "${")) and not is_web(target)
 
 
@@ -42,7 +40,6 @@ def is_hidden(target: str) -> bool:
 
 
 def runs_or_reads(target: str) -> bool:
-    """Whether a target runs a command or reads a variable of the environment."""
     return target.startswith(COMMAND) or _VARIABLE.search(target) is not None
 
 

@@ -33,7 +33,6 @@ def parse_json(
 
 
 def too_many(most: int) -> str:
-    """The fault of what holds more than `most` values."""
     return f"holds more than {most:,} values"
 
 
@@ -91,7 +90,6 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
 
 
 def get_at(values: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path, or None."""
     try:
         return value_at(values, path)
     except KeyError:

@@ -55,7 +55,6 @@ def plan_of(spec: ExperimentSpec, *, here: bool, machine: Machine | None = None)
 
 
 def _expected_epochs(spec: ExperimentSpec) -> float:
-    """The average length of a trial, by its scheduler."""
     scheduler, length = spec.scheduler, float(spec.epochs or 1)
     expected = scheduler.expected_epochs(spec.brackets) if scheduler else None
     return length if expected is None else min(expected, length)
@@ -139,7 +138,6 @@ def _of_idle_gpus(spec: ExperimentSpec) -> Iterator[str]:
 
 
 def fit(resources: Resources, machine: Machine) -> int:
-    """How many trials of these resources run side by side on the machine."""
     fits = int(machine.cpus / (resources.cpus * resources.ranks) + 1e-9)
     if resources.gpus >= 1:
         return min(fits, int(machine.gpus / (resources.gpus * resources.ranks)))

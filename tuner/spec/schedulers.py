@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SerializeAsA
 from tuner.errors import Fault
 from tuner.spec.loading import Registry
 from tuner.spec.sections import Objective
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
+from tuner.spec.settings import Count, FaultsError, Settings
 
 NONE = "none"  # the name that stands for no scheduler
 DEFAULT = "asha"  # for a strategy that names none
@@ -22,7 +22,7 @@ class SchedulerSettings(Settings):
     name: str = Field(
         description="asha, forecast, none, or a module of your own such as my_package.my_scheduler"
     )
-    max_t: int = Field(10, ge=1, le=MAX_COUNT, description="the most epochs that a trial may train")
+    max_t: Count = Field(10, description="the most epochs that a trial may train")
 
     def build(self, objective: Objective, *, brackets: int = 1) -> Any:
         """Ray Tune's scheduler of these settings, a `StoppingScheduler`."""

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tuner.errors import Fault
-from tuner.spec.settings import MAX_COUNT, FaultsError, Settings
+from tuner.spec.settings import MAX_COUNT, Count, FaultsError, Settings, bad_value
 from tuner.spec.space.constraints import Expression, as_list, condition
+from tuner.wording import devices
 
 Mode = Literal["min", "max"]
 _MOST_OTHERS = 2  # goals beside the first; a front of more has most trials on it
@@ -39,7 +40,7 @@ def usual_mode(metric: str) -> Mode | None:
 
 def _names_metric(text: str) -> str:
     if not condition(text).names:
-        raise FaultsError(Fault("", "names no metric", text))
+        raise bad_value("names no metric", text)
     return text
 
 
@@ -104,10 +105,8 @@ class Objective(Goal):
         "must have these metrics",
     )
 
-    from_epoch: int | None = Field(
+    from_epoch: Count | None = Field(
         None,
-        ge=1,
-        le=MAX_COUNT,
         description="the first epoch that can be a trial's best; with training.folds the last "
         "fold. Earlier reports only guide the strategy and the scheduler",
     )
@@ -129,12 +128,10 @@ class Objective(Goal):
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """This objective, then the others."""
         return (self, *self.others)
 
     @property
     def limited(self) -> tuple[str, ...]:
-        """The metrics that the limits name, each once."""
         return tuple(dict.fromkeys(n for text in self.limits for n in condition(text).names))
 
     @property
@@ -156,6 +153,7 @@ class Objective(Goal):
 
 
 LEAST_SHARE = 0.0001  # of a CPU or a GPU
+_Seconds = Annotated[float, Field(gt=0, le=MAX_COUNT)]
 
 
 class Resources(Settings):
@@ -165,30 +163,31 @@ class Resources(Settings):
         1, ge=LEAST_SHARE, description="CPUs for each worker, and its number of threads"
     )
     gpus: float = Field(0, ge=0, description="GPUs for each worker, a share below 1 or whole ones")
-    workers: int = Field(
+    workers: Count = Field(
         1,
-        ge=1,
-        le=MAX_COUNT,
         description="how many processes train a trial together, each on its part of a batch (DDP "
         "ranks)",
     )
-    split: int = Field(
+    split: Count = Field(
         1,
-        ge=1,
-        le=MAX_COUNT,
         description="how many stages a model is cut into that does not fit on one device, each in "
         "a process of its own",
     )
 
     @property
     def ranks(self) -> int:
-        """The processes that a trial trains in."""
         return self.workers * self.split
 
     @property
     def ranks_text(self) -> str:
         """The same in words, for a trial of several."""
         return f"{self.ranks} {'workers' if self.split == 1 else 'stages'}"
+
+    @property
+    def text(self) -> str:
+        """All that a trial reserves, in words."""
+        each = devices(self.cpus, self.gpus)
+        return each if self.ranks == 1 else f"{self.ranks_text} of {each}"
 
     @model_validator(mode="after")
     def _gpu_shares(self) -> Self:
@@ -209,17 +208,11 @@ class Resources(Settings):
 class Timeouts(Settings):
     """How long to wait before something counts as hanging, in seconds."""
 
-    report_s: float = Field(
-        3600,
-        gt=0,
-        le=MAX_COUNT,
-        description="the longest that an epoch, or a trial's start, may take",
+    report_s: _Seconds = Field(
+        3600, description="the longest that an epoch, or a trial's start, may take"
     )
-    ranks_s: float = Field(
-        600,
-        gt=0,
-        le=MAX_COUNT,
-        description="the longest that one worker of a trial waits for another",
+    ranks_s: _Seconds = Field(
+        600, description="the longest that one worker of a trial waits for another"
     )
 
 
@@ -245,11 +238,8 @@ class Stop(Settings):
         description="the search ends when a trial reaches this value of the objective, or a better "
         "one",
     )
-    patience_trials: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_COUNT,
-        description="the search ends after so many trials in a row without a better value",
+    patience_trials: Count | None = Field(
+        None, description="the search ends after so many trials in a row without a better value"
     )
     patience_s: float | None = Field(
         None, gt=0, description="the search ends after so many seconds without a better value"
@@ -260,10 +250,8 @@ class Stop(Settings):
         description="the search ends when less improvement of the objective than this is expected "
         "of another hour of searching, in the objective's unit; not before 20 trials have ended",
     )
-    patience_epochs: int | None = Field(
+    patience_epochs: Count | None = Field(
         None,
-        ge=1,
-        le=MAX_COUNT,
         description="a trial is stopped after so many epochs without a better value of its own",
     )
 

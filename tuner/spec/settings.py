@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
@@ -16,6 +17,7 @@ from pydantic import (
 from tuner.errors import Fault, unknown
 
 MAX_COUNT = 10**9  # trials, epochs, workers, seconds of waiting: anything above is a slip
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
 class Settings(BaseModel):
@@ -80,11 +82,15 @@ class FaultsError(ValueError):
         super().__init__("; ".join(map(str, faults)))
 
 
+def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) -> FaultsError:
+    """The fault of a value itself; its key is known to those that read it."""
+    return FaultsError(Fault("", rule, value, choices))
+
+
 def known_names(raw: object, choices: Collection[str], noun: str) -> object:
-    """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
-        raise FaultsError(Fault("", "must be a list of names", raw, tuple(choices)))
+        raise bad_value("must be a list of names", raw, tuple(choices))
     if wrong := [name for name in names if name not in choices]:
         raise FaultsError(*(unknown("", noun, str(name), choices) for name in wrong))
     return tuple(dict.fromkeys(names))

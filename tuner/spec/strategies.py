@@ -186,7 +186,6 @@ class GridSettings(SearchSettings):
     )
 
     def points_of(self, path: str) -> int:
-        """The number of values for the domain at the dotted `path`."""
         if isinstance(self.points, int):
             return self.points
         return self.points.get(path, _POINTS)

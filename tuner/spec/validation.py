@@ -48,7 +48,6 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """This machine, with the CPUs that this process may use."""
         return cls(cpus=quotas.usable_cpus())
 
     @cached_property
@@ -80,7 +79,6 @@ class ValidatedSpec(ExperimentSpec):
 
     @property
     def declaration(self) -> Declaration:
-        """What the trainable declares."""
         return declaration_of(self.trainable)
 
     @property

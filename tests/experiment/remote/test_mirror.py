@@ -86,22 +86,18 @@ def test_results_refresh_from_the_store(experiment, elsewhere, url):
     assert Results(local(url) / "digits").history.resumed == before.history.resumed + 1
 
 
-def test_refresh_keeps_a_journal_ahead_of_the_store(experiment):
+def test_refresh_keeps_a_journal_ahead_and_replaces_a_diverged_one(experiment):
     Results(experiment)
-    with (experiment / "journal.jsonl").open("ab") as file:
-        file.write(b"more\n")
-    ExperimentFolder(experiment).refresh()
-    assert (experiment / "journal.jsonl").read_bytes().endswith(b"more\n")
-
-
-def test_refresh_replaces_a_diverged_journal(experiment):
-    Results(experiment)
-    whole = (experiment / "journal.jsonl").read_bytes()
-    (experiment / "journal.jsonl").write_bytes(whole.replace(b"1", b"2"))
-    ExperimentFolder(experiment).refresh()
+    journal, folder = experiment / "journal.jsonl", ExperimentFolder(experiment)
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b"more\n")
+    folder.refresh()
+    assert journal.read_bytes().endswith(b"more\n")
+    journal.write_bytes(whole.replace(b"1", b"2"))
+    folder.refresh()
     (experiment / ".brought").unlink()
-    ExperimentFolder(experiment).refresh()
-    assert (experiment / "journal.jsonl").read_bytes() == whole
+    folder.refresh()
+    assert journal.read_bytes() == whole
 
 
 def test_checkpoint_is_fetched_on_demand(experiment):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 from stories import SPACE, odd, search
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, UsageError
 from tuner.experiment.results.comparison import Comparison, Curve, curve_of
@@ -13,11 +13,8 @@ from tuner.spec.sections import Objective
 def experiment(folder, values, *, strategy="random", seed=0, **spec):
     """A search whose trials of one epoch had these values."""
     settings = {"strategy": strategy, "space": SPACE, **spec.pop("settings", {})}
-    writer = Writer(make_folder(folder, search=settings, **{"seed": seed, **spec}))
-    for number, value in enumerate(values):
-        writer.trial(number, [value])
-    writer.end()
-    return Results(folder)
+    trials = ([value] for value in values)
+    return Results(ended(folder, *trials, search=settings, seed=seed, **spec))
 
 
 @pytest.fixture
@@ -33,25 +30,17 @@ def six(tmp_path):
     ]
 
 
-def test_comparison_groups_seeds_and_ranks_strategies(six):
+def test_comparison_ranks_strategies_at_equal_epochs_and_seeds(six):
     comparison = Comparison(six)
     sides = [(side.strategy, len(side.entrants)) for side in comparison.sides]
     assert sides == [("hyperopt", 3), ("random", 3)]
     assert (comparison.objective.metric, comparison.objective.mode) == ("val_accuracy", "max")
     assert comparison.notes == ()
-
-
-def test_comparison_at_equal_epochs(six):
-    comparison = Comparison(six)
     first, random = comparison.sides
     assert comparison.budget == 2
     assert random.best.mean == pytest.approx((0.9 + 0.61 + 0.62) / 3)
     assert random.at(2).mean == pytest.approx((0.6 + 0.61 + 0.62) / 3)
     assert first.at(1).mean == pytest.approx(0.4)
-
-
-def test_difference_is_paired_by_seed(six):
-    comparison = Comparison(six)
     less = comparison.difference(comparison.sides[1])
     assert less.n == 3
     assert less.mean == pytest.approx(-0.101)

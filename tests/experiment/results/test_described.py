@@ -1,7 +1,7 @@
 """What an experiment's folder says of what it runs, without its journal."""
 
 import pytest
-from synthetic import Writer, make_folder
+from synthetic import ended
 
 from tuner.errors import JournalError, UsageError
 from tuner.experiment.files import JOURNAL, LABELS
@@ -11,22 +11,15 @@ from tuner.experiment.results.results import Results
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return make_folder(tmp_path / "digits")
-
-
-def test_described_does_not_read_the_journal(folder):
-    (folder / JOURNAL).write_text("damaged\n" * 3)
-    assert Described(folder).spec.name == "digits"
-    with pytest.raises(JournalError):
-        Results(folder)
-
-
-@pytest.fixture
 def files(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits"))
-    writer.end()
-    return ExperimentFolder(writer.folder)
+    return ExperimentFolder(ended(tmp_path / "digits"))
+
+
+def test_described_does_not_read_the_journal(files):
+    (files.path / JOURNAL).write_text("damaged\n" * 3)
+    assert Described(files.path).spec.name == "digits"
+    with pytest.raises(JournalError):
+        Results(files.path)
 
 
 def test_labels_round_trip(files):

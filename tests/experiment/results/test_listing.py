@@ -126,9 +126,6 @@ def test_arranged_sorts_missing_values_last():
     assert arranged(ROWS, sort="loss", reverse=True) == [0, 2, 1]
     assert arranged(ROWS, sort="config.lr") == [0, 1, 2]  # numbers before text
     assert arranged(ROWS, sort="tags") == [1, 0, 2]
-
-
-def test_arranged_sort_name_must_be_of_a_row_but_not_of_a_chosen_row():
     assert arranged(ROWS, where="name == 'c'", sort="config") == [2]
     with pytest.raises(UsageError, match="no name 'lr'"):
         arranged(ROWS, where="name == 'c'", sort="lr")

@@ -6,7 +6,7 @@ import pytest
 from confirmed import retrained, searched
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from synthetic import Writer, make_folder
+from synthetic import Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.resolve import resolve as resolved
@@ -109,7 +109,7 @@ def test_write_refined_file_resolves(tmp_path, monkeypatch):
     assert spec.trials == 3  # of the four values the largest is forbidden
     assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
     assert spec.search.build(0).suggest("0") == {"lr": 0.2}  # the best, whatever is left out
-    with pytest.raises(UsageError, match="exists: give another"):
+    with pytest.raises(UsageError, match=r"cannot write .* names another\): File exists"):
         write_refined(refinement, None)
     with pytest.raises(UsageError, match=r"must end in \.yaml"):
         write_refined(refinement, Path("x.txt"))
@@ -125,10 +125,8 @@ def test_refine_refuses_unsuitable_searches(tmp_path):
         refine(retrained(search, [[0.9, 0.8]]), points=3)
     with pytest.raises(SpecError, match=r"search\.points"):
         refine(search, points=0)
-    writer = Writer(make_folder(tmp_path / "none"))
-    writer.end()
     with pytest.raises(NoUsableTrialError):
-        refine(Results(writer.folder), points=3)
+        refine(Results(ended(tmp_path / "none")), points=3)
 
 
 def test_refine_drops_constraints_on_removed_options(tmp_path):

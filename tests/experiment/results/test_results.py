@@ -1,5 +1,5 @@
 import pytest
-from synthetic import START, Writer, make_folder
+from synthetic import START, Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.comparison import curve_of
@@ -69,15 +69,12 @@ def test_no_trial_beyond_the_limits_is_the_best(tmp_path):
     assert "completed, beyond limits" in trials_table(trial_rows(results), results.objective)
 
 
-def test_get_best_trial_beyond_the_limits_is_refused(tmp_path):
+def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
     objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20", "ms > 5"]}
-    writer = Writer(make_folder(tmp_path / "digits", objective=objective))
+    writer = Writer(make_folder(tmp_path / "limited", objective=objective))
     writer.trial(0, [{"val_accuracy": 0.5, "ms": 1}])
     with pytest.raises(NoUsableTrialError, match=r"1 beyond the limits ms <= 20 and ms > 5$"):
         Results(writer.folder).get_best_trial()
-
-
-def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     with pytest.raises(NoUsableTrialError, match="no usable trial: no trial has started"):
         Results(writer.folder).get_best_trial()
@@ -182,10 +179,7 @@ def test_spec_has_the_folders_name_and_storage(folder, tmp_path):
 
 
 def test_show_reads_a_spec_of_another_version(tmp_path):
-    writer = Writer(make_folder(tmp_path / "digits", of_a_later_version=1))
-    writer.trial(1, [0.5])
-    writer.end()
-    results = Results(writer.folder)
-    assert results.show()["best"]["trial_id"] == "00001"
+    results = Results(ended(tmp_path / "digits", [0.5], of_a_later_version=1))
+    assert results.show()["best"]["trial_id"] == "00000"
     with pytest.raises(SpecError, match="of_a_later_version"):
         _ = results.spec

@@ -88,10 +88,6 @@ def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(groups, k
     assert share_apart(drawn) <= 0.05
 
 
-def test_differences_from_best_of_constant_groups_are_apart():
-    assert apart([[0.1, 0.1], [0.2, 0.2]]) == [True]
-
-
 def test_differences_from_best_use_the_shared_keys():
     best = {1: 0.10, 2: 0.12, 3: 0.11}
     short, single, none = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
@@ -100,6 +96,7 @@ def test_differences_from_best_use_the_shared_keys():
     assert short.low is not None
     assert single.low is None
     assert differences_from_best([{1: 0.5}], {}) == [None]
+    assert apart([[0.1, 0.1], [0.2, 0.2]]) == [True]
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -114,14 +111,11 @@ def test_wilson_of_the_best_of_several_has_sidaks_level():
     assert wilson(0.6, 50, among=24) == pytest.approx((expected.low, expected.high))
 
 
-def test_accuracy_that_beats_its_baseline_has_no_warning():
+def test_accuracy_within_chance_of_its_baseline_has_a_warning():
     accuracy = Accuracy("test_accuracy", 0.9, 50, 0.34)
     assert accuracy.beats_baseline is True
     assert (accuracy.note, accuracy.warning) == ("baseline 0.34", "")
     assert not [*warnings_of(None, accuracy)]
-
-
-def test_accuracy_within_chance_of_its_baseline_has_a_warning():
     accuracy = Accuracy("test_accuracy", 0.4, 50, 0.34)
     assert accuracy.beats_baseline is False
     assert [*warnings_of(accuracy, None)] == [
@@ -189,9 +183,6 @@ def test_class_accuracies_are_the_least_accurate_first():
     assert rows[1].other == "dog"
     low, high = rows[0].interval
     assert low < 0.5 < high
-
-
-def test_class_lines_name_the_class_that_is_confused_most():
     first, *_, last = class_lines(CATS)
     assert " ".join(first.split()) == "dog 0.50 (0.24 to 0.76) of 10 4 taken for cat"
     assert "taken" not in last

@@ -20,15 +20,12 @@ def trial(config, *reports):
     return TrialRecord("00001", 0.0, config, "completed", results)
 
 
-def test_frames_have_all_metrics():
+def test_frames_have_all_metrics_and_seeds():
     bent = trial({}, {"loss": 1.0}, {"loss": 0.5, "acc": 0.1}, {"loss": 0.75})
     frame = trials_frame([bent], LOSS)
     assert (frame.loc[0, "last/acc"], frame.loc[0, "last/loss"]) == (0.1, 0.75)
     assert (frame.loc[0, "best/acc"], frame.loc[0, "best_epoch"]) == (0.1, 2)
     assert reports_frame([bent])["acc"].isna().tolist() == [True, False, True]
-
-
-def test_trials_frame_has_each_trials_seed():
     seeded = replace(trial({}), seed=7)
     frame = trials_frame([trial({}), seeded, trial({"seed": 9})], LOSS, seed=3)
     assert frame["seed"].tolist() == [3, 7, 9]

@@ -25,15 +25,12 @@ def test_curves_are_grouped_by_status(tmp_path):
     assert "at epoch 1, 2, 4, 8" in caption
 
 
-def test_curves_of_many_trials_draw_some(tmp_path):
+def test_curves_leave_out_some_of_many_and_outliers(tmp_path):
     caption, plot = draw(search(tmp_path / "x", 150))
     assert len(plot.data) == 100
     assert "Of 150 curves 100 are drawn" in caption
     assert "the best trial" in {trace.name for trace in plot.data}
-
-
-def test_curves_leave_outliers_outside(tmp_path):
-    caption, plot = draw(odd(tmp_path / "x", "diverged"))
+    caption, plot = draw(odd(tmp_path / "y", "diverged"))
     assert plot.layout.yaxis.range[1] < 10
     assert "lie outside the picture" in caption
 
@@ -48,21 +45,15 @@ def test_rungs_show_stopped_trials(tmp_path):
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
 
 
-def predicted(folder, *ends):
-    """A search of trials that ended at 0.9, with these predictions of them at epoch 2."""
-    writer = Writer(make_folder(folder))
-    for number, (status, end) in enumerate(ends):
+def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x"))
+    for number, (status, end) in enumerate([(COMPLETED, 0.85), (COMPLETED, 0.4), (STOPPED, 0.2)]):
         trial_id = writer.trial(number, [0.1, 0.5, 0.9], end=None)
         span = {"end": end, "low": end - 0.1, "high": end + 0.1}
         made = {"2": {**span, "chance": 0.5, "chance_of_new": 0.1}}
         writer.add(TRIAL_ENDED, trial_id=trial_id, status=status, forecasts=made)
     writer.end()
-    return Report(Results(folder))
-
-
-def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
-    report = predicted(tmp_path / "x", (COMPLETED, 0.85), (COMPLETED, 0.4), (STOPPED, 0.2))
-    caption, plot = stopping.forecasts(report)
+    caption, plot = stopping.forecasts(Report(Results(writer.folder)))
     assert caption.startswith("1 of 2 forecasts (50%) were right within one standard deviation")
     assert list(plot.data[0].x) == [0.85, 0.4]
     assert list(plot.data[0].y) == [0.9, 0.9]

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from socket import gethostname
 from types import SimpleNamespace
-from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -218,30 +217,16 @@ def test_run_interrupted_ends_searches_and_the_next_resumes(play):
     assert play.ended("a").status == "completed"
 
 
-@pytest.fixture
-def begun(play):
-    """Starts a runner as a process of its own."""
-    processes = []
-
-    def begin(at_once):
-        command = [sys.executable, str(HERE / "a_runner.py"), str(play.storage), str(at_once)]
-        processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
-        return processes[-1]
-
-    yield begin
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-def test_killed_runner_is_followed_without_loss_or_repetition(play, begun):
+def test_killed_runner_is_followed_without_loss_or_repetition(play):
     for name in ("done", "runs", "dies", "waits"):
         play.add(name)
     play.ends("done", "completed")
-    process = begun(3)
-    play.until(lambda: play.queue.ended("done") and len(play.starts) >= 2)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    command = [sys.executable, str(HERE / "a_runner.py"), str(play.storage), "3"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            play.until(lambda: play.queue.ended("done") and len(play.starts) >= 2)
+        finally:
+            process.kill()
     was_running = {line.split()[1] for line in play.starts} - {"done"}
     assert was_running
     for name in was_running:
@@ -332,18 +317,11 @@ def taken_over(lease):
     follow(lease.objects, newest(lease.objects))
 
 
-@pytest.fixture
-def holding(play):
-    """A runner with leases of its place and two searches."""
-    runner = play.runner()
-    runner._lease = lease_in(play.storage / "lease")
+def test_renew_drops_searches_that_another_runner_has_taken_over(play):
+    holding = play.runner()
+    holding._lease = lease_in(play.storage / "lease")
     for name in ("killed", "two"):
-        lease = lease_in(play.storage / name)
-        runner._searches[name] = cast(Any, SimpleNamespace(lease=lease))
-    return runner
-
-
-def test_renew_drops_searches_that_another_runner_has_taken_over(holding):
+        holding._searches[name] = SimpleNamespace(lease=lease_in(play.storage / name))
     taken_over(holding._searches["killed"].lease)
     holding.renew()
     assert list(holding._searches) == ["two"]

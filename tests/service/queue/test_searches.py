@@ -3,7 +3,7 @@
 import pytest
 from synthetic import OWNER, Writer, make_folder
 
-from tuner.experiment.history import History
+from tuner.experiment.history import fold
 from tuner.service.queue import searches
 from tuner.service.queue.entries import COMPLETED, FAILED, INTERRUPTED, Entry, Queue
 from tuner.service.queue.searches import (
@@ -51,10 +51,7 @@ def control(limit, **fields):
 
 
 def journaled(*events):
-    history = History()
-    for each in events:
-        history.apply(each)
-    return history
+    return fold(events)
 
 
 def test_left_of_counts_trials_to_end():

@@ -33,13 +33,10 @@ def divided(*demands, cpus, gpus=0, **weights):
     return divide(demands, capacity=of(cpus, gpus), weights=weights)
 
 
-def test_divide_among_users_by_weight():
+def test_divide_among_users_by_weight_gives_each_one_trial_if_possible():
     both = demand("a"), demand("b"), demand("c", "bob")
     assert divided(*both, cpus=8) == {"a": 2, "b": 2, "c": 4}
     assert divided(*both, cpus=9, bob=2) == {"a": 2, "b": 1, "c": 6}
-
-
-def test_divide_gives_each_one_trial_if_possible():
     heavy = divided(demand("a"), demand("b", "bob"), cpus=2, ann=100)
     assert heavy == {"a": 1, "b": 1}
     assert divided(demand("a"), demand("b", each=Amounts(2)), cpus=2) == {"a": 2, "b": 0}
@@ -50,17 +47,12 @@ def limited(*demands, cpus, gpus=0, unused=None):
     return limits(demands, capacity=capacity, unused=unused or capacity, weights={})
 
 
-def test_limits_wait_for_what_others_hold():
+def test_limits_wait_for_what_others_hold_or_for_a_whole_gpu():
     assert limited(demand("a", holds=4), demand("b"), cpus=4) == {"a": 2, "b": 0}
     assert limited(demand("a", holds=3), demand("b"), cpus=4) == {"a": 2, "b": 1}
     assert limited(demand("a", holds=2), demand("b", holds=1), cpus=4) == {"a": 2, "b": 2}
-
-
-def test_limits_keep_one_trial_of_each_running_search():
-    assert limited(demand("a", holds=2), demand("b", holds=2), cpus=1) == {"a": 1, "b": 1}
-
-
-def test_limits_of_whole_gpu_wait_while_fractions_lie_on_each():
+    one_each = limited(demand("a", holds=2), demand("b", holds=2), cpus=1)
+    assert one_each == {"a": 1, "b": 1}
     shares = demand("a", each=Amounts(1, 0.5), most=2, holds=2)
     whole = demand("b", "bob", each=Amounts(1, 1))
     spread, together = Room(8, (0.5, 0.5)), Room(8, (0.0, 1.0))
@@ -127,15 +119,12 @@ def turn(*entries, running=(), **fields):
     return first and first.name
 
 
-def test_next_to_start_is_oldest_below_at_once():
+def test_next_to_start_is_oldest_of_the_user_with_fewest_searches():
     assert turn() is None
     assert turn(waiting("b", added=2), waiting("a", added=1)) == "a"
     two = demand("x", "x"), demand("y", "y")
     assert turn(waiting("a"), running=two) is None
     assert turn(waiting("a"), running=two, at_once=3) == "a"
-
-
-def test_next_to_start_prefers_user_with_fewest_searches():
     entries = waiting("a", "ann", added=1), waiting("b", "bob", added=2)
     assert turn(*entries, running=(demand("x", "ann"),)) == "b"
     both = demand("x", "ann"), demand("y", "bob")

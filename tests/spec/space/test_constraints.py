@@ -56,9 +56,3 @@ def test_constraints_refuse_other_syntax(text):
 def test_check_names_reports_unknown_names():
     with pytest.raises(ValueError, match="unknown hyperparameter 'rate'"):
         GridSettings(space={"lr": "choice([1, 2])"}, forbid=["rate > 1"])
-
-
-def test_grid_trials_exclude_forbidden_cells():
-    space = {"a": "choice([1, 2, 3])", "b": "choice([1, 2])"}
-    settings = GridSettings(space=space, forbid=["a == 2", "a + b > 4"])
-    assert settings.trials(None) == 3

@@ -31,16 +31,13 @@ def encoding(space: dict[str, Any] = SPACE) -> Encoding:
     return Encoding(parse_space(space))
 
 
-def test_encoding_has_a_column_for_each_domain():
+def test_encoding_has_a_column_for_each_domain_and_centres_of_cells():
     columns = encoding().columns
     assert [column.path for column in columns] == [
         *("lr", "units", "opt", "opt.momentum", "kind", "size")
     ]
     assert [(c.parent, c.branch) for c in columns if c.path == "opt.momentum"] == [(2, 0)]
     assert [column.categories for column in columns] == [0, 0, 2, 0, 3, 0]  # sizes have an order
-
-
-def test_encode_gives_the_centre_of_a_cell():
     assert encoding().encode(CONFIG) == pytest.approx([0.5, 0.375, 0.25, 0.5, 0.5, 0.5])
     assert np.isnan(encoding().encode({**CONFIG, "opt": {"name": "adam"}})[3])
 

@@ -14,14 +14,11 @@ def three(path: str) -> int:
     return 3
 
 
-def test_cells_last_name_varies_fastest():
+def test_cells_vary_the_last_name_fastest_and_add_branches():
     space = parse_space({"a": "choice([1, 2])", "b": "grid_search(['x', 'y'])", "c": 0})
     assert list(cells(space, three)) == [
         {"a": a, "b": b, "c": 0} for a in (1, 2) for b in ("x", "y")
     ]
-
-
-def test_grid_size_adds_branches():
     space = parse_space({"opt": "choice(['sgd', {'kind': 'adam', 'eps': choice([1, 2])}])"})
     assert [config["opt"] for config in cells(space, three)] == [
         "sgd",
@@ -79,13 +76,10 @@ def test_grid_of_billions_lists_none():
     assert Grid(space, three).size == 6
 
 
-def test_spread_visits_each_cell_once_in_a_fixed_order():
+def test_spread_visits_each_cell_once_in_a_fixed_order_and_is_bounded():
     space = parse_space({"a": "choice([1, 2, 3])", "b": "choice([1, 2])"})
     order = Grid(space, three).spread()
     assert sorted(order) == list(range(6))
     assert order == Grid(space, three).spread() != sorted(order)
-
-
-def test_spread_of_billions_is_bounded():
     order = Grid(parse_space({"a": "randint(0, 1000000000000)"}), every_value).spread()
     assert 0.8 * MAX_LISTED < len(set(order)) == len(order) <= MAX_LISTED

@@ -62,15 +62,12 @@ def test_drawn_points_have_the_density(text, prior, confidence):
         )
 
 
-def test_favour_fades_with_trials():
+def test_favour_fades_with_trials_and_ignores_inactive_columns():
     priors = priors_of(x="uniform(0, 1, prior=0.5)")
     u_MD = np.array([[0.5], [0.0]])
     early, late = priors.favour(u_MD, 1), priors.favour(u_MD, 100)
     np.testing.assert_allclose(late, early / 100)
     assert early[0] > early[1]
-
-
-def test_favour_ignores_inactive_columns():
     space = {"m": "choice([{'k': 'a', 'x': uniform(0, 1, prior=0.2)}, {'k': 'b'}])"}
     priors = priors_of(**space)
     assert priors.favour(np.array([[0.75, np.nan]]), 1) == [0.0]

@@ -14,7 +14,6 @@ from tuner.spec.space.spaces import (
     domains_of,
     extreme_configs,
     levels,
-    names_of,
     space_text,
     transform,
     walk,
@@ -27,11 +26,6 @@ def test_config_at_replaces_every_domain(space, data):
     config = config_at(space, lambda _: data.draw(st.floats(0, 1)))
     assert list(config) == list(space)
     assert not list(domains_of(config))
-
-
-def test_names_of_branches_are_dotted():
-    space = parse_space({"a": "choice([1, {'x': randint(0, 3)}])", "b": 7})
-    assert set(names_of(space)) == {"a", "a.x", "b"}
 
 
 @given(spaces)

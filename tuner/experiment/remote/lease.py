@@ -45,7 +45,6 @@ class Holder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was a process of this machine that has ended."""
         here = self.processes and self.processes == processes_here()
         return bool(here and self.owner and not is_alive(self.owner["pid"]))
 
@@ -72,7 +71,6 @@ class Lease:
 
 
 def newest(objects: Objects) -> Holder | None:
-    """The newest generation of the experiment; None before the first."""
     matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
     generation = max((int(match[1]) for match in matches if match), default=None)
     if generation is None:

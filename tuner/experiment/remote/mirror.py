@@ -39,25 +39,19 @@ class Mirror:
 
     @property
     def objects(self) -> Objects:
-        """The store, from the experiment on."""
         return Objects(self.url)
 
     def is_taken(self) -> bool:
-        """Whether the store has the experiment."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             return objects.has(files.EXPERIMENT)
 
     def is_driven(self) -> bool:
-        """Whether a live driver holds the experiment, on this machine or elsewhere."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             return is_locked(self.folder) or is_held(objects)
 
     def reserve(self, document: bytes) -> bool:
         """Create experiment.json in the store; False if there is one."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             objects.check_create()
             if not objects.create(files.EXPERIMENT, document):
                 return False
@@ -66,7 +60,6 @@ class Mirror:
 
     @contextmanager
     def held(self, warn: Callable[[str], object]) -> Iterator[RemoteSync]:
-        """As `ExperimentFolder.held`."""
         with self.objects.reaching():
             lease = self._acquire(warn)
         sync = RemoteSync(self.folder, lease, self.upload)
@@ -93,8 +86,7 @@ class Mirror:
         """Fetch the documents and the journal, unless the journal here is ahead after a kill."""
         from filelock import FileLock
 
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             self.folder.mkdir(parents=True, exist_ok=True)
             with FileLock(self.folder / ".refreshing"):  # one process at a time
                 for name in files.DOCUMENTS:
@@ -122,9 +114,7 @@ class Mirror:
         note.write_text(f"{remote.generation} {len(complete)}")
 
     def mark(self) -> Hashable:
-        """As `ExperimentFolder.mark`."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             try:
                 labels = objects.read(files.LABELS)
             except FileNotFoundError:
@@ -138,8 +128,7 @@ class Mirror:
 
     def remove(self, warn: Callable[[str], object]) -> None:
         """Remove it from the store, experiment.json last. Raises UsageError if it is driven."""
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             self._acquire(warn)
             tops = {name.partition("/")[0] for name in objects.names()}
             for top in [*sorted(tops - {files.EXPERIMENT}), files.EXPERIMENT]:
@@ -165,7 +154,6 @@ class Mirror:
             shutil.rmtree(incomplete, ignore_errors=True)
 
     def upload(self, path: Path) -> None:
-        """Upload the file or folder at `path`."""
         objects = self.objects
         paths = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
         for file in paths:
@@ -173,7 +161,6 @@ class Mirror:
 
     @contextmanager
     def event_files_synced(self) -> Iterator[None]:
-        """As `ExperimentFolder.event_files_synced`."""
         self._fetch_event_files()
 
         def keep_fetching(over: Event) -> None:
@@ -187,8 +174,7 @@ class Mirror:
             yield
 
     def _fetch_event_files(self) -> None:
-        objects = self.objects
-        with objects.reaching():
+        with self.objects.reaching() as objects:
             for name, size in objects.sizes("trials").items():
                 path = self.folder / name
                 is_event_file = path.name.startswith("events.") and ".." not in path.parts

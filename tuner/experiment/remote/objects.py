@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from tuner.errors import UsageError, reason_of, translate_error
@@ -35,9 +35,11 @@ class Objects:
         self.url = url.rstrip("/")
         self._system, self._base = _opened(self.url)
 
-    def reaching(self) -> AbstractContextManager[None]:
-        """Turn what the store refuses into a UsageError."""
-        return translate_error(UsageError, f"cannot reach {self.url}", of=OSError)
+    @contextmanager
+    def reaching(self) -> Iterator[Self]:
+        """These objects; what the store refuses is a UsageError."""
+        with translate_error(UsageError, f"cannot reach {self.url}", of=OSError):
+            yield self
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; FileNotFoundError if there is none."""
@@ -46,7 +48,6 @@ class Objects:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Write an object, in place of an older one."""
         with _os_errors():
             self._system.pipe_file(self._path(name), data)
 
@@ -58,7 +59,7 @@ class Objects:
             except FileExistsError:
                 return False
             except OSError:  # not every store says that a condition failed
-                if self._is_there(name):
+                if self.has(name):
                     return False
                 raise
         return True
@@ -79,12 +80,13 @@ class Objects:
         _CHECKED.add(self.url)
 
     def has(self, name: str) -> bool:
-        """Whether there is an object of this name."""
         with _os_errors():
-            return self._is_there(name)
+            try:  # fsspec's own `isfile` is False if the store fails, too
+                return bool(self._system.info(self._path(name))["type"] == "file")
+            except FileNotFoundError:
+                return False
 
     def names(self, prefix: str = "") -> list[str]:
-        """The names of all objects below the folder `prefix`, in order."""
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
@@ -108,7 +110,6 @@ class Objects:
         return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in kinds)
 
     def upload(self, path: Path, name: str) -> None:
-        """Write the file at `path` as an object, in place of an older one."""
         with _os_errors():
             self._system.put_file(str(path), self._path(name))
 
@@ -122,12 +123,6 @@ class Objects:
         """Remove an object, or all below a folder of that name; it may be missing."""
         with _os_errors(), suppress(FileNotFoundError):
             self._system.rm(self._path(name), recursive=True)
-
-    def _is_there(self, name: str) -> bool:
-        try:  # fsspec's own `isfile` is False if the store fails, too
-            return bool(self._system.info(self._path(name))["type"] == "file")
-        except FileNotFoundError:
-            return False
 
     def _path(self, name: str) -> str:
         return f"{self._base}/{name}" if name else self._base
@@ -227,5 +222,4 @@ class FolderObjects(Objects):
 
 
 def objects_in(storage: str | Path) -> Objects:
-    """The objects below a URL, or below a folder."""
     return Objects(str(storage)) if is_url(storage) else FolderObjects(Path(storage).expanduser())

@@ -36,7 +36,6 @@ class Segment(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The object's name below the experiment."""
         return f"{_FOLDER}/{self.generation:06}-{self.start:012}-{self.end:012}.jsonl"
 
 
@@ -63,7 +62,6 @@ def chain(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def listed(objects: Objects) -> list[Segment]:
-    """All segments of the experiment, in no particular order."""
     matches = (_NAME.fullmatch(name) for name in objects.names(_FOLDER))
     return [Segment(*map(int, match.groups())) for match in matches if match]
 
@@ -82,10 +80,7 @@ class Remote(NamedTuple):
 
 
 def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; only the bytes after `present`, (generation, bytes), if that still counts.
-
-    Raises JournalError for a segment of another size than its name says.
-    """
+    """The journal; only the bytes after `present`, (generation, bytes), if that still counts."""
     from concurrent.futures import ThreadPoolExecutor
 
     for _ in range(_TRIES):

@@ -37,7 +37,6 @@ class Curve:
     total: int
 
     def at(self, epochs: float) -> float | None:
-        """The best value after so many epochs, or None."""
         steps = bisect_right(self.epochs, epochs)
         return self.best[steps - 1] if steps else None
 
@@ -54,16 +53,13 @@ class Entrant:
 
     @property
     def best(self) -> float | None:
-        """Its best value, or None."""
         return self.curve.best[-1] if self.curve.best else None
 
     @property
     def epochs(self) -> int:
-        """The epochs of all its trials together."""
         return self.curve.total
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values; each of `steps` is [epochs, best value from there on]."""
         steps = zip(self.curve.epochs, self.curve.best, strict=True)
         return {
             "name": self.name,
@@ -86,11 +82,9 @@ class Side:
 
     @property
     def best(self) -> Mean | None:
-        """The mean of the seeds' best values, or None."""
         return _mean(entrant.best for entrant in self.entrants)
 
     def at(self, epochs: float) -> Mean | None:
-        """The mean of the seeds' best values after so many epochs, or None."""
         return _mean(entrant.curve.at(epochs) for entrant in self.entrants)
 
     def by_seed(self, epochs: float) -> dict[int, float]:
@@ -127,7 +121,6 @@ class Comparison:
         return differences_from_best(others, first)[self.sides.index(side) - 1]
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `compare --json` says."""
         return {
             "metric": self.objective.metric,
             "mode": self.objective.mode,

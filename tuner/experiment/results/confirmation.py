@@ -10,6 +10,7 @@ needs is neither renamed nor pruned.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record, ranked
-from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of
+from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, with_interval
 from tuner.experiment.trials import CheckpointRecord, TrialRecord
 from tuner.spec.experiment import build_spec
 from tuner.spec.sections import Objective
@@ -50,7 +51,6 @@ class Leader:
 
     @property
     def mean(self) -> Mean | None:
-        """The mean of the values, or None."""
         values = list(self.values.values())
         return mean_of(values) if values else None
 
@@ -60,7 +60,6 @@ class Leader:
         return None if self.mean is None else self.searched - self.mean.mean
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for `confirm --json`."""
         return {
             "trial_id": self.trial_id,
             "config": dict(self.config),
@@ -149,7 +148,6 @@ class Confirmation:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for `confirm --json`, without the test split."""
         return {
             "name": self.confirms.name,
             "experiment": self.results.name,
@@ -229,7 +227,6 @@ def leaders(results: Results, k: int) -> list[TrialRecord]:
 
 
 def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A config or a space without `seed`, which a confirmation sets itself."""
     return {name: value for name, value in values.items() if name != "seed"}
 
 
@@ -246,9 +243,7 @@ def linked(results: Described) -> list[Path]:
 
 
 def link(results: Results, name: str) -> None:
-    """Name the experiment `name` as the search's newest confirmation. Raises as
-    `ExperimentFolder.check`.
-    """
+    """Name the experiment `name` as the search's newest confirmation."""
     names = [folder.name for folder in linked(results) if folder.name != name]
     results.files.write(CONFIRMED, {"experiments": [*names, name]})
 
@@ -301,16 +296,16 @@ def best_json(
 
 
 def show_json(results: Results) -> dict[str, Any]:
-    """What `show --json` shows: `Results.show`, and `confirmed` after a confirmation: {trial_id,
-    experiment, mean, standard_error, seeds, searched}.
+    """What `show --json` shows: `Results.show`; `confirmed` after a confirmation: {trial_id,
+    experiment, mean, standard_error, seeds, searched}; and `test` once that is measured.
     """
-    confirmation = confirmation_of(results)
-    if confirmation is None:
-        return results.show()
-    entry = _entry(results, confirmation, confirmation.chosen)
-    confirmed = {**entry["confirmed"], "trial_id": entry["trial_id"]}
-    del confirmed["seed"]  # of the model that is handed over
-    return {**results.show(), "confirmed": confirmed}
+    shown = results.show()
+    if confirmation := confirmation_of(results):
+        entry = _entry(results, confirmation, confirmation.chosen)
+        shown["confirmed"] = {**entry["confirmed"], "trial_id": entry["trial_id"]}
+        del shown["confirmed"]["seed"]  # of the model that is handed over
+    test = with_interval(measured_test(results))
+    return {**shown, "test": test} if test else shown
 
 
 def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict[str, Any]:
@@ -321,9 +316,9 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
     return entry
 
 
-def measured_test(results: Results, trial_id: str | None = None) -> dict[str, Any] | None:
-    """What `evaluate` has measured of a trial (None: the best one), or None."""
-    for trial in results.top(1) if trial_id is None else [results.trial(trial_id)]:
+def measured_test(results: Results) -> dict[str, Any] | None:
+    """What `evaluate` has measured of the best trial, or None."""
+    for trial in results.top(1):
         if record := best_record(trial, results.objective):
             return recorded_test(results.folder, trial.trial_id, record)
     return None
@@ -354,11 +349,7 @@ def _record(trial_id: str) -> str:
 
 
 def renamed(experiment: Described, name: str) -> Described:
-    """Rename the folder, and the spec in experiment.json.
-
-    Raises SpecError for an invalid name, UsageError for a confirmed or confirming experiment, and
-    as `ExperimentFolder.rename`.
-    """
+    """Rename the folder, and the spec in experiment.json."""
     spec = {**experiment.document["spec"], "name": name}
     build_spec(spec, "the new name")
     if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
@@ -376,7 +367,6 @@ class Pruned(NamedTuple):
 
     @property
     def freed(self) -> int:
-        """Bytes."""
         return sum(self.folders.values())
 
 
@@ -390,11 +380,10 @@ def prunable(results: Results, *, keep: int) -> Pruned:
     kept = {*leading, *going}
     if results.is_confirmation and (confirmation := confirmation_of(results)):
         kept.add(confirmation.trial.trial_id)
-    folders: dict[str, int] = {}
+    removable = results.trials.keys() - kept
+    folders: Counter[str] = Counter()
     for name, size in results.files.sizes().items():
-        top, trial_id, kind, *inner = [*name.split("/"), "", "", ""]
-        is_known = trial_id in results.trials and trial_id not in kept
-        if (top, kind) == ("trials", "checkpoints") and inner[0] and is_known:
-            folder = f"trials/{trial_id}/checkpoints"
-            folders[folder] = folders.get(folder, 0) + size
+        match name.split("/"):
+            case ["trials", trial_id, "checkpoints", _, *_] if trial_id in removable:
+                folders[f"trials/{trial_id}/checkpoints"] += size
     return Pruned(folders, tuple(sorted(kept, key=int)))

@@ -35,7 +35,6 @@ class Labels:
         return replace(self, tags=new)
 
     def untagged(self, tags: Iterable[str]) -> Labels:
-        """These without some tags."""
         return replace(self, tags=tuple(tag for tag in self.tags if tag not in set(tags)))
 
     def noted(self, note: str) -> Labels:
@@ -85,7 +84,6 @@ class Described:
 
     @cached_property
     def labels(self) -> Labels:
-        """What its user calls it."""
         return labels_of(self.files)
 
     @cached_property

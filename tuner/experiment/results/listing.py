@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import SpecError, TunerError, UsageError, hint, nearest
+from tuner.errors import SpecError, TunerError, UsageError, did_you_mean
 from tuner.experiment.events import COUNTED, EXPERIMENT_ENDED, RUNNING, status_text
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.reading import last_event
@@ -54,7 +54,6 @@ class Listed:
     total: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values: what `ls --json` says of it."""
         return asdict(self) | {"folder": ExperimentFolder(self.folder).location}
 
     def row(self) -> dict[str, Any]:
@@ -102,7 +101,6 @@ def find(
 
 
 def oldest_first(listed: Iterable[Listed]) -> list[Listed]:
-    """In the order of their starts."""
     return sorted(listed, key=lambda entry: (entry.started or inf, entry.name))
 
 
@@ -197,13 +195,12 @@ def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     paths = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
         if rows and name not in paths:
-            near = hint(nearest(name, paths, 3))
+            near = did_you_mean(name, paths)
             available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
 
 
 def _paths(row: Row) -> Iterator[str]:
-    """The dotted name of each value in `row`."""
     for name, value in row.items():
         yield name
         if isinstance(value, Mapping):
@@ -211,7 +208,6 @@ def _paths(row: Row) -> Iterator[str]:
 
 
 def trial_rows(results: Results) -> list[dict[str, Any]]:
-    """A row for each trial, sorted by id."""
     return [trial_row(results, trial) for trial in results.trials.values()]
 
 

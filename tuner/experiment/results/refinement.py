@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from tuner.errors import UsageError
+from tuner.errors import UsageError, translate_error
 from tuner.experiment.files import create_file
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import score_of
@@ -105,12 +105,8 @@ def write_refined(refinement: Refinement, to: Path | None) -> Path:
     path = to or Path(f"{refinement.spec.name}.yaml")
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"--to must end in .yaml, by which `tuner run` knows it, got {path}")
-    try:
+    with translate_error(UsageError, f"cannot write {path} (--to FILE names another)", of=OSError):
         create_file(path, refinement.to_yaml().encode())
-    except FileExistsError:
-        raise UsageError(f"{path} exists: give another with --to FILE") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return path
 
 
@@ -164,7 +160,6 @@ def _region(domain: Domain, values: Sequence[float]) -> Numeric:
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
-    """Bounds of few digits around `low` and `high`."""
     lower = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(low)
     upper = Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(high)
     return float(lower), float(upper)

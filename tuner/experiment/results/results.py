@@ -29,7 +29,7 @@ from tuner.experiment.results.statistics import (
 from tuner.experiment.steered import present
 from tuner.experiment.storage import find_experiment
 from tuner.experiment.trials import TrialError, TrialRecord, expected_gain, failures_by_cause
-from tuner.spec.sections import Objective
+from tuner.spec.sections import Objective, usual_mode
 from tuner.wording import amount_of
 
 if TYPE_CHECKING:
@@ -272,21 +272,17 @@ class Results(Described):
         """
         leaders = self.top(1)
         best = self.best_json(leaders[0]) if leaders else None
-        shown: dict[str, Any] = {"name": self.name, "status": self.status}
-        if self.ended_by:
-            shown["ended_by"] = self.ended_by
-        shown |= {"counts": self.counts, "best": best}
-        if best and (accuracy := self.accuracy(best)):
-            shown[VALIDATION] = accuracy.as_dict()
-        if gain := self.expected_gain:
-            shown["expected_gain"] = gain
-        if answers := self.history.steered.answers:
-            shown["controls"] = [answer.as_dict() for answer in answers]
-        if self._is_paused:
-            shown["paused"] = True
-        if changes := self.changes:
-            shown["changes"] = changes
-        return shown
+        accuracy = self.accuracy(best) if best else None
+        further = {
+            "ended_by": self.ended_by,
+            VALIDATION: accuracy and accuracy.as_dict(),
+            "expected_gain": self.expected_gain,
+            "controls": [answer.as_dict() for answer in self.history.steered.answers],
+            "paused": self._is_paused,
+            "changes": self.changes,
+        }
+        shown = {"name": self.name, "status": self.status, "counts": self.counts, "best": best}
+        return shown | {name: value for name, value in further.items() if value}
 
     def dataframe(self, *, reports: bool = False) -> pd.DataFrame:
         """One row for each trial, or with `reports` for each report.
@@ -320,7 +316,9 @@ class Results(Described):
         if self.metrics:
             selection.check("metric", metric, self.metrics)
         goals = {goal.metric: goal.mode for goal in self.objective.others}
-        mode = mode or goals.get(metric) or selection.mode_of(metric)
+        mode = mode or goals.get(metric) or usual_mode(metric)
+        if mode is None:
+            raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
         changes = {"metric": metric, "mode": mode, "others": ()}
         return self.objective.model_copy(update=changes)
 

@@ -23,7 +23,7 @@ from typing import get_args
 from tuner.errors import UsageError, unknown
 from tuner.experiment.events import FAILED
 from tuner.experiment.trials import CheckpointRecord, Report, TrialRecord
-from tuner.spec.sections import Mode, Objective, usual_mode
+from tuner.spec.sections import Mode, Objective
 
 SCOPES = ("best", "all", "last", "avg", "last-5-avg", "last-10-avg")
 MODES = get_args(Mode)
@@ -107,14 +107,6 @@ def best_first(
     """(score, trial) in the order of `ranked`."""
     sign = objective.sign
     return sorted(scored, key=lambda pair: (sign * pair[0], int(pair[1].trial_id)))
-
-
-def mode_of(metric: str) -> Mode:
-    """The mode that a metric's name implies. Raises UsageError for a name that implies neither."""
-    mode = usual_mode(metric)
-    if mode is None:
-        raise UsageError(f"mode: say min or max for {metric!r}, which is not the objective")
-    return mode
 
 
 def check(what: str, value: str, choices: Sequence[str]) -> None:

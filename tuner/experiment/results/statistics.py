@@ -42,7 +42,6 @@ class Mean:
 
     @property
     def is_settled(self) -> bool:
-        """Whether 0 lies outside of the interval."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
@@ -165,7 +164,6 @@ class Accuracy:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
         shown = {
             "images": self.images,
             "baseline": self.baseline,
@@ -194,7 +192,6 @@ def trials_chosen_from(counts: Mapping[str, int]) -> int:
 
 
 def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
-    """The accuracy in what `evaluate` has measured."""
     return accuracy_of("test_accuracy", measured or {}, measured)
 
 
@@ -227,7 +224,6 @@ class ClassAccuracy:
 
     @property
     def accuracy(self) -> float:
-        """The share that is right, from 0 to 1."""
         return self.right / self.images
 
     @property
@@ -238,20 +234,12 @@ class ClassAccuracy:
 
 def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
     """(names, matrix) of a record, which may be someone else's; None if it has no valid one."""
-    confusion = (measured or {}).get(CONFUSION)
-    names, matrix = (
-        (confusion.get("classes"), confusion.get("matrix"))
-        if isinstance(confusion, Mapping)
-        else (None, None)
-    )
-    if not isinstance(names, list) or not isinstance(matrix, list) or len(names) != len(matrix):
-        return None
-    for row in matrix:
-        if not isinstance(row, list) or len(row) != len(names):
-            return None
-        if not all(type(count) is int and count >= 0 for count in row):
-            return None
-    return [str(name) for name in names], matrix
+    match (measured or {}).get(CONFUSION):
+        case {"classes": list(names), "matrix": list(matrix)} if len(names) == len(matrix):
+            are_rows = all(isinstance(row, list) and len(row) == len(names) for row in matrix)
+            if are_rows and all(type(n) is int and n >= 0 for row in matrix for n in row):
+                return [*map(str, names)], matrix
+    return None
 
 
 def class_accuracies(measured: Mapping[str, Any] | None) -> list[ClassAccuracy]:

@@ -40,8 +40,7 @@ def reports_frame(trials: Iterable[TrialRecord]) -> pd.DataFrame:
         for trial in trials
         for report in trial.results
     ]
-    metrics = _columns(rows, "", besides=("trial_id", "epoch", "time"))
-    frame = pd.DataFrame(rows, columns=["trial_id", "epoch", "time", *metrics])
+    frame = pd.DataFrame(rows, columns=None if rows else ["trial_id", "epoch", "time"])
     frame["time"] = pd.to_datetime(frame["time"], unit="s", utc=True)
     return frame
 
@@ -90,9 +89,6 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
     }
 
 
-def _columns(
-    rows: Iterable[Mapping[str, Any]], prefix: str, besides: tuple[str, ...] = ()
-) -> list[str]:
+def _columns(rows: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
     """The columns with `prefix`, in the order in which the rows first have them."""
-    seen = {name: None for row in rows for name in row if name.startswith(prefix)}
-    return [name for name in seen if name not in besides]
+    return list(dict.fromkeys(name for row in rows for name in row if name.startswith(prefix)))

@@ -138,7 +138,6 @@ def front(report: Report) -> Drawing:
 
 
 def volume(report: Report) -> Drawing:
-    """The hypervolume of the front after each trial."""
     results = report.results
     if not results.objective.others:
         return None
@@ -167,7 +166,6 @@ def volume(report: Report) -> Drawing:
 
 
 def epochs(comparison: Comparison) -> Drawing:
-    """A line for each strategy."""
     sides = [side for side in comparison.sides if side.best]
     curves = [entrant.curve for side in sides for entrant in side.entrants]
     plot = go.Figure()

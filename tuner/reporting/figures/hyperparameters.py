@@ -71,7 +71,6 @@ def _verdict(importances: Sequence[Importance]) -> str:
 
 
 def parallel(report: Report) -> Drawing:
-    """A line for each trial, the better the darker."""
     ranked, order = report.ranked, report.names_by_importance
     if not ranked.varying:
         return ranked.why_nothing(), None

@@ -118,7 +118,6 @@ class EntryStatus:
     ended: Ended | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As `queue ls --json` has it."""
         entry, ended = self.entry, self.ended
         return {
             "name": entry.name,
@@ -196,7 +195,6 @@ class Queue:
             return None
 
     def statuses(self) -> list[EntryStatus]:
-        """All entries, oldest first."""
         statuses = []
         for name, files in self.names().items():
             if entry := self.entry(name):
@@ -215,7 +213,6 @@ class Queue:
         return ExperimentFolder(local(self.storage) / name)
 
     def log(self, name: str) -> Path:
-        """The file on this machine with the output of an entry's search."""
         return self._folder / name / "log.txt"
 
     def gpus(self, machine: str) -> Path:
@@ -230,7 +227,6 @@ class Queue:
         return str(path)
 
     def ended(self, name: str) -> Ended | None:
-        """How an entry has ended, or None."""
         data = self._read(name, _ENDED)
         try:
             return None if data is None else Ended.model_validate(parse_json(data))
@@ -259,10 +255,7 @@ class Queue:
         return ended
 
     def remove(self, name: str, *, warn: Callable[[str], object]) -> None:
-        """Remove an entry; its experiment stays.
-
-        Raises UsageError if there is none, or if it runs.
-        """
+        """Remove an entry; its experiment stays."""
         if self.entry(name) is None:
             names = ", ".join(sorted(self.names())) or "there are none"
             raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {names}")

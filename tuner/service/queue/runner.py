@@ -166,7 +166,6 @@ class Runner:
         return any(demands.get(name, True) for name in entries)  # a damaged entry is no work
 
     def _is_free(self, name: str) -> bool:
-        """Whether no other runner has an entry."""
         with suppress(OSError):  # the next turn tries again
             return self._watch(name).is_free()
         return False
@@ -204,7 +203,6 @@ class Runner:
         return Room(capacity.cpus, self._unused_gpus(folder, self._gpu_names()))
 
     def _claim(self, name: str) -> tuple[Lease, Entry] | None:
-        """The lease of an entry and the entry, or None if another runner has it."""
         with suppress(OSError):  # the next turn tries again
             if (lease := self._watch(name).followed()) is not None:
                 entry = self._queue.entry(name)
@@ -225,7 +223,6 @@ class Runner:
             self._notify(f"{name} runs already")
 
     def _begin(self, name: str, most: int) -> None:
-        """Start or resume the search of an entry."""
         claimed = self._claim(name)
         if claimed is None:
             return
@@ -263,7 +260,6 @@ class Runner:
         self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 
     def _command(self, entry: Entry, most: int, *, resume: bool) -> list[str]:
-        """The command that starts or resumes the search of an entry."""
         name, terms = entry.name, self._terms
         what = ["resume", name]
         if not resume:

@@ -33,7 +33,6 @@ _LOG_LINES, _LOG_BYTES = 5, 32 << 10  # of a failed search, that are kept
 
 
 def spec_of(entry: Entry) -> ExperimentSpec:
-    """The spec of an entry; raises SpecError for an invalid one."""
     return build_spec(entry.spec, f"the entry {entry.name}")
 
 
@@ -98,13 +97,11 @@ class Search:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its driver has."""
         if self.process is not None:
             return self.process.poll() is not None
         return not self._folder.is_driven
 
     def read(self) -> None:
-        """Read what is new in its journal."""
         with suppress(JournalError, OSError):  # not yet created; a damaged one ends its driver
             if self.process is None:
                 self._folder.refresh()

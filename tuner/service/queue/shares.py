@@ -52,7 +52,6 @@ class Room(NamedTuple):
         return Room(self.cpus - times * each.cpus, tuple(gpus))
 
     def fits(self, each: Amounts) -> int:
-        """How many times `each` fits, at least 0."""
         counts = [self.cpus / each.cpus] if each.cpus else []
         if each.gpus:
             part = min(each.gpus, 1)
@@ -61,7 +60,6 @@ class Room(NamedTuple):
         return max(0, math.floor(min(counts) + _SLACK))
 
     def share_of(self, each: Amounts) -> float:
-        """The dominant share of `each`."""
         pairs = (each.cpus, self.cpus), (each.gpus, len(self.gpus))
         return max((part / total for part, total in pairs if total > 0), default=0.0)
 
@@ -90,10 +88,7 @@ class Demand:
 def divide(
     demands: Sequence[Demand], *, capacity: Room, weights: Mapping[str, float]
 ) -> dict[str, int]:
-    """How many trials at a time each search is due, at least one if all can have one.
-
-    weights: of users, by default 1.
-    """
+    """How many trials at a time each search is due, at least one if all can have one."""
     due, left = {demand.name: 0 for demand in demands}, capacity
     wants = {demand.name: demand.wants(capacity) for demand in demands}
     taken = {demand.user: 0.0 for demand in demands}  # divided by their weight

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import value_at
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, bad_value
 from tuner.spec.space.spaces import config_key
 
 MAX_DRAWS = 10_000  # at random that may be forbidden before a search has nothing left to try
@@ -58,14 +58,14 @@ class Condition:
         self._text = text
         self.names: list[str] = []
         if len(text) > _MAX_LENGTH:
-            raise FaultsError(Fault("", f"must be at most {_MAX_LENGTH} characters", text))
+            raise bad_value(f"must be at most {_MAX_LENGTH} characters", text)
         try:
             self._evaluate = self._build(ast.parse(text.strip(), mode="eval").body)
         except FaultsError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             rule = "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"
-            raise FaultsError(Fault("", rule, text)) from None
+            raise bad_value(rule, text) from None
 
     def holds(self, values: Config) -> bool:
         """Whether it holds; False if a name is missing or the values cannot be compared."""
@@ -77,7 +77,7 @@ class Condition:
     def _build(self, node: ast.expr, depth: int = 0) -> Evaluate:
         """The function of a config that `node` stands for. Raises FaultsError for other syntax."""
         if depth > _MAX_DEPTH:
-            raise FaultsError(Fault("", f"is nested deeper than {_MAX_DEPTH} levels", self._text))
+            raise bad_value(f"is nested deeper than {_MAX_DEPTH} levels", self._text)
 
         def build(*nodes: ast.expr) -> list[Evaluate]:
             return [self._build(inner, depth + 1) for inner in nodes]
@@ -115,8 +115,7 @@ class Condition:
                     )
                 )
         allowed = "use names, literals, arithmetic, comparisons, in, and, or, not"
-        rule = f"{ast.unparse(node)!r} is not allowed: {allowed}"
-        raise FaultsError(Fault("", rule, self._text))
+        raise bad_value(f"{ast.unparse(node)!r} is not allowed: {allowed}", self._text)
 
 
 @lru_cache
@@ -125,12 +124,7 @@ def condition(text: str) -> Condition:
     return Condition(text)
 
 
-def _readable(text: str) -> str:
-    condition(text)
-    return text
-
-
-Expression = Annotated[str, AfterValidator(_readable)]
+Expression = Annotated[str, AfterValidator(lambda text: condition(text) and text)]
 as_list = BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
 
 
@@ -144,7 +138,6 @@ class Constraints:
         return bool(self.forbid)
 
     def allow(self, config: Config) -> bool:
-        """Whether no expression holds for `config`."""
         return not any(condition(text).holds(config) for text in self.forbid)
 
     def untried(

@@ -14,8 +14,7 @@ from functools import partial
 from statistics import NormalDist
 from typing import Any
 
-from tuner.errors import Fault
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import bad_value
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
 _MAX_STEPS = 2**53
@@ -34,9 +33,9 @@ class Prior:
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence <= _LARGEST:
-            raise FaultsError(Fault("", "confidence must be above 0", self.confidence))
+            raise bad_value("confidence must be above 0", self.confidence)
         if _holds_domain(self.value):
-            raise FaultsError(Fault("", "prior takes a value without domains", literal(self.value)))
+            raise bad_value("prior takes a value without domains", literal(self.value))
 
     def __str__(self) -> str:
         confidence = f", confidence={_number(self.confidence)}" if self.confidence != 1 else ""
@@ -80,23 +79,22 @@ class Numeric(Domain):
         if self.integer:
             for bound in (self.lower, self.upper, self.q or 1):
                 if bound != int(bound):
-                    raise FaultsError(Fault("", f"{name} takes whole numbers", bound))
+                    raise bad_value(f"{name} takes whole numbers", bound)
         if self.lower > self.upper:
             bounds = f"{self.lower:g} and {self.upper:g}"
-            raise FaultsError(Fault("", f"{name}: lower must be at most upper, got {bounds}"))
+            raise bad_value(f"{name}: lower must be at most upper, got {bounds}")
         if self.log and self.lower <= 0:
-            raise FaultsError(Fault("", f"{name}: lower must be above 0", self.lower))
+            raise bad_value(f"{name}: lower must be above 0", self.lower)
         if self.q is not None and self.q <= 0:
-            raise FaultsError(Fault("", f"{name}: q must be above 0", self.q))
+            raise bad_value(f"{name}: q must be above 0", self.q)
         largest = max(abs(self.lower), abs(self.upper))
         if self.step is not None and largest / self.step > _MAX_STEPS:
-            rule = f"{name} has more values than a float can tell apart: {self}"
-            raise FaultsError(Fault("", rule))
+            raise bad_value(f"{name} has more values than a float can tell apart: {self}")
         if self.first > self.last:
-            raise FaultsError(Fault("", f"{name} has no values between its bounds: {self}"))
+            raise bad_value(f"{name} has no values between its bounds: {self}")
         if self.prior is not None and not self.first <= self.prior.value <= self.last:
             bounds = f"{self.first:g} to {self.last:g}"
-            raise FaultsError(Fault("", f"{name}: prior must lie in {bounds}", self.prior.value))
+            raise bad_value(f"{name}: prior must lie in {bounds}", self.prior.value)
 
     @property
     def name(self) -> str:
@@ -171,9 +169,9 @@ class Normal(Domain):
     def __post_init__(self) -> None:
         _check_numbers("randn", self.mean, self.sd, self.q)
         if self.sd <= 0:
-            raise FaultsError(Fault("", "randn: sd must be above 0", self.sd))
+            raise bad_value("randn: sd must be above 0", self.sd)
         if self.q is not None and self.q <= 0:
-            raise FaultsError(Fault("", "qrandn: q must be above 0", self.q))
+            raise bad_value("qrandn: q must be above 0", self.q)
 
     @property
     def size(self) -> int | None:
@@ -201,10 +199,10 @@ class Choice(Domain):
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise FaultsError(Fault("", f"{self.name} needs at least one value, got []"))
+            raise bad_value(f"{self.name} needs at least one value, got []")
         if self.prior is not None and self.expected is None:
             rule = f"{self.name}: prior must be one of {literal(list(self.values))}"
-            raise FaultsError(Fault("", rule, self.prior.value))
+            raise bad_value(rule, self.prior.value)
 
     @property
     def expected(self) -> int | None:
@@ -220,7 +218,6 @@ class Choice(Domain):
         return self.values[self.number_at(u)]
 
     def number_at(self, u: float) -> int:
-        """The number of the value at quantile `u`."""
         return min(int(u * len(self.values)), len(self.values) - 1)
 
     def extremes(self) -> tuple[Value, ...]:
@@ -236,7 +233,7 @@ class Choice(Domain):
 def constant(value: Value) -> Domain:
     """A domain of one value, for lists and mappings. Raises FaultsError for domains in it."""
     if _holds_domain(value):
-        raise FaultsError(Fault("", "constant takes a value without domains", literal(value)))
+        raise bad_value("constant takes a value without domains", literal(value))
     literal(value)
     return Choice((list(value) if isinstance(value, tuple) else value,), "constant")
 
@@ -263,7 +260,7 @@ def literal(value: Value) -> str:
             return f"[{', '.join(map(literal, value))}]"
         case Mapping() if all(isinstance(name, str) for name in value):
             return f"{{{', '.join(f'{k!r}: {literal(v)}' for k, v in value.items())}}}"
-    raise FaultsError(Fault("", "must be plain: number, text, bool, None, list or mapping", value))
+    raise bad_value("must be plain: number, text, bool, None, list or mapping", value)
 
 
 def _call(name: str, *arguments: float | None, prior: Prior | None = None) -> str:
@@ -275,8 +272,7 @@ def _check_numbers(name: str, *numbers: float | None) -> None:
     """Raise FaultsError for a number too large for floats, or for calculations with it."""
     for number in numbers:
         if number is not None and not abs(number) <= _LARGEST:
-            rule = f"{name} takes finite numbers, at most {_LARGEST:g}"
-            raise FaultsError(Fault("", rule, number))
+            raise bad_value(f"{name} takes finite numbers, at most {_LARGEST:g}", number)
 
 
 def _number(value: float) -> str:

@@ -19,15 +19,7 @@ from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
-from tuner.spec.space.spaces import (
-    ROOT,
-    Position,
-    config_at,
-    has_value,
-    is_same,
-    quantile,
-    walk,
-)
+from tuner.spec.space.spaces import ROOT, Position, config_at, has_value, is_same, quantile, walk
 
 Array = NDArray[np.float64]
 
@@ -75,14 +67,10 @@ class Encoding:
         return len(self.columns)
 
     def column_at(self, position: Position) -> int:
-        """The number of the column of the domain at `position`."""
         return self._column[position]
 
     def encode(self, config: Mapping[str, Value], *, partial: bool = False) -> Array:
-        """The point of `config`. Raises FaultsError for each value that is not of the space.
-
-        partial: values may be missing, which are NaN.
-        """
+        """The point of `config`, with NaN for missing values if `partial`. Raises FaultsError."""
         u_D = np.full(len(self), np.nan)
         faults = self._encode(self.space, config, ROOT, u_D)
         if faults := [fault for fault in faults if not partial or fault.rule != _MISSING]:

@@ -96,7 +96,6 @@ class Grid:
         self.size: int = math.prod(axis.cells for axis in self._axes.values())
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """The config of the cell number `index`."""
         if not 0 <= index < self.size:
             raise IndexError(index)
         config: dict[str, Any] = {}
@@ -130,7 +129,6 @@ def cells(space: Space, points: Points) -> Iterator[dict[str, Any]]:
 
 
 def space_size(space: Space) -> int | None:
-    """The number of different configs; None where a domain is continuous."""
     finite = all(domain.size is not None for _, domain in domains_of(space))
     return Grid(space, every_value).size if finite else None
 

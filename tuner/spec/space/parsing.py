@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import is_number
-from tuner.spec.settings import FaultsError
+from tuner.spec.settings import FaultsError, bad_value
 from tuner.spec.space.domains import (
     Choice,
     Domain,
@@ -119,9 +119,9 @@ MAX_LENGTH = 100_000  # characters of a domain: a choice of some 20,000 numbers
 def parse_space(raw: Any) -> dict[str, Value]:
     """The space of names to constants and domains. Raises FaultsError with every fault."""
     if not isinstance(raw, Mapping):
-        raise FaultsError(Fault("", "must be a mapping of names to domains and values", raw))
+        raise bad_value("must be a mapping of names to domains and values", raw)
     if len(raw) > _MAX_NAMES:
-        raise FaultsError(Fault("", f"must be at most {_MAX_NAMES} hyperparameters", len(raw)))
+        raise bad_value(f"must be at most {_MAX_NAMES} hyperparameters", len(raw))
     space: dict[str, Value] = {}
     faults: list[Fault] = []
     if not raw:
@@ -136,7 +136,7 @@ def parse_space(raw: Any) -> dict[str, Value]:
         except FaultsError as error:
             faults += [fault.under(key) for fault in error.faults]
         except RecursionError:
-            raise FaultsError(Fault("", "is nested too deep to be read")) from None
+            raise bad_value("is nested too deep to be read") from None
     if faults:
         raise FaultsError(*faults)
     return space
@@ -146,15 +146,15 @@ def parse_domain(text: str) -> Domain:
     """The domain that `text` spells, as `tune.choice([16, 32])`. Raises FaultsError."""
     if len(text) > MAX_LENGTH:
         rule = f"is a domain of {len(text):,} characters, must be at most {MAX_LENGTH:,}"
-        raise FaultsError(Fault("", rule, text))
+        raise bad_value(rule, text)
     try:
         parsed = _evaluate(ast.parse(text.strip(), mode="eval").body, text)
     except FaultsError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FaultsError(Fault("", "cannot be read as a domain", text, EXAMPLES)) from None
+        raise bad_value("cannot be read as a domain", text, EXAMPLES) from None
     if not isinstance(parsed, Domain):
-        raise FaultsError(Fault("", "must be one call of a domain", text, tuple(sorted(CALLS))))
+        raise bad_value("must be one call of a domain", text, tuple(sorted(CALLS)))
     return parsed
 
 
@@ -163,7 +163,7 @@ def from_ray(domain: Any) -> Domain:
     from ray.tune.search import sample
 
     if isinstance(domain, sample.Function):
-        raise FaultsError(Fault("", _NO_FUNCTION))
+        raise bad_value(_NO_FUNCTION)
     sampler, q = domain.get_sampler(), None
     if isinstance(sampler, sample.Quantized):
         q, sampler = sampler.q, sampler.sampler
@@ -184,9 +184,7 @@ def _parse_value(value: Value) -> Value:
         return parse_domain(value)
     if isinstance(value, Mapping):
         if set(value) == {"grid_search"} and isinstance(value["grid_search"], Sequence):
-            return Choice(
-                _options(value["grid_search"]), "grid_search"
-            )  # what tune.grid_search gives
+            return Choice(_options(value["grid_search"]), "grid_search")  # as tune.grid_search
         return parse_space(value)
     if type(value).__module__.startswith("ray.tune.search"):
         return from_ray(value)
@@ -205,7 +203,7 @@ def call_name(text: str) -> str | None:
 
 def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(raw, str | bytes) or not isinstance(raw, Sequence):
-        raise FaultsError(Fault("", "takes a list of values, as choice([16, 32])", raw))
+        raise bad_value("takes a list of values, as choice([16, 32])", raw)
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
         value if isinstance(value, str) and call_name(value) not in CALLS else _parse_value(value)
@@ -213,8 +211,7 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
     )
     for option in options:
         if isinstance(option, Domain):
-            rule = "an option is a value, or a mapping of names to domains"
-            raise FaultsError(Fault("", rule, str(option)))
+            raise bad_value("an option is a value, or a mapping of names to domains", str(option))
     return options
 
 
@@ -233,12 +230,12 @@ def _evaluate(node: ast.expr, text: str) -> Value:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="tune"), attr=name)):
             return _evaluate_call(name, node, text)
     rule = f"{ast.unparse(node)!r} is not a literal (number, quoted text, list, mapping)"
-    raise FaultsError(Fault("", rule, text))
+    raise bad_value(rule, text)
 
 
 def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
     if name == "sample_from":
-        raise FaultsError(Fault("", _NO_FUNCTION))
+        raise bad_value(_NO_FUNCTION)
     if name not in CALLS:
         raise FaultsError(unknown("", "domain", name, CALLS))
     names, required, _, build, takes_numbers = CALLS[name]
@@ -249,16 +246,16 @@ def _evaluate_call(name: str, node: ast.Call, text: str) -> Domain:
             raise FaultsError(unknown("", f"argument of {name}", str(keyword.arg), allowed))
         arguments[keyword.arg] = keyword.value
     if len(node.args) > len(names) or any(n not in arguments for n in names[:required]):
-        raise FaultsError(Fault("", f"{name} takes ({', '.join(names)})", text))
+        raise bad_value(f"{name} takes ({', '.join(names)})", text)
     values = {n: _evaluate(argument, text) for n, argument in arguments.items()}
     prior = {n: values.pop(n) for n in PRIOR if n in values}
     for n, value in {**values, **prior}.items():
         if (takes_numbers or n == "confidence") and not is_number(value):
-            raise FaultsError(Fault("", f"{name} takes numbers", value))
+            raise bad_value(f"{name} takes numbers", value)
     domain = build(**values)
     if not prior:
         return domain
     if "prior" not in prior:
-        raise FaultsError(Fault("", "confidence needs a prior", text))
+        raise bad_value("confidence needs a prior", text)
     assert isinstance(domain, Numeric | Choice)
     return replace(domain, prior=Prior(prior["prior"], prior.get("confidence", 1.0)))

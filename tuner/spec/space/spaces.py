@@ -22,11 +22,9 @@ class Position(NamedTuple):
     branches: tuple[tuple[str, int], ...] = ()
 
     def below(self, name: str) -> Position:
-        """The position of `name` in the mapping at this position."""
         return Position(f"{self.path}.{name}" if self.path else name, self.branches)
 
     def branch(self, number: int) -> Position:
-        """The position of branch `number` of the choice at this position."""
         return Position(self.path, (*self.branches, (self.path, number)))
 
     @property
@@ -160,7 +158,6 @@ def expected(space: Space) -> dict[str, Value]:
 
 
 def has_value(domain: Domain, value: Value) -> bool:
-    """Whether `value` is one of the domain's."""
     if isinstance(domain, Choice):
         return any(is_same(option, value) for option in domain.values)
     return quantile(domain, value) is not None
