@@ -5,10 +5,10 @@
 
 scikit-learn's small sets as 8x8 images, or 20 photos a class of benchmarks.finetune for a head on
 its pretrained network (made once for each DIR); most are held out for the test. Each search draws
-its own split and its own random configs after the default one, stops trials by ASHA, and its winner is
-retrained on all images but the test's, as `tuner refit` does. All lines but the last train as many
-images as `holdout`; the last tries as many configs. A regret is the test loss of a winner above the
-least one of the default and the winners of all lines.
+its own split and its own random configs after the default one, stops trials by ASHA, and its winner
+is retrained on all images but the test's, as `tuner refit` does. All lines but the last train as
+many images as `holdout`; the last tries as many configs. A regret is the test loss of a winner
+above the least one of the default and the winners of all lines.
 """
 
 from __future__ import annotations

@@ -74,16 +74,17 @@ def run(
 
     address: str = flags["address"]
     spec, source = resolve(flags, trust=trust, ending="-1-explore" if playbook else "")
+    if dry_run and not playbook:
+        print_plan(spec, source, address, as_json)
+        return 0
+    if not dry_run:
+        refuse_elsewhere(spec.trainable)
+        _warn(warnings_of(spec, here=address == LOCAL))
+        for hint in spec.declaration.hints(spec):
+            warn(f"hint: {hint}")
     if playbook:
         how = {"trust": trust, "dry_run": dry_run, "evaluate": evaluate, "as_json": as_json}
         return _play(spec, address, wait_for_resources, **how)
-    if dry_run:
-        print_plan(spec, source, address, as_json)
-        return 0
-    refuse_elsewhere(spec.trainable)
-    _warn(warnings_of(spec, here=address == LOCAL))
-    for hint in spec.declaration.hints(spec):
-        warn(f"hint: {hint}")
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
     from tuner.cluster import connect as cluster
 
