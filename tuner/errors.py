@@ -173,8 +173,8 @@ def unknown(key: str, what: str, value: str, known: Iterable[str]) -> Fault:
     )
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the one of `known` that is closest to `name` or that it begins with, or "".
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """A hint at those of `known` that are closest to `name` or that it begins with, or "".
 
     >>> did_you_mean("gird", ["grid", "random"]), did_you_mean("maximize", ["max", "min"])
     (" (did you mean 'grid'?)", " (did you mean 'max'?)")
@@ -183,6 +183,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     forms = {each.lower().replace("-", "_"): each for each in known}
     wanted = name.lower().replace("-", "_")
-    near = get_close_matches(wanted, forms, n=1)
+    near = get_close_matches(wanted, forms, n=most)
     near += [form for form in forms if len(form) > 2 and wanted.startswith(form)]
-    return f" (did you mean {forms[near[0]]!r}?)" if near else ""
+    names = [repr(forms[form]) for form in dict.fromkeys(near)][:most]
+    return f" (did you mean {' or '.join(names)}?)" if names else ""

@@ -3,6 +3,7 @@
 import pytest
 from synthetic import Writer, make_folder
 
+from tuner.errors import ExperimentError
 from tuner.experiment.control import control_of, request
 from tuner.experiment.events import CONTROL
 from tuner.experiment.folder import ExperimentFolder
@@ -163,6 +164,15 @@ def test_kill_before_a_requested_trial_starts_repeats_no_config(search, folder):
     started = [first, later, again.start("b"), again.start("c")]
     assert [c["lr"] for _, _, c in started] == pytest.approx([0.1, 0.11, 0.12, 0.13])
     again.writer.journal.close()
+
+
+def test_control_that_cannot_be_journaled_is_not_done(search):
+    search.error = ExperimentError("the disk is full")
+    for control in (control_of("try", {"lr": 0.5}), control_of("num-samples", 9)):
+        search.ask(control)
+    assert search.controls() == []
+    assert search.spec.num_samples == 6
+    assert search.source.suggest("a") == "FINISHED"
 
 
 def test_impossible_controls_are_refused_in_the_journal(search):

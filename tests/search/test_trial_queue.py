@@ -211,3 +211,10 @@ def test_requested_config_leaves_unused_lower_numbers_to_the_strategy():
     tries = Steered(tries=[Requested({})])
     source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=tries)
     assert source.ids("abcd") == ["00003", "00001", "00004", None]
+
+
+def test_requested_configs_of_an_earlier_version_get_free_numbers():
+    tries = Steered(tries=[Requested({}), Requested({}), Requested({}, "00007")])
+    taken = [f"{number:05}" for number in range(7)]
+    source = Source(Strategy(), taken=taken, requested=["00006"], steered=tries)
+    assert source.ids("abc") == ["00008", "00007", "00009"]

@@ -201,7 +201,8 @@ def _from_text(path: Path) -> Experiment:
     if path.exists() and not path.is_file():
         raise UsageError(f"cannot read {path}: it is not a plain file")
     with (
-        translate_error(UsageError, f"cannot read {path}", of=(OSError, UnicodeDecodeError)),
+        translate_error(UsageError, f"cannot read {path}", of=OSError),
+        translate_error(UsageError, f"{path} is not UTF-8", of=UnicodeDecodeError),
         path.open(encoding="utf-8") as file,
     ):
         text = file.read(LONGEST + 1)  # which is refused for its length

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from tuner import process
@@ -47,6 +47,13 @@ class Status:
 
     history: History
     spec: ExperimentSpec
+    _suggested: int | None = field(init=False)  # once, since a grid counts its cells
+
+    def __post_init__(self) -> None:
+        self.adapt(self.spec)
+
+    def adapt(self, spec: ExperimentSpec) -> None:
+        self.spec, self._suggested = spec, spec.trials
 
     @property
     def metric(self) -> str:
@@ -55,7 +62,7 @@ class Status:
     @property
     def total(self) -> int | None:
         """How many trials there will be, or None if unknown."""
-        return self.history.total(self.spec.trials)
+        return self.history.total(self._suggested)
 
     def elapsed_s(self, now: float) -> float:
         """Seconds of searching, over all drivers."""
@@ -161,7 +168,7 @@ class Progress(logging.Handler):
 
     def adapt(self, spec: ExperimentSpec) -> None:
         """Show the status of a changed spec from now on."""
-        self._status.spec = spec
+        self._status.adapt(spec)
 
     def close(self) -> None:
         logging.getLogger("tuner").removeHandler(self)

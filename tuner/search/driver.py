@@ -318,7 +318,7 @@ class Steering:
         elif control.verb == "try":  # a suggestion before its start must not take this number
             fields["trial_id"] = self._driver.queue.reserve()
         self._driver.emit(events.CONTROL, **fields)
-        if not refused:
+        if not refused and self._driver.error is None:  # else it is not in the journal
             self._act(control)
 
     def _why_not(self, control: Control) -> str | None:

@@ -64,7 +64,11 @@ class TrialQueue:
         begun = sorted(requested, key=int)
         for trial_id in begun:
             self._pass_over(trial_id)
-        for each in self._steered.waiting(begun):
+        waiting = list(self._steered.waiting(begun))
+        for each in waiting:
+            if each.trial_id:
+                self._take(int(each.trial_id))  # before one without an id gets the same
+        for each in waiting:
             self.request(each.trial_id or self.reserve(), each.config)
 
     @property

@@ -195,7 +195,7 @@ def check_names(names: Sequence[str], rows: Sequence[Row]) -> None:
     paths = dict.fromkeys(path for row in rows for path in _paths(row))
     for name in names:
         if rows and name not in paths:
-            near = did_you_mean(name, paths)
+            near = did_you_mean(name, paths, 3)  # `available` leaves out those with a dot
             available = ", ".join(path for path in paths if "." not in path)
             raise UsageError(f"no name {name!r} here{near}; available: {available}")
 
