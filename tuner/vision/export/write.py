@@ -181,7 +181,8 @@ def write_export(
             for path in partial.iterdir():  # safetensors lets only the owner read its file
                 if path.is_file():
                     shutil.copymode(partial / CONFIG, path)
-            partial.chmod(0o755)  # as above, mkdtemp's 0700 would shut out others
+            mode = (partial / CONFIG).stat().st_mode
+            partial.chmod(mode | (mode & 0o444) >> 2)  # mkdtemp's 0700 would shut out others
             partial.rename(target)
     return to
 
