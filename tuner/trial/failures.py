@@ -221,7 +221,8 @@ def _plain(value: Any) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    value = _plain(value)
+    if not isinstance(value, Real):  # numpy's are Real, and its integers are recorded as floats
+        value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     if isinstance(value, int):

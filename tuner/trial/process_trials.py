@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ray.tune import Checkpoint, Trainable
+from ray.tune import Trainable
 
 from tuner import ray_compat
 from tuner.places import start_dir
@@ -52,9 +52,12 @@ class FunctionTrial(ProcessTrial):
             return self._failed()
         if self._is_whole:
             return ray_compat.ended()
-        write = partial(_copy, report.checkpoint) if report.checkpoint else None
         is_last = bool(report.metrics.get("done", False))  # as Tune takes it
-        return self._kept(report.metrics, write, is_last=is_last)
+        if report.checkpoint is None:
+            return self._kept(report.metrics, None, is_last=is_last)
+        with report.checkpoint.as_directory() as folder:  # an error of it is the trial's alone
+            write = partial(shutil.copytree, folder)
+            return self._kept(report.metrics, write, is_last=is_last)
 
     def _release(self) -> str | None:
         session, self._running = self._running, None
@@ -65,11 +68,6 @@ class FunctionTrial(ProcessTrial):
         has_ended = session.end(_THREAD_S)
         reason = self._end_process()
         return reason if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
-
-
-def _copy(checkpoint: Checkpoint, to: Path) -> None:
-    with checkpoint.as_directory() as folder:
-        shutil.copytree(folder, to)
 
 
 class ClassTrial(ProcessTrial):

@@ -61,7 +61,10 @@ def weights_of(state: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
 
 def with_weights(state: dict[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """A copy with the tensors that `weights_of` lists replaced; KeyError if one is missing."""
-    return deepcopy(state, {id(tensor): weights[name] for name, tensor in weights_of(state)})
+    model, new = state.get("model"), {id(t): weights[name] for name, t in weights_of(state)}
+    if isinstance(model, dict):
+        return {**state, "model": deepcopy(model, new)}
+    return deepcopy(state, new)
 
 
 def _tensors(state: object, prefix: str = "") -> Iterator[tuple[str, Tensor]]:

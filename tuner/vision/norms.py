@@ -16,14 +16,16 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
-def norm_parameters(model: nn.Module, ending: str = "") -> frozenset[str]:
-    """The names of the parameters of norm layers with this ending, as "weight"."""
+def norm_parameters(
+    model: nn.Module, own_name: str = "", *, of: tuple[type[nn.Module], ...] = NORMS
+) -> frozenset[str]:
+    """The names of the parameters of norm layers, of all or of those called `own_name`."""
     return frozenset(
         f"{name}.{own}"
         for name, module in model.named_modules()
-        if isinstance(module, NORMS)
+        if isinstance(module, of)
         for own, _ in module.named_parameters(recurse=False)
-        if own.endswith(ending)
+        if own_name in ("", own)
     )
 
 

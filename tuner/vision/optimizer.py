@@ -18,7 +18,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import eager, fused_steps
-from tuner.vision.norms import norm_parameters
+from tuner.vision.norms import BATCH_NORMS, norm_parameters
 from tuner.vision.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
 
@@ -132,7 +132,8 @@ def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
     """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
-    biases = norm_parameters(model, "bias")
+    # Of LayerNorm not: checkpoints have the groups of parameters that this makes
+    biases = norm_parameters(model, "bias", of=(*BATCH_NORMS, nn.GroupNorm))
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
     hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
     depths = depths_below_head(model) if settings.layer_decay < 1 else {}

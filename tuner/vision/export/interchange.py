@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,8 +93,13 @@ def write(model: nn.Module, name: str, folder: Path, *, shape: tuple[int, int, i
     def message(error: Exception) -> str:
         return f"{name}: the model cannot be written: {reason_of(error)[:_LONGEST]}"
 
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of missing packages
-    with warnings.catch_warnings(), torch.no_grad(), translate_error(ExperimentError, message):
+    exporter = logging.getLogger("torch.onnx")
+    with ExitStack() as stack:
+        stack.callback(exporter.setLevel, exporter.level)
+        exporter.setLevel(logging.ERROR)  # it warns of missing packages
+        stack.enter_context(translate_error(ExperimentError, message))
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)
         run = _WRITERS[name.removesuffix(PIXELS)](model, batches[0], path, *names)
         differences = [(model(batch) - run(batch)).abs().max().item() for batch in batches]

@@ -163,7 +163,9 @@ def write_export(
     target = to.resolve()
     with translate_error(UsageError, f"cannot export to {to}", of=OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with partial_folder(target.parent) as partial:
+        with partial_folder(target.parent) as hidden:
+            partial = hidden / target.name  # with the mode of a new folder here, unlike `hidden`
+            partial.mkdir()
             digest = _write_checkpoint(model.checkpoint.path, model.state, partial)
             config = _config(model, digest, search, combined)
             if model.settings and config.code is None:
@@ -181,8 +183,6 @@ def write_export(
             for path in partial.iterdir():  # safetensors lets only the owner read its file
                 if path.is_file():
                     shutil.copymode(partial / CONFIG, path)
-            mode = (partial / CONFIG).stat().st_mode
-            partial.chmod(mode | (mode & 0o444) >> 2)  # mkdtemp's 0700 would shut out others
             partial.rename(target)
     return to
 
