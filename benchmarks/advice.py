@@ -3,6 +3,7 @@
     python -m benchmarks.advice                  the claims; some minutes of a core
     python -m benchmarks.advice --split tuning   on which the thresholds were chosen
     python -m benchmarks.advice --regret         what the advice is worth on spaces cut wrongly
+    python -m benchmarks.advice --lcbench FOLDER   domains that are cut on LCBench's tuning tasks
     python -m benchmarks.advice --quick          a small run: shows that it works
 
 A search is simulated with four asynchronous workers, tuner's searchers and tuner's ASHA. Its trials
@@ -32,9 +33,12 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
+from scipy.stats import qmc
 
+from benchmarks import search_curves
 from benchmarks.asynchronous import WORKERS
 from benchmarks.learning_curves import SPACES, load_table
 from benchmarks.search_methods import method
@@ -79,6 +83,7 @@ FAULTS = {
     "spare memory": "memory_spare",
     "copies": "copies",
 }
+WORSE = 1.2  # times the error, where a cut domain loses
 CUT = ("edge lower", "edge upper")  # spaces that are cut wrongly
 
 
@@ -249,25 +254,56 @@ def drawn(rng, fault):
     return replace(task, images=rng.choice([None, 50_000])), None
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Curves of N configs of a space, and the name of their learning rate."""
+
+    name: str
+    space: dict
+    lr: str
+    u_ND: np.ndarray
+    loss_NE: np.ndarray
+
+    @classmethod
+    def table(cls, name):
+        return cls(name, SPACES[name], "lr", *load_table(name))
+
+    @classmethod
+    def lcbench(cls, folder, task, count=1024):
+        """Random configs of one of LCBench's tasks."""
+        u_ND = qmc.Sobol(len(search_curves.SPACE), rng=int(task)).random(count)
+        made = cls(task, search_curves.SPACE, "learning_rate", u_ND, np.empty(0))
+        curves = [search_curves.curve_of(folder, task, config) for config in made.configs]
+        return replace(made, loss_NE=np.stack(curves))
+
+    @property
+    def configs(self):
+        domains = parse_space(self.space).items()
+        return [
+            {key: d.at(float(u)) for (key, d), u in zip(domains, u_D, strict=True)}
+            for u_D in self.u_ND
+        ]
+
+    @property
+    def lr_N(self):
+        return self.u_ND[:, list(self.space).index(self.lr)]
+
+
 class Table:
     """Recorded curves of configs whose learning rate lies between two quantiles of its domain."""
 
-    length = 10
     images = limit = None
     grace, workers, gap, copies = 1, WORKERS, 0.0, 0
 
-    def __init__(self, name, low, high, rng):
-        u_ND, loss_NE = load_table(name)
-        rows = np.flatnonzero((u_ND[:, 0] >= low) & (u_ND[:, 0] <= high))
+    def __init__(self, recorded, low, high, rng):
+        rows = np.flatnonzero((recorded.lr_N >= low) & (recorded.lr_N <= high))
         self.rows = rng.permutation(rows)
-        self.loss_NE = np.minimum(np.nan_to_num(loss_NE, posinf=1e3), 1e3)
-        domains = parse_space(SPACES[name])
-        lr = domains["lr"]
-        self.space = {**SPACES[name], "lr": str(replace(lr, lower=lr.at(low), upper=lr.at(high)))}
-        self.configs = [
-            {key: d.at(float(u)) for (key, d), u in zip(domains.items(), u_D, strict=True)}
-            for u_D in u_ND
-        ]
+        self.loss_NE = np.minimum(np.nan_to_num(recorded.loss_NE, posinf=1e3), 1e3)
+        self.length = self.loss_NE.shape[1]
+        lr = parse_space(recorded.space)[recorded.lr]
+        cut = str(replace(lr, lower=lr.at(low), upper=lr.at(high)))
+        self.space = {**recorded.space, recorded.lr: cut}
+        self.configs = recorded.configs
 
     def ask(self, number):
         return self.configs[self.rows[number]]
@@ -471,37 +507,64 @@ def show_synthetic(strategy, trials, seeds, faults):
         print(f"  {fault:16} {shown(hit, len(seeds))}  {dict(others) or ''}", flush=True)
 
 
-def show_tables(tables, trials, seeds):
+def windows_of(recorded):
     """Domains of the learning rate that are cut at the best value's side, or not."""
-    for name in tables:
-        u_ND, loss_NE = load_table(name)
-        leading = np.argsort(loss_NE.min(axis=1))[: len(loss_NE) // 20]
-        low, high = np.quantile(u_ND[leading, 0], [0.02, 0.98])
-        windows = {
-            "whole": (max(low - 0.2, 0), min(high + 0.2, 1)),
-            "cut above": (0.0, low - 0.02),
-            "cut below": (min(high + 0.02, 0.85), 1.0),
-        }
-        print(f"table {name}, {trials} trials; the best twentieth: {low:.2f} to {high:.2f} of lr")
-        for what, window in windows.items():
-            sides, others = Counter(), Counter()
-            for seed in seeds:
-                rng = np.random.default_rng((seed, 7))
-                task = Table(name, *window, rng)
-                if len(task.rows) < trials:
-                    continue
-                record = simulated(task, task, trials, seed)
-                findings = advise(record)
-                others.update({f.kind for f in findings if f.severity != "open"} - {"edge"})
-                for finding in findings:
-                    if finding.kind == "edge" and finding.figures["hyperparameter"] == "lr":
-                        sides[finding.figures["side"]] += 1
-            print(f"  {what:10} {window[0]:.2f} to {window[1]:.2f}: ", end="")
-            print(
-                *(f"{side} {shown(sides[side], len(seeds))}" for side in ("lower", "upper")),
-                dict(others) or "",
-                flush=True,
-            )
+    leading = np.argsort(recorded.loss_NE.min(axis=1))[: len(recorded.loss_NE) // 20]
+    low, high = np.quantile(recorded.lr_N[leading], [0.02, 0.98])
+    return {
+        "whole": (max(low - 0.2, 0), min(high + 0.2, 1)),
+        "cut above": (0.0, low - 0.02),
+        "cut below": (min(high + 0.02, 0.85), 1.0),
+    }
+
+
+def edges_of(recorded, window, trials, seeds):
+    """(how many searches, those with each edge of the learning rate, other findings)."""
+    count, sides, others = 0, Counter(), Counter()
+    for seed in seeds:
+        task = Table(recorded, *window, np.random.default_rng((seed, 7)))
+        if len(task.rows) < trials:
+            continue
+        count += 1
+        findings = advise(simulated(task, task, trials, seed))
+        others.update({f.kind for f in findings if f.severity != "open"} - {"edge"})
+        for finding in findings:
+            if finding.kind == "edge" and finding.figures["hyperparameter"] == recorded.lr:
+                sides[finding.figures["side"]] += 1
+    return count, sides, others
+
+
+def show_edges(what, count, sides, others):
+    edges = (f"{side} {shown(sides[side], count)}" for side in ("lower", "upper") if count)
+    print(f"  {what:26}", *edges, dict(others) or "", flush=True)
+
+
+def show_tables(tables, trials, seeds):
+    for recorded in map(Recorded.table, tables):
+        print(f"table {recorded.name}, {trials} trials")
+        for what, window in windows_of(recorded).items():
+            name = f"{what} {window[0]:.2f} to {window[1]:.2f}"
+            show_edges(name, *edges_of(recorded, window, trials, seeds))
+
+
+def show_lcbench(folder, trials, seeds):
+    """All tuning tasks together. A cut counts where it makes the best tenth of configs worse."""
+    totals, tasks = {}, Counter()
+    for task in search_curves.SPLITS["tuning"]:
+        recorded = Recorded.lcbench(folder, task)
+        best_N = recorded.loss_NE.min(axis=1)
+        level = np.quantile(best_N, 0.1)
+        for what, (low, high) in {"whole": (0, 1), "above": (0, 0.45), "below": (0.55, 1)}.items():
+            inside = best_N[(recorded.lr_N >= low) & (recorded.lr_N <= high)]
+            if what == "whole" or np.quantile(inside, 0.1) > WORSE * level:
+                tasks[what] += 1
+                searches = edges_of(recorded, (low, high), trials, seeds)
+                totals.setdefault(what, []).append(searches)
+    print(f"LCBench, {trials} trials of each search, {len(seeds)} searches of each task")
+    for what, rows in totals.items():
+        counts, sides, others = zip(*rows, strict=True)
+        name = f"{what}, {tasks[what]} tasks"
+        show_edges(name, sum(counts), sum(sides, Counter()), sum(others, Counter()))
 
 
 def main():
@@ -513,10 +576,16 @@ def main():
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--regret", action="store_true", help="of spaces that were cut wrongly")
+    parser.add_argument("--lcbench", type=Path, help="of benchmarks.search_curves; nothing else")
     parser.add_argument("--first-seed", type=int, help="unless set that of the split")
     arguments = parser.parse_args()
     count = 3 if arguments.quick else arguments.searches
     first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
+    if arguments.lcbench:
+        tasks = len(search_curves.SPLITS["tuning"])
+        seeds = range(first, first + max(1, count // tasks))
+        show_lcbench(arguments.lcbench, min(arguments.trials, 80), seeds)
+        return
     for strategy in arguments.strategies.split(","):
         seeds = range(first, first + (count if strategy == "random" else max(count // 4, 3)))
         if arguments.regret:
