@@ -9,13 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib.metadata import version
-from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -26,26 +23,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tuner.errors import Fault, TunerError, UsageError, unknown
+from tuner.errors import TunerError, UsageError, unknown
 from tuner.experiment.control import control_of, request
 from tuner.experiment.verbs import VERBS
 from tuner.places import default_storage
-from tuner.service import access, api, ask_tell
-from tuner.service.queue.entries import ERROR, Queue, entry_of
+from tuner.service import access, api
+from tuner.service.plans import plan_of
+from tuner.service.queue.entries import Queue, entry_of
 from tuner.service.queue.searches import spec_of
 from tuner.service.watch import Experiments
-from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
-from tuner.spec.text import override
 
 BRIEF = 2000  # bytes of an answer, and of an error
 AGENT = "mcp:"  # before a client's name, as the requester of controls and the user of entries
-
 _SHORT = 10  # rows of a brief list
-_CHECK_S = 600  # for the check of a spec, which decodes the images
 _INSTRUCTIONS = (
-    "Searches for hyperparameters. Check a spec by validate, add it by queue_add, follow it by "
-    "show, then read advise. `tuner queue run --stay` runs what is in the queue. Settings are "
+    "Searches for hyperparameters: validate checks a spec, queue_add adds it to the queue, which "
+    "`tuner queue run --stay` runs; show follows it, and advise says what to change. Settings are "
     "KEY=VALUE: num_samples=20, time_budget_s=3600, search.space.lr=loguniform(1e-4, 1)."
 )
 
@@ -98,7 +92,7 @@ class Tools:
 
     def validate(self, experiment: Experiment, settings: Settings = (), full: Full = False) -> str:
         """Check a spec: its faults, or the trials, data and time that it takes. Starts nothing."""
-        return _answer(self._plan(experiment, settings), full)
+        return _answer(plan_of(experiment, settings, self._storage), full)
 
     def queue_list(self, limit: Limit = 10) -> str:
         """The latest searches in the queue, with their users."""
@@ -107,12 +101,11 @@ class Tools:
 
     def queue_add(self, context: Context, experiment: Experiment, settings: Settings = ()) -> str:
         """Check a spec and add it to the queue. Answers with the name of the new experiment."""
-        spec = build_spec(self._plan(experiment, settings)["spec"])
+        spec = build_spec(plan_of(experiment, settings, self._storage)["spec"])
         entry = entry_of(spec, user=_user(context), directory=os.getcwd())
-        is_named = any(each.startswith("name=") for each in settings)
         with self._adding:
             self._check_limits(spec)
-            name = self._queue.add(entry, is_named=is_named)
+            name = self._queue.add(entry, is_named=any(s.startswith("name=") for s in settings))
         return _answer({"name": name, "user": entry.user, "trials": spec.trials})
 
     def control(self, context: Context, name: str, verb: Verb, value: Value = None) -> str:
@@ -125,30 +118,6 @@ class Tools:
         control = control_of(verb, None if value == "none" else value)
         files = self._experiments.opened(name).files
         return _answer({"id": request(files, control, by=_user(context))})
-
-    def _plan(self, experiment: str | dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-        """The output of `tuner validate --json`, in whose process images are decoded."""
-        raw = override(experiment if isinstance(experiment, dict) else {}, settings)
-        ask_tell.check_remote(raw)
-        storage = [] if self._storage is None else ["--storage", self._storage]
-        command = [sys.executable, "-m", "tuner", "validate", "--json", *storage]
-        schemes = tuple(default_declaration().schemes)
-        with NamedTemporaryFile("w", suffix=".json") as file:
-            if isinstance(experiment, dict):
-                json.dump({"name": "search", **raw}, file)
-                file.flush()
-                experiment, settings = file.name, ()
-            elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
-                rule = "must be a name, or images after a scheme"
-                raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
-            command += ["--", experiment, *settings]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_S)
-        if done.returncode:
-            message = done.stderr.rpartition(ERROR)[2].replace(file.name, "the spec").strip()
-            raise UsageError(message or f"the check has failed with {done.returncode}")
-        plan = json.loads(done.stdout)
-        spec = plan.pop("spec")
-        return {"name": spec["name"], **plan, "spec": spec}
 
     def _check_limits(self, spec: ExperimentSpec) -> None:
         """Raise UsageError if the spec takes more than agents have left."""
@@ -194,7 +163,7 @@ def _translating(tool: Callable[..., str]) -> Callable[..., str]:
     def call(*arguments: Any, **options: Any) -> str:
         try:
             return tool(*arguments, **options)
-        except (TunerError, OSError, subprocess.TimeoutExpired) as error:
+        except (TunerError, OSError) as error:
             message = str(error).encode("ascii", "backslashreplace").decode()
             raise ToolError(message[: BRIEF - 100]) from error
 

@@ -1,0 +1,50 @@
+"""Checks a spec that a client sends, in a process of its own, where images are decoded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from tuner.errors import Fault, UsageError, translate_error
+from tuner.service import ask_tell
+from tuner.service.queue.entries import ERROR
+from tuner.spec.declaration import default_declaration
+from tuner.spec.text import override
+
+_TIMEOUT_S = 600.0  # images may be many
+
+
+def plan_of(
+    experiment: str | dict[str, Any], settings: Sequence[str], storage: str | None
+) -> dict[str, Any]:
+    """What `tuner validate --json` prints of an experiment, with its spec.
+
+    experiment: a name, images after a scheme as in folder:PATH, or a spec. settings: KEY=VALUE.
+    storage: None for the default. Raises UsageError for a file, code, or a spec with faults.
+    """
+    raw = override(experiment if isinstance(experiment, dict) else {}, settings)
+    ask_tell.check_remote(raw)
+    command = [sys.executable, "-m", "tuner", "validate", "--json"]
+    command += [] if storage is None else ["--storage", storage]
+    schemes = tuple(default_declaration().schemes)
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        if isinstance(experiment, dict):
+            json.dump({"name": "search", **raw}, file)
+            file.flush()
+            experiment, settings = file.name, ()
+        elif not experiment.isidentifier() and experiment.partition(":")[0] not in schemes:
+            rule = "must be a name, or images after a scheme"
+            raise UsageError(str(Fault("experiment", rule, experiment, schemes)))
+        command += ["--", experiment, *settings]
+        with translate_error(UsageError, "the check has no end", of=subprocess.TimeoutExpired):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if done.returncode:
+        message = done.stderr.rpartition(ERROR)[2].replace(file.name, "the spec").strip()
+        raise UsageError(message or f"the check has failed with {done.returncode}")
+    plan = json.loads(done.stdout)
+    spec = plan.pop("spec")
+    return {"name": spec["name"], **plan, "spec": spec}
