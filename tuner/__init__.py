@@ -11,6 +11,7 @@ refit                train the best config on training and validation images; it
 soup                 combine the best trials into one model, a soup or an ensemble
 constant             marks a list or a mapping in a space as one value, and not a domain
 compare              put searches side by side; a Comparison
+advise               what to change after a search, as findings
 load_results         the Results of an experiment, by its name or its folder
 Results              what a search came to: best trial, checkpoints, data frames
 export_model         write the best model of Results into a folder, to be handed over
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from tuner.experiment.results.comparison import compare
     from tuner.experiment.results.results import Results, load_results
     from tuner.places import start_dir, trial_dir
+    from tuner.reporting.advice import advise
     from tuner.search.ask_tell import AskTell
     from tuner.search.retraining import confirm, refit
     from tuner.search.run import resume_experiment, run_experiment
@@ -86,6 +88,7 @@ __all__ = [
     "TunerError",
     "UnreadableImagesError",
     "UsageError",
+    "advise",
     "compare",
     "confirm",
     "constant",
@@ -108,6 +111,7 @@ _MODULES = {
     "ExperimentSpec": "tuner.spec.experiment",
     "Learner": "tuner.trial.learner",
     "Results": "tuner.experiment.results.results",
+    "advise": "tuner.reporting.advice",
     "compare": "tuner.experiment.results.comparison",
     "confirm": "tuner.search.retraining",
     "constant": "tuner.spec.space.domains",

@@ -12,8 +12,7 @@ import tuner
 from tuner.experiment.results.confirmation import best_json
 from tuner.experiment.results.listing import list_experiments
 from tuner.experiment.results.results import Results
-from tuner.reporting.advice import advice_text, advise
-from tuner.reporting.advice.record import SearchRecord
+from tuner.reporting.advice import advise
 from tuner.reporting.experiment_text import (
     best_text,
     change_lines,
@@ -51,7 +50,7 @@ def test_best_trial_is_compared_with_the_default_config(storage, best, is_better
     results = Results(folder)
     sentence = f"val_accuracy {best} is no better than the default config (trial 00000, 0.9)"
     [shown] = best_json(results)
-    advice = advice_text(advise(SearchRecord.of(results)))
+    advice = repr(advise(results))
     texts = summary(results), best_text(shown, results.accuracy(shown)), advice
     assert [sentence in " ".join(text.split()) for text in texts] == [not is_better] * 3
     assert results.show()["validation"].get("default") == (None if is_better else 0.9)

@@ -35,11 +35,10 @@ def advise(results: Results, ask: str | None, as_json: bool) -> None:
     Each finding has what was seen, with its interval; what it means; and the command to run next.
     It reads the journal alone.
     """
-    from tuner.reporting.advice import advice_json, advice_text, advise
-    from tuner.reporting.advice.record import SearchRecord
+    from tuner.reporting.advice import advice_json, advise
 
-    findings = advise(SearchRecord.of(results), ask=ask.split(",") if ask else ())
-    click.echo(json_text(advice_json(findings)) if as_json else advice_text(findings))
+    findings = advise(results, ask=ask.split(",") if ask else ())
+    click.echo(json_text(advice_json(findings)) if as_json else repr(findings))
 
 
 @options.command(

@@ -33,7 +33,6 @@ from tuner.experiment.results.statistics import Accuracy, measured_accuracy, wit
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
 from tuner.reporting.advice.finding import Finding
-from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.optuna_study import frozen_trials, quiet_optuna, study_with
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective
@@ -129,7 +128,7 @@ class Report:
 
     @property
     def findings(self) -> list[Finding]:
-        return advise(SearchRecord.of(self.results))
+        return advise(self.results)
 
     @property
     def provenance(self) -> dict[str, Any]:

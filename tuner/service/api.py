@@ -37,7 +37,6 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_so_far, check
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.advice import advice_json, advise
-from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.experiment_text import control_text
 from tuner.service.access import REPORT_POLICY, Json, refusal
 from tuner.service.watch import Experiments, Followed, UnknownNameError
@@ -149,7 +148,7 @@ def advice(
 ) -> Response:
     """What to change after the search: `tuner advise --json`."""
     with results.lock:
-        findings = advise(SearchRecord.of(results), ask=ask.split(",") if ask else ())
+        findings = advise(results, ask=ask.split(",") if ask else ())
     return Json(advice_json(findings))
 
 

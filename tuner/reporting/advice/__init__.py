@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.reporting.advice.curves import curve_findings
 from tuner.reporting.advice.domains import space_findings
@@ -13,27 +13,34 @@ from tuner.reporting.advice.leaders import leader_findings
 from tuner.reporting.advice.record import SearchRecord
 from tuner.reporting.advice.spending import spending_findings
 
+if TYPE_CHECKING:
+    from tuner.experiment.results.results import Results
 
-def advise(record: SearchRecord, *, ask: Sequence[str] = ()) -> list[Finding]:
+
+class Advice(list[Finding]):
+    """Findings, which Python and notebooks show as text, three lines each."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "Nothing to advise: no finding is beyond chance."
+        return "\n\n".join(finding.as_text() for finding in self)
+
+
+def advise(search: Results | SearchRecord, *, ask: Sequence[str] = ()) -> Advice:
     """The answers on the hyperparameters `ask`, then the findings, most urgent first.
 
     Raises UsageError for a hyperparameter that is not searched. A confirmation gets no advice on
     its space, which is a list of leaders, or on its rungs.
     """
+    record = search if isinstance(search, SearchRecord) else SearchRecord.of(search)
     answers = [answer(record, name) for name in ask]
     findings = [*curve_findings(record), *leader_findings(record)]
     if not record.spec.confirms:
         findings += [*spending_findings(record), *space_findings(record)]
-    return [*answers, *sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))]
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return Advice([*answers, *findings])
 
 
 def advice_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """The document of `advise --json`."""
     return {"findings": [finding.as_dict() for finding in findings]}
-
-
-def advice_text(findings: Sequence[Finding]) -> str:
-    """The findings as text, three lines each."""
-    if not findings:
-        return "Nothing to advise: no finding is beyond chance."
-    return "\n\n".join(finding.as_text() for finding in findings)
