@@ -32,6 +32,7 @@ import heapq
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -276,7 +277,7 @@ class Recorded:
         curves = [search_curves.curve_of(folder, task, config) for config in made.configs]
         return replace(made, loss_NE=np.stack(curves))
 
-    @property
+    @cached_property
     def configs(self):
         domains = parse_space(self.space).items()
         return [
@@ -507,17 +508,6 @@ def show_synthetic(strategy, trials, seeds, faults):
         print(f"  {fault:16} {shown(hit, len(seeds))}  {dict(others) or ''}", flush=True)
 
 
-def windows_of(recorded):
-    """Domains of the learning rate that are cut at the best value's side, or not."""
-    leading = np.argsort(recorded.loss_NE.min(axis=1))[: len(recorded.loss_NE) // 20]
-    low, high = np.quantile(recorded.lr_N[leading], [0.02, 0.98])
-    return {
-        "whole": (max(low - 0.2, 0), min(high + 0.2, 1)),
-        "cut above": (0.0, low - 0.02),
-        "cut below": (min(high + 0.02, 0.85), 1.0),
-    }
-
-
 def edges_of(recorded, window, trials, seeds):
     """(how many searches, those with each edge of the learning rate, other findings)."""
     count, sides, others = 0, Counter(), Counter()
@@ -540,16 +530,25 @@ def show_edges(what, count, sides, others):
 
 
 def show_tables(tables, trials, seeds):
+    """Domains of the learning rate that are cut at the best value's side, or not."""
     for recorded in map(Recorded.table, tables):
-        print(f"table {recorded.name}, {trials} trials")
-        for what, window in windows_of(recorded).items():
+        leading = np.argsort(recorded.loss_NE.min(axis=1))[: len(recorded.loss_NE) // 20]
+        low, high = np.quantile(recorded.lr_N[leading], [0.02, 0.98])
+        windows = {
+            "whole": (max(low - 0.2, 0), min(high + 0.2, 1)),
+            "cut above": (0.0, low - 0.02),
+            "cut below": (min(high + 0.02, 0.85), 1.0),
+        }
+        lr = f"the best twentieth: {low:.2f} to {high:.2f} of lr"
+        print(f"table {recorded.name}, {trials} trials; {lr}")
+        for what, window in windows.items():
             name = f"{what} {window[0]:.2f} to {window[1]:.2f}"
             show_edges(name, *edges_of(recorded, window, trials, seeds))
 
 
 def show_lcbench(folder, trials, seeds):
     """All tuning tasks together. A cut counts where it makes the best tenth of configs worse."""
-    totals, tasks = {}, Counter()
+    totals = {}
     for task in search_curves.SPLITS["tuning"]:
         recorded = Recorded.lcbench(folder, task)
         best_N = recorded.loss_NE.min(axis=1)
@@ -557,14 +556,14 @@ def show_lcbench(folder, trials, seeds):
         for what, (low, high) in {"whole": (0, 1), "above": (0, 0.45), "below": (0.55, 1)}.items():
             inside = best_N[(recorded.lr_N >= low) & (recorded.lr_N <= high)]
             if what == "whole" or np.quantile(inside, 0.1) > WORSE * level:
-                tasks[what] += 1
                 searches = edges_of(recorded, (low, high), trials, seeds)
                 totals.setdefault(what, []).append(searches)
     print(f"LCBench, {trials} trials of each search, {len(seeds)} searches of each task")
     for what, rows in totals.items():
         counts, sides, others = zip(*rows, strict=True)
-        name = f"{what}, {tasks[what]} tasks"
-        show_edges(name, sum(counts), sum(sides, Counter()), sum(others, Counter()))
+        show_edges(
+            f"{what}, {len(rows)} tasks", sum(counts), sum(sides, Counter()), sum(others, Counter())
+        )
 
 
 def main():

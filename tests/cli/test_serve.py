@@ -21,7 +21,7 @@ def test_serve_without_sdk_of_mcp_names_the_package(here, monkeypatch):
 
 
 def test_tensorboard_is_served_for_experiments_or_the_storage(digits, monkeypatch):
-    served = []  # the folders, the port, and those that are found later
+    served = []  # the folders, the port, and those that appear later
 
     def serve(experiments, *, port, find):
         later = find and [experiment.path for experiment in find()]

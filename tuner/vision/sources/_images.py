@@ -148,7 +148,7 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A scheme: how the images of a location are found.
+    """A scheme: how to list the images of a location.
 
     form: how it is written. find: called with the location, the text after the colon, and the data
     folder. require: called with the location; None if `find` only lists files, with no library.
