@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def admit(code: Sequence[NamedCode], folder: Path, *, trust: bool) -> None:
-    """Return if the code that the experiment or export in `folder` names may run."""
+    """Return if the code that the experiment or export in `folder` names may run.
+
+    Raises UsageError without a terminal, and Abort if the user refuses.
+    """
     foreign = [c for c in code if not (c.is_remembered or _is_in_working_directory(c, folder))]
     if foreign and not trust:
         names = "\n".join(f"  {printable(each.description)}" for each in foreign)
@@ -118,7 +121,10 @@ def _models_of(experiment: Described) -> list[dict[str, Any]]:
 
 
 def ask(question: str, *, yes: bool, unattended: str) -> None:
-    """Ask before an expensive or irreversible step; a no ends the command."""
+    """Ask before an expensive or irreversible step; a no ends the command.
+
+    yes: skip the question. Raises UsageError, with the text `unattended`, without a terminal.
+    """
     if yes:
         return
     if not sys.stdin.isatty():

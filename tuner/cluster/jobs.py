@@ -152,7 +152,11 @@ def _job_of(details: Any) -> Job:
 
 @contextmanager
 def connected(address: str) -> Iterator[Jobs]:
-    """The jobs of the cluster whose dashboard is at `address`."""
+    """The jobs of the cluster whose dashboard is at `address`.
+
+    Raises UsageError, with what to do, for an invalid URL, a missing extra, a dashboard that does
+    not answer, and a missing or wrong token.
+    """
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         what = f"--address takes the URL of the cluster's dashboard, got {address!r}"
@@ -191,7 +195,10 @@ def answering(address: str) -> Iterator[None]:
 
 
 def entry(experiment: str, directory: Path) -> str:
-    """EXPERIMENT as the job finds it: a file in `directory` by its relative path."""
+    """EXPERIMENT as the job finds it: a file in `directory` by its relative path.
+
+    Raises UsageError for a file outside of it, which does not reach the cluster.
+    """
     path = directory / experiment
     if not path.is_file():
         return experiment

@@ -90,7 +90,10 @@ class Lengths:
 
 
 def lengths_of(document: Mapping[str, Any], spec: ExperimentSpec) -> Lengths:
-    """The lengths of trials under `spec`, and earlier ones by the experiment.json `document`."""
+    """The lengths of trials under `spec`, and earlier ones by the experiment.json `document`.
+
+    Raises UsageError if that is damaged.
+    """
     now = spec.epochs
     before = [change["epochs"] for change in changes_of(document, spec.name)]
     return Lengths(now, frozenset(n for n in before if n is not None and now and n < now))

@@ -221,7 +221,10 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex."""
+    """The digest of a file, or of a folder's sorted names and file digests, in lower-case hex.
+
+    Raises CheckpointError for what is missing, unreadable, a link, or no plain file or folder.
+    """
     with translate_error(CheckpointError, f"cannot read {path}", of=OSError):
         if path.is_symlink():
             raise CheckpointError(f"{path} is a symbolic link; a checkpoint holds plain files only")

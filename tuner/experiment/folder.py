@@ -73,7 +73,10 @@ class ExperimentFolder:
         return self.mirror.is_driven() if self.mirror else is_locked(self.path)
 
     def create(self, document: dict[str, Any], *, empty: Iterable[str] = ()) -> None:
-        """Create the folder with `document` as experiment.json, and `empty` files, atomically."""
+        """Create the folder with `document` as experiment.json, and `empty` files, atomically.
+
+        Raises NameTakenError if it exists, UsageError if it cannot be created.
+        """
         if self.is_taken:
             raise self.name_taken()
         data = files.encode(document)
@@ -112,6 +115,7 @@ class ExperimentFolder:
 
     @contextmanager
     def undriven(self, warn: Callable[[str], object]) -> Iterator[None]:
+        """Exclude all drivers. Raises and warns as `held`."""
         with locked(self.path), self.held(warn):
             yield
 
@@ -129,7 +133,10 @@ class ExperimentFolder:
         return read(self.path)
 
     def document(self) -> dict[str, Any]:
-        """experiment.json; of the spec only the objective is checked."""
+        """experiment.json; of the spec only the objective is checked.
+
+        Raises UsageError if it is missing, damaged, or of another format.
+        """
         path = self.path / files.EXPERIMENT
         cannot = f"{path.parent} is no experiment: cannot read {path}"
         with translate_error(UsageError, cannot, of=OSError):
@@ -170,7 +177,10 @@ class ExperimentFolder:
         return parse_json(self.mirror.objects.read(name)) if self.mirror else self.read(name)
 
     def remove(self, *, warn: Callable[[str], object]) -> None:
-        """Remove the experiment; after a kill the rest is no experiment."""
+        """Remove the experiment; after a kill the rest is no experiment.
+
+        Raises UsageError if a driver holds it, or it cannot be removed. warn: as for `held`.
+        """
         self._refuse_link()
         gone = self.path.with_name(f".{self.path.name}.{uuid4().hex}.removed")
         cannot = f"cannot remove {self.path}"
@@ -182,7 +192,10 @@ class ExperimentFolder:
                 shutil.rmtree(gone)
 
     def rename(self, name: str) -> ExperimentFolder:
-        """Rename the folder; returns the new one."""
+        """Rename the folder; returns the new one.
+
+        Raises UsageError if a driver holds it, the name is taken, or it cannot be renamed.
+        """
         self._refuse_link()
         if self.mirror:
             raise UsageError(f"{self.location} is in an object store, which cannot rename it")

@@ -88,7 +88,10 @@ def study_of(results: Results) -> optuna.Study:
 
 
 def write_study(study: optuna.Study, storage: str) -> None:
-    """Write a Study to an Optuna `storage`, the URL of a database: completely, or not at all."""
+    """Write a Study to an Optuna `storage`, the URL of a database: completely, or not at all.
+
+    Raises UsageError for a storage that cannot be written or already has a study of that name.
+    """
     name = study.study_name
     if storage.startswith(_SQLITE):
         check_target(Path(storage.removeprefix(_SQLITE).partition("?")[0]))

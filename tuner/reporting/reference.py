@@ -56,7 +56,10 @@ def reference() -> str:
 
 
 def part(key: str) -> str:
-    """The section `key` with its subsections, or the items about one key."""
+    """The section `key` with its subsections, or the items about one key.
+
+    Raises UsageError, with the nearest known key, for an unknown one.
+    """
     texts = re.split(r"\n\n(?=##+ )", reference())[1:]
     sections = {re.split(":|\n", text.lstrip("# "))[0]: text for text in texts}
     matches = [text for name, text in sections.items() if f"{name}.".startswith(f"{key}.")]

@@ -87,6 +87,7 @@ class Searches:
             return search
 
     def with_trial(self, name: str, trial_id: str) -> AskTell:
+        """The search of `name`. Raises UnknownNameError if it has no such trial."""
         search = self.of(name)
         try:
             search.trial(trial_id)

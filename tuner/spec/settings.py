@@ -88,6 +88,7 @@ def bad_value(rule: str, value: object = None, choices: tuple[str, ...] = ()) ->
 
 
 def known_names(raw: object, choices: Collection[str], noun: str) -> object:
+    """The unique names of a list or text. Raises FaultsError for others."""
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple):
         raise bad_value("must be a list of names", raw, tuple(choices))

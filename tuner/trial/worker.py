@@ -112,7 +112,10 @@ class Worker:
         return port
 
     def join(self, host: str, port: int) -> None:
-        """Join the other ranks in a process group: nccl for GPUs, gloo for the host."""
+        """Join the other ranks in a process group: nccl for GPUs, gloo for the host.
+
+        Raises NoGpuError if a reserved GPU is missing.
+        """
         import torch.distributed as dist
 
         claim(self._context.gpus, through_torch=True)  # else the others would wait for nccl

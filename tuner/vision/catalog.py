@@ -183,7 +183,10 @@ def data_choice(values: Mapping[str, Any]) -> DataChoice:
 
 
 def pinned(choice: DataChoice) -> DataChoice:
-    """The same data set by its decoded form, which later changes of the files leave alone."""
+    """The same data set by its decoded form, which later changes of the files leave alone.
+
+    A data set that ships is returned as it is. Raises DataError if the data set is not available.
+    """
     name, size = choice.dataset, choice.image_size
     if not ships(name):
         name, size = f"{DECODED}:{decoded_set(choice).name}", None
@@ -191,7 +194,10 @@ def pinned(choice: DataChoice) -> DataChoice:
 
 
 def image_names(choice: DataChoice) -> list[str]:
-    """The names of a user's images by row, of files their paths; none of a data set that ships."""
+    """The names of a user's images by row, of files their paths; none of a data set that ships.
+
+    Raises DataError if the data set is not available.
+    """
     if ships(choice.dataset):
         return []
     names = decoded_set(choice).names(data_folder(choice.data_dir))

@@ -80,7 +80,10 @@ class Remote(NamedTuple):
 
 
 def fetch(objects: Objects, *, present: tuple[int, int] = (0, 0)) -> Remote:
-    """The journal; only the bytes after `present`, (generation, bytes), if that still counts."""
+    """The journal; only the bytes after `present`, (generation, bytes), if that still counts.
+
+    Raises JournalError for a segment of another size than its name says.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     for _ in range(_TRIES):

@@ -243,7 +243,9 @@ def linked(results: Described) -> list[Path]:
 
 
 def link(results: Results, name: str) -> None:
-    """Name the experiment `name` as the search's newest confirmation."""
+    """Name the experiment `name` as the search's newest confirmation. Raises as
+    `ExperimentFolder.check`.
+    """
     names = [folder.name for folder in linked(results) if folder.name != name]
     results.files.write(CONFIRMED, {"experiments": [*names, name]})
 
@@ -349,7 +351,11 @@ def _record(trial_id: str) -> str:
 
 
 def renamed(experiment: Described, name: str) -> Described:
-    """Rename the folder, and the spec in experiment.json."""
+    """Rename the folder, and the spec in experiment.json.
+
+    Raises SpecError for an invalid name, UsageError for a confirmed or confirming experiment, and
+    as `ExperimentFolder.rename`.
+    """
     spec = {**experiment.document["spec"], "name": name}
     build_spec(spec, "the new name")
     if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):

@@ -255,7 +255,10 @@ class Queue:
         return ended
 
     def remove(self, name: str, *, warn: Callable[[str], object]) -> None:
-        """Remove an entry; its experiment stays."""
+        """Remove an entry; its experiment stays.
+
+        Raises UsageError if there is none, or if it runs.
+        """
         if self.entry(name) is None:
             names = ", ".join(sorted(self.names())) or "there are none"
             raise UsageError(f"no entry {name!r} in the queue of {self.storage}; entries: {names}")
