@@ -36,8 +36,24 @@ def test_peers_get_the_cpu_seconds_of_tuner():
     rows = [{**ROW, "line": "default", "cpu_s": 5.0}, {**ROW, "line": "weights", "cpu_s": 7.0}]
     assert results.budget_of(rows, "objects", 20, 0) == 7.0
     assert results.budget_of(rows[:1], "objects", 20, 0) == 5.0
+    rows[1]["refit"] = {"accuracy": 0.5, "cpu_s": 9.0, "wall_s": 2.0}
+    assert results.budget_of(rows, "objects", 20, 0) == 9.0
     with pytest.raises(SystemExit, match="measure `weights` or `default`"):
         results.budget_of(rows, "objects", 60, 0)
+
+
+def test_table_shows_a_refit_below_its_search():
+    refit = {"accuracy": 0.75, "cpu_s": 9.0, "wall_s": 2.0}
+    row = {**ROW, "line": "weights", "cpu_s": 5.0, "accuracy": 0.5, "refit": refit}
+    shown = results.table([row], "objects", 20, ["weights", "fastai"]).splitlines()[-2:]
+    assert [line.split(" | ")[0] for line in shown] == ["| weights", "| weights, refit"]
+    assert "0.750 (0.719 to 0.779) | 9 | 2 |" in shown[1]
+
+
+def test_best_named_counts_searches_within_the_interval_of_the_best():
+    trials = {"00000": 0.50, "00001": 0.53, "00002": 0.60}
+    rows = [{**ROW, "trials": trials, "best": best} for best in ("00002", "00001", "00000")]
+    assert "in 1 of 3 searches, and 0.057 behind it, at most 0.100" in results.best_named(rows)
 
 
 def test_cost_counts_orphans():

@@ -2,7 +2,7 @@
 
     python -m benchmarks.finetune --cache DIR [--sets objects,fine] [--sizes 20,60]
                                   [--lines default,weights,fastai] [--seeds 3] [--out FILE]
-                                  [--add NAME 'KEY=VALUE ...']
+                                  [--add NAME 'KEY=VALUE ...'] [--refit LINE] [--every-trial]
 
 Makes everything itself: photographs (photos.py), a network pretrained on other classes of them
 (network.py, some minutes once for each --cache), and the searches: `tuner run` with the arguments
@@ -12,8 +12,10 @@ photos a class, which no search sees.
 
 tuner holds out 15 % of the folder to choose a trial, and 15 % as its own test split; the peers hold
 out 15 %. --add measures tuner with further arguments under a name; {weights} in them stands for the
-file of the pretrained network. --out appends a JSON line for each measurement, and what stands
-there already is not measured again.
+file of the pretrained network. --refit trains the best of a line again on all photos but the test
+split, and the peers get the CPU seconds of both. --every-trial measures each trial of tuner's lines
+on the test photos, and says how often the named best is within the interval of the best. --out
+appends a JSON line for each measurement, and what stands there already is not measured again.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ def main() -> int:
                     results.append(options.out, row)
                     print(json.dumps(row), file=sys.stderr, flush=True)
             print(results.table(rows, name, size, options.lines), flush=True)
+    if options.every_trial:
+        print(results.best_named(rows))
     return 0
 
 
@@ -76,6 +80,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", type=sizes, help="training photos a class")
     parser.add_argument("--lines", type=names, default=[*lines.LINES, *peers.PEERS])
     parser.add_argument("--add", nargs=2, action="append", default=[], metavar=("NAME", "ARGS"))
+    parser.add_argument("--refit", metavar="LINE", help="a line of tuner, such as weights")
+    parser.add_argument("--every-trial", action="store_true")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--out", type=Path, help="JSON lines; those there are not measured again")
     options = parser.parse_args()
@@ -119,8 +125,9 @@ def measure(
     about = {"test": TEST * len(photos.SETS[set].kinds), "floor": 1 / len(photos.SETS[set].kinds)}
     if line in lines.LINES:
         with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as storage:
-            where = {"seed": seed, "storage": Path(storage)}
-            return {**about, **lines.run_line(line, folder, test, weights, **where)}
+            how = {"seed": seed, "storage": Path(storage), "every_trial": options.every_trial}
+            how["refit"] = line == options.refit
+            return {**about, **lines.run_line(line, folder, test, weights, **how)}
     began = time.monotonic()
     budget = results.budget_of(rows, set, size, seed)
     model, like, summary = peers.search(line, folder, weights, budget_cpu_s=budget, seed=seed)

@@ -62,6 +62,10 @@ class Cost:
             raise SystemExit(f"{' '.join(command)} failed: {ended.stderr[-2000:]}")
         return ended.stdout
 
+    @property
+    def spent(self) -> dict[str, float]:
+        return {"cpu_s": self.cpu_s, "wall_s": self.wall_s}
+
     def _watch(self, done: threading.Event) -> None:
         while not done.is_set():
             for entry in Path("/proc").glob("[0-9]*"):
@@ -90,20 +94,55 @@ def waited_cpu_s() -> float:
 
 
 def run_line(
-    name: str, folder: Path, test: Path, weights: Path, *, seed: int, storage: Path
+    name: str,
+    folder: Path,
+    test: Path,
+    weights: Path,
+    *,
+    seed: int,
+    storage: Path,
+    refit: bool,
+    every_trial: bool,
 ) -> dict[str, Any]:
     """The test accuracy that a line of tuner reaches on a folder, and what its search costs.
 
-    cpu_s and wall_s are those of `tuner run`; export and evaluation are not in them.
+    cpu_s and wall_s are those of `tuner run`; export and evaluation are not in them. refit: also
+    measure, under the key `refit`, what `tuner refit` makes of the best trial; its costs are those
+    of both. every_trial: also measure each trial; `best` is the one that the search names.
     """
     tuner = [sys.executable, "-m", "tuner"]
     env = {"TUNER_DATA": str(storage / "data")}
-    where, export = ["--storage", str(storage)], storage / "model"
+    where = ["--storage", str(storage)]
     further = [argument.replace("{weights}", str(weights)) for argument in LINES[name]]
     command = [*tuner, "run", f"folder:{folder}", "--name", "photos", *where]
+
+    def tested(experiment: str) -> float:
+        export = storage / f"{experiment}-model"
+        Cost().run([*tuner, "export", experiment, "--to", str(export), *where], env=env)
+        evaluate = [*tuner, "evaluate", str(export), "--data", str(test), "--json"]
+        return float(json.loads(Cost().run(evaluate, env=env))["test_accuracy"])
+
     cost = Cost()
     cost.run([*command, "--seed", str(seed), *further], env=env)
-    Cost().run([*tuner, "export", "photos", "--to", str(export), *where], env=env)
-    measured = Cost().run([*tuner, "evaluate", str(export), "--data", str(test), "--json"], env=env)
-    accuracy = json.loads(measured)["test_accuracy"]
-    return {"accuracy": accuracy, "cpu_s": cost.cpu_s, "wall_s": cost.wall_s}
+    row: dict[str, Any] = {"accuracy": tested("photos"), **cost.spent}
+    if refit:
+        cost.run([*tuner, "refit", "photos", *where], env=env)
+        row["refit"] = {"accuracy": tested("photos-refit"), **cost.spent}
+    if every_trial:
+        row |= trials_tested(storage / "photos", test)
+    return row
+
+
+def trials_tested(experiment: Path, test: Path) -> dict[str, Any]:
+    """{best, trials}: the trial that the search names, and the test accuracy of each by its id."""
+    import tuner
+    from tuner.vision.export.evaluate import evaluate_export
+    from tuner.vision.export.read import read_export
+
+    results, accuracies = tuner.load_results(experiment), {}
+    for trial_id, trial in results.trials.items():
+        if trial.checkpoints:
+            to = experiment.parent / f"model-{trial_id}"
+            export = read_export(results.export(to, trial_id=trial_id))
+            accuracies[trial_id] = evaluate_export(export, data_dir=str(test))["test_accuracy"]
+    return {"best": results.get_best_trial().trial_id, "trials": accuracies}

@@ -35,9 +35,9 @@ def append(path: Path | None, row: Row) -> None:
 
 
 def budget_of(rows: Iterable[Row], name: str, size: int, seed: int) -> float:
-    """The CPU seconds of tuner's search on the same photos; SystemExit without one."""
+    """The CPU seconds of tuner's search and refit on the same photos; SystemExit without one."""
     spent = {
-        row["line"]: row["cpu_s"]
+        row["line"]: row.get("refit", row)["cpu_s"]
         for row in rows
         if (row["set"], row["size"], row["seed"]) == (name, size, seed)
     }
@@ -47,15 +47,16 @@ def budget_of(rows: Iterable[Row], name: str, size: int, seed: int) -> float:
     raise SystemExit("a peer gets the CPU seconds of tuner: measure `weights` or `default`, too")
 
 
-def table(rows: Iterable[Row], name: str, size: int, lines: Sequence[str]) -> str:
+def table(rows: Sequence[Row], name: str, size: int, lines: Sequence[str]) -> str:
     """Markdown: a row for each line, with means over the seeds.
 
     The interval is that of one test set, also of several seeds: these share their test photos.
     """
-    of_line: dict[str, list[Row]] = {line: [] for line in lines}
-    for row in rows:
-        if (row["set"], row["size"]) == (name, size) and row["line"] in of_line:
-            of_line[row["line"]].append(row)
+    of_line: dict[str, list[Row]] = {}
+    for line in lines:
+        measured = [r for r in rows if (r["set"], r["size"], r["line"]) == (name, size, line)]
+        of_line[line] = measured
+        of_line[f"{line}, refit"] = [row | row["refit"] for row in measured if "refit" in row]
     of_line = {line: measured for line, measured in of_line.items() if measured}
     errors = {line: 1 - mean(r["accuracy"] for r in measured) for line, measured in of_line.items()}
     beside = [line for line in of_line if line in PEERS]
@@ -76,3 +77,17 @@ def table(rows: Iterable[Row], name: str, size: int, lines: Sequence[str]) -> st
             f"{measured[0]['floor']:.3f} |"
         )
     return "\n".join(text)
+
+
+def best_named(rows: Iterable[Row]) -> str:
+    """How often the named trial is within the interval of the trial that is best on the test."""
+    rows = [row for row in rows if len(row.get("trials", ())) > 1]
+    behind = [max(row["trials"].values()) - row["trials"][row["best"]] for row in rows]
+    within = sum(
+        row["trials"][row["best"]] >= wilson(max(row["trials"].values()), row["test"])[0]
+        for row in rows
+    )
+    return (
+        f"the named best is within the 95 % interval of the best trial in {within} of {len(rows)} "
+        f"searches, and {mean(behind):.3f} behind it, at most {max(behind):.3f}"
+    )

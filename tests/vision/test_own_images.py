@@ -35,7 +35,7 @@ def doubts_in(plan: dict[str, Any]) -> list[str]:
 
 
 def spec_of(photos_dir: Path, **changes: Any) -> ValidatedSpec:
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {})
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})
     raw["training"] |= changes
     return validate(raw)
 
@@ -57,7 +57,7 @@ def test_default_experiment_stops_no_trial_of_two(photos_dir, max_t):
 
 @pytest.mark.parametrize("setting", [{"flip": False}, {"lr": 0.01}])
 def test_default_experiment_does_not_search_what_the_user_sets(photos_dir, setting):
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, setting)
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, setting, {})
     names = {*setting, *(["test_time_flip"] if "flip" in setting else [])}
     assert names.isdisjoint({*raw["search"]["points_to_evaluate"][0], *raw["search"]["space"]})
     assert not raw["training"].get("test_time_flip")
@@ -69,7 +69,7 @@ def test_default_experiment_network_fits_the_size(tmp_path, px, model):
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(4):
             Image.new("RGB", (px, px + 9)).save(tmp_path / "x" / name / f"{number}.png")
-    raw = default_experiment("folder:x", tmp_path, {})
+    raw = default_experiment("folder:x", tmp_path, {}, {})
     assert (raw["training"]["model"], raw["training"]["image_size"]) == (model, min(px, 64))
     assert validate(raw).trials == 2
 
@@ -80,7 +80,7 @@ def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
         (tmp_path / "x" / name).mkdir(parents=True)
         for number in range(each):
             (tmp_path / "x" / name / f"{number}.png").touch()
-    spec = validate(default_experiment("folder:x", tmp_path, {}))
+    spec = validate(default_experiment("folder:x", tmp_path, {}, {}))
     assert spec.scheduler is not None
     info = describe(DataChoice(f"folder:{tmp_path / 'x'}"))
     assert info is not None
@@ -215,18 +215,43 @@ def test_best_model_takes_those_that_timm_has_fetched(torch_home, tmp_path, monk
 
 def test_default_experiment_fine_tunes_weights_that_are_here(photos_dir, torch_home):
     dataset = f"folder:{photos_dir}"
-    assert "pretrained" not in default_experiment(dataset, photos_dir, {})["training"]
+    assert "pretrained" not in default_experiment(dataset, photos_dir, {}, {})["training"]
     weights_named("resnet18").path.write_bytes(b"")
-    raw = default_experiment(dataset, photos_dir, {})
+    raw = default_experiment(dataset, photos_dir, {}, {})
     assert raw["training"]["model"] == "torchvision:resnet18"
     assert (raw["training"]["pretrained"], raw["training"]["image_size"]) == (True, 128)
     assert raw["search"]["points_to_evaluate"][0]["train_layers"] == "head"
     assert (
         "pretrained"
-        not in default_experiment(dataset, photos_dir, {"pretrained": False})["training"]
+        not in default_experiment(dataset, photos_dir, {"pretrained": False}, {})["training"]
     )
     training = {"model": "torchvision:mobilenet_v3_small"}
-    assert "pretrained" not in default_experiment(dataset, photos_dir, training)["training"]
+    assert "pretrained" not in default_experiment(dataset, photos_dir, training, {})["training"]
+
+
+def test_best_model_of_many_images_on_a_cpu_is_fast(torch_home):
+    for network in ("mobilenet_v3_large", "mobilenet_v3_small"):
+        weights_named(network).path.write_bytes(b"")
+    models = [best_model(device, images=5000) for device in ("cpu", "gpu")]
+    assert models == ["torchvision:mobilenet_v3_small", "torchvision:mobilenet_v3_large"]
+
+
+def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_home):
+    networks = ["torchvision:resnet18", "torchvision:mobilenet_v3_small"]
+    searched = [f"search.space.model=choice({networks})"]
+    spec, _ = resolve("folder:my photos", searched)
+    assert (spec.training.get("pretrained"), spec.trials) == (None, 4)  # no weights are here
+    for name in ("resnet18", "mobilenet_v3_small"):
+        weights_named(name).path.write_bytes(b"")
+    spec, _ = resolve("folder:my photos", searched)
+    assert (spec.training["pretrained"], spec.trials) == (True, 11)
+    first = [(p["train_layers"], p["model"]) for p in spec.search.points_to_evaluate]
+    assert first == [(layers, model) for layers in ("head", "all") for model in networks]
+
+
+def test_domain_of_the_user_replaces_a_default(photos_dir):
+    spec, _ = resolve("folder:my photos", ["search.space.batch_size=choice([4, 8])"])
+    assert "batch_size" not in spec.training
 
 
 def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path):
@@ -234,7 +259,7 @@ def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path)
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "config.json").write_text(json.dumps({"model": model}))
     training = {"start_from": str(tmp_path / "export")}
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, training)["training"]
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
     assert (raw["model"], raw["norm"], raw["image_size"]) == ("resnet20", "group", 32)
     assert raw["fit_head"]
 
@@ -248,6 +273,6 @@ def test_hints_without_weights_name_fetch_command(photos_dir, torch_home):
 
 def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, torch_home):
     weights_named("resnet18").path.write_bytes(b"")
-    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"})
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"}, {})
     assert raw["search"]["space"].keys() == {"lr", "weight_decay"}
     assert raw["num_samples"] == 100

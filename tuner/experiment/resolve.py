@@ -115,8 +115,12 @@ def load_experiment(
         search_modules_in(path.parent)
         return _from_module(_import_file(path.stem, path), path.stem)
     if text.partition(":")[0] in default_declaration().schemes:
-        training = {p.removeprefix("training."): v for p, v in set_to if p.startswith("training.")}
-        raw = default_declaration().default_experiment(text, directory, training)
+        assignments = list(set_to)
+        training, space = (
+            {path.removeprefix(at): v for path, v in assignments if path.startswith(at)}
+            for at in ("training.", "search.space.")
+        )
+        raw = default_declaration().default_experiment(text, directory, training, space)
         return Experiment(raw, str(raw["name"]), str(raw["training"]["dataset"]))
     if ":" in text:
         module, _, function = text.partition(":")

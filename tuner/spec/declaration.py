@@ -139,11 +139,13 @@ class Declaration:
         """(key, module:name) of user code in a spec's plain values, for the Learner that ships."""
         yield from ()
 
-    def default_experiment(self, dataset: str, directory: Path, training: Values) -> dict[str, Any]:
+    def default_experiment(
+        self, dataset: str, directory: Path, training: Values, space: Values
+    ) -> dict[str, Any]:
         """A spec's plain values for a data set of one of the `schemes`.
 
-        training: values that the user sets. Raises SpecError for unusable data, DataError for
-        missing data.
+        training, space: values and domains that the user sets. Raises SpecError for unusable data,
+        DataError for missing data.
         """
         raise NotImplementedError
 

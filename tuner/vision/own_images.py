@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 from tuner.errors import SpecError
 from tuner.spec.plan import gpus_here
 from tuner.spec.settings import FaultsError
+from tuner.spec.space.domains import Choice
+from tuner.spec.space.parsing import parse_domain
 from tuner.vision import catalog
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.settings import ClassifierSettings
@@ -45,7 +48,9 @@ _BEST = {
         *("mobilenet_v3_large", "resnet18", "mobilenet_v3_small"),
     ),
     "cpu": ("mobilenet_v3_large", "resnet18", "mobilenet_v3_small", "resnet34", "resnet50"),
+    "cpu, many": ("mobilenet_v3_small", "mobilenet_v3_large", "resnet18", "resnet34", "resnet50"),
 }
+_MANY = 3000  # training images: of a mobilenet_v3_large an epoch then takes a core a minute
 _TIMMS = {  # timm's names of networks that torchvision names otherwise
     "mobilenet_v3_large": "mobilenetv3_large_100",
     "mobilenet_v3_small": "mobilenetv3_small_100",
@@ -119,10 +124,13 @@ def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | 
     )
 
 
-def best_model(device: str) -> str | None:
-    """The model to fine-tune first on a "cpu" or a "gpu" by the weights that are here, or None."""
+def best_model(device: str, images: int = 0) -> str | None:
+    """The model to fine-tune first by the weights that are here, or None.
+
+    device: "cpu" or "gpu". images: how many train; many train a faster network on a CPU.
+    """
     cached = timm_files()
-    for name in _BEST[device]:
+    for name in _BEST["cpu, many" if device == "cpu" and images >= _MANY else device]:
         variants = [each for each in cached if each.partition(".")[0] == _TIMMS.get(name, name)]
         for model in (f"torchvision:{name}", *(f"timm:{each}" for each in variants)):
             if catalog.has_weights(model):
@@ -131,13 +139,14 @@ def best_model(device: str) -> str | None:
 
 
 def default_experiment(
-    dataset: str, directory: Path, training: Mapping[str, Any]
+    dataset: str, directory: Path, training: Mapping[str, Any], space: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The plain values of a spec that searches for a classifier of these images.
 
     It fine-tunes a network if its weights are on this machine, and trains from scratch otherwise.
-    dataset: as in `training.dataset`; the path of a folder, seen from `directory`, becomes
-    absolute. training: what the user sets. Raises SpecError for images that cannot work, and
+    Of several networks in `space` each is tried first with a head on its features. dataset: as in
+    `training.dataset`; the path of a folder, seen from `directory`, becomes absolute. training,
+    space: what the user sets. Raises SpecError for images that cannot work, and
     DataError if they are not there.
     """
     scheme, _, path = dataset.partition(":")
@@ -151,16 +160,20 @@ def default_experiment(
         raise SpecError(faults, dataset) from error
     gpus = gpus_here()
     batch_size = min(_BATCH, max(1, info.train // 2))
-    start = _start(info, training, "gpu" if gpus else "cpu")
+    networks = _networks(space)
+    start = _start(info, training, "gpu" if gpus else "cpu", networks)
     search = _SCRATCH
     if start:
         search = _HEADS if training.get("train_layers") == "head" else _FINE_TUNING
     epochs = max(search.least_epochs, ceil(search.steps * batch_size / info.train))
-    upright = {"test_time_flip": False} if training.get("flip") is False else {}
-    space, *points = (
-        {name: value for name, value in each.items() if name not in {**upright, **training}}
+    given = {*training, *space}
+    if training.get("flip") is False:
+        given.add("test_time_flip")
+    searched, *points = (
+        {name: value for name, value in each.items() if name not in given}
         for each in (search.space, *search.points)
     )
+    points = [{**point, **network} for point in points for network in networks or ({},)]
     constants = {
         "dataset": dataset,
         "batch_size": batch_size,
@@ -170,14 +183,31 @@ def default_experiment(
         "decay_norms_and_biases": False,
         **(start or {**_from_scratch(info), **_REGULARISED}),
     }
+    fixed = constants.keys() - search.space.keys() - space.keys()
+    startup = {"startup": len(points)} if networks else {}  # what is tried of each network decides
     return {
         "name": catalog.short_name(dataset),
-        "training": {n: value for n, value in constants.items() if n not in search.space},
-        "search": {"strategy": "hyperopt", "space": space, "points_to_evaluate": points},
+        "training": {name: value for name, value in constants.items() if name in fixed},
+        "search": {
+            "strategy": "hyperopt",
+            "space": searched,
+            "points_to_evaluate": points,
+            **startup,
+        },
         "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
-        "num_samples": search.trials,
+        "num_samples": search.trials + len(points) - len(search.points),
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
+
+
+def _networks(space: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The choice of each network that the user searches over."""
+    text = space.get("model")
+    with suppress(FaultsError):  # the spec reports it
+        domain = parse_domain(text) if isinstance(text, str) else None
+        if isinstance(domain, Choice):
+            return [{"model": network} for network in domain.values]
+    return []
 
 
 class _Search(NamedTuple):
@@ -231,7 +261,12 @@ def _from_scratch(info: DatasetInfo) -> dict[str, Any]:
     return {"image_size": size, **model}
 
 
-def _start(info: DatasetInfo, training: Mapping[str, Any], device: str) -> dict[str, Any] | None:
+def _start(
+    info: DatasetInfo,
+    training: Mapping[str, Any],
+    device: str,
+    networks: Sequence[Mapping[str, Any]],
+) -> dict[str, Any] | None:
     """The settings that begin with pretrained weights, or None if there are none to use."""
     recipe = {"fit_head": True, "flip": True, "test_time_flip": True, "weight_decay": 0.05}
     if source := training.get("start_from"):
@@ -241,7 +276,10 @@ def _start(info: DatasetInfo, training: Mapping[str, Any], device: str) -> dict[
         return {**_from_scratch(info), **settings, **exported.get("settings", {}), **recipe}
     if training.get("pretrained") is False or info.image_size <= _SMALL:
         return None
-    model = training.get("model") or best_model(device)
-    if not (training.get("pretrained") or (isinstance(model, str) and catalog.has_weights(model))):
+    models = [network["model"] for network in networks]
+    models = models or [training.get("model") or best_model(device, info.train)]
+    are_here = all(isinstance(model, str) and catalog.has_weights(model) for model in models)
+    if not (training.get("pretrained") or are_here):
         return None
-    return {"model": model, "pretrained": True, "image_size": _TUNED_SIZE[device], **recipe}
+    size = _TUNED_SIZE[device]
+    return {"model": models[0], "pretrained": True, "image_size": size, **recipe}
