@@ -93,7 +93,7 @@ def restore(folder):
     from tuner.search.driver import Driver
     from tuner.spec.validation import validate
 
-    admit_experiment(Described(folder), yes=True)  # reads which code the configs name
+    admit_experiment(Described(folder), trust=True)  # reads which code the configs name
     files = ExperimentFolder(folder)
     spec = validate(files.document()["spec"], source=str(folder))
     with files.held(print), Journal.open(folder) as journal:

@@ -131,10 +131,10 @@ def compare_features(folder: Path, options: argparse.Namespace) -> bool:
     from tuner.vision.catalog import DataChoice, dataset_info, pinned
     from tuner.vision.datasets._dataset import data_folder
     from tuner.vision.image_classifier import ImageClassifier
-    from tuner.vision.models._foreign import NETWORKS
+    from tuner.vision.models._torchvisions import network
     from tuner.vision.weights import weights_named
 
-    model = NETWORKS["resnet18"](1000)
+    model = network("resnet18", 1000)
     path = weights_named("resnet18").path
     path.parent.mkdir(parents=True)
     torch.save(model.state_dict(), path)
