@@ -52,7 +52,7 @@ def test_table_shows_a_refit_below_its_search():
 
 def test_best_named_counts_searches_within_the_interval_of_the_best():
     trials = {"00000": 0.50, "00001": 0.53, "00002": 0.60}
-    rows = [{**ROW, "trials": trials, "best": best} for best in ("00002", "00001", "00000")]
+    rows = [{**ROW, "accuracies": trials, "named": named} for named in trials]
     assert "in 1 of 3 searches, and 0.057 behind it, at most 0.100" in results.best_named(rows)
 
 

@@ -108,7 +108,7 @@ def run_line(
 
     cpu_s and wall_s are those of `tuner run`; export and evaluation are not in them. refit: also
     measure, under the key `refit`, what `tuner refit` makes of the best trial; its costs are those
-    of both. every_trial: also measure each trial; `best` is the one that the search names.
+    of both. every_trial: also measure each trial; `named` is the one that the search names.
     """
     tuner = [sys.executable, "-m", "tuner"]
     env = {"TUNER_DATA": str(storage / "data")}
@@ -134,7 +134,7 @@ def run_line(
 
 
 def trials_tested(experiment: Path, test: Path) -> dict[str, Any]:
-    """{best, trials}: the trial that the search names, and the test accuracy of each by its id."""
+    """{named, accuracies}: the trial that the search names; test accuracies by trial."""
     import tuner
     from tuner.vision.export.evaluate import evaluate_export
     from tuner.vision.export.read import read_export
@@ -145,4 +145,4 @@ def trials_tested(experiment: Path, test: Path) -> dict[str, Any]:
             to = experiment.parent / f"model-{trial_id}"
             export = read_export(results.export(to, trial_id=trial_id))
             accuracies[trial_id] = evaluate_export(export, data_dir=str(test))["test_accuracy"]
-    return {"best": results.get_best_trial().trial_id, "trials": accuracies}
+    return {"named": results.get_best_trial().trial_id, "accuracies": accuracies}

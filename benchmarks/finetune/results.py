@@ -81,13 +81,15 @@ def table(rows: Sequence[Row], name: str, size: int, lines: Sequence[str]) -> st
 
 def best_named(rows: Iterable[Row]) -> str:
     """How often the named trial is within the interval of the trial that is best on the test."""
-    rows = [row for row in rows if len(row.get("trials", ())) > 1]
-    behind = [max(row["trials"].values()) - row["trials"][row["best"]] for row in rows]
+    searches = [row for row in rows if "named" in row]
+    best = [max(row["accuracies"].values()) for row in searches]
+    named = [row["accuracies"][row["named"]] for row in searches]
+    behind = [high - value for high, value in zip(best, named, strict=True)]
     within = sum(
-        row["trials"][row["best"]] >= wilson(max(row["trials"].values()), row["test"])[0]
-        for row in rows
+        value >= wilson(high, row["test"])[0]
+        for row, high, value in zip(searches, best, named, strict=True)
     )
     return (
-        f"the named best is within the 95 % interval of the best trial in {within} of {len(rows)} "
-        f"searches, and {mean(behind):.3f} behind it, at most {max(behind):.3f}"
+        f"the named best is within the 95 % interval of the best trial in {within} of "
+        f"{len(searches)} searches, and {mean(behind):.3f} behind it, at most {max(behind):.3f}"
     )

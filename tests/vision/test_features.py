@@ -102,14 +102,14 @@ def test_fine_tuning_can_begin_with_the_fitted_head(weights):
     assert torch.allclose(trained, head.model.get_parameter("head.weight"), atol=1e-3)
 
 
-def test_a_refit_begins_with_the_head_that_the_validation_split_chose(weights):
-    heads = []
-    for train_on in ("train+validation", "train"):
-        features._kept.clear()  # each fits its head
-        learner = head_of_digits(weights, fit_head=True, lr=1e-9, train_on=train_on)
-        learner.step()
-        heads.append(learner.model.get_parameter("head.weight").detach())
-    assert torch.allclose(*heads, atol=1e-4)
+@pytest.mark.parametrize(("train_on", "fits_all"), [("train", False), ("train+validation", True)])
+def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on, fits_all):
+    learner = head_of_digits(weights, fit_head=True, lr=1e-9, train_on=train_on)
+    learner.step()
+    images = learner._searched_on
+    rows = images.splits["train"], images.splits["validation"]
+    w_KF, _ = features.fit_head(learner._features(), images, *rows, fits_all=fits_all)
+    assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
 
 
 def test_a_head_of_weights_that_have_changed_cannot_be_completed(weights, tmp_path):
@@ -135,3 +135,18 @@ def test_fit_head_separates_separable_features():
     w_KF, b_K = features.fit_head(features.Features(views_NVF, "head"), images, *splits.values())
     predicted_N = (views_NVF.mean(1) @ w_KF.T + b_K).argmax(1)
     assert (predicted_N == labels_N).float().mean() > 0.97
+
+
+def test_fit_head_of_a_refit_also_learns_images_held_out():
+    views_NVF = torch.eye(6).unsqueeze(1)  # what one image has, no other has
+    labels_N = torch.tensor([0, 0, 1, 1, 0, 1])
+    images = ImageSet(tiny_images.INFO, views_NVF.flatten(1), labels_N, {})
+    rows = torch.arange(4), torch.arange(4, 6)
+
+    def margin(**how: bool) -> float:
+        w_KF, b_K = features.fit_head(features.Features(views_NVF, "head"), images, *rows, **how)
+        logits_NK = views_NVF[4:, 0] @ w_KF.T + b_K
+        return float(logits_NK[0, 0] - logits_NK[1, 0])
+
+    assert margin() == 0
+    assert margin(fits_all=True) > 0.1

@@ -56,11 +56,11 @@ Computed = tuple[np.ndarray, str]  # views_NVF, and the name of the head
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """views_NVF of all images, in float32; fitted: heads by the rows of their validation."""
+    """views_NVF of all images, in float32; fitted: heads by the splits that they have seen."""
 
     views_NVF: Tensor
     head: str
-    fitted: dict[bytes, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    fitted: dict[tuple[str, bytes], tuple[Tensor, Tensor]] = field(default_factory=dict)
 
 
 def features_of(
@@ -227,28 +227,39 @@ class FeatureBatcher(Batcher):
 
 
 def fit_head(
-    features: Features, images: ImageSet, train_N: Tensor, held_out_N: Tensor
+    features: Features,
+    images: ImageSet,
+    train_N: Tensor,
+    held_out_N: Tensor,
+    *,
+    fits_all: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """(weight_KF, bias_K), in float32, of the linear head with the least loss of `held_out_N`.
 
     Multinomial logistic regression on the images `train_N`, all views, by L-BFGS; its L2 penalty is
-    the best of a path from strong to weak.
+    the best of a path from strong to weak. fits_all: the images `held_out_N`, which have chosen the
+    penalty, are fitted, too.
     """
-    train_N = train_N[:: ceil(len(train_N) / MOST_FITTED)]
     labels_N = images.labels_N.cpu()
-    views_NVF = features.views_NVF.index_select(0, train_N.to(features.views_NVF.device)).cpu()
-    x_NF = views_NVF.flatten(0, 1)
-    y_N = labels_N[train_N].repeat_interleave(views_NVF.shape[1])
+
+    def views_of(rows_N: Tensor) -> Tensor:
+        return features.views_NVF.index_select(0, rows_N.to(features.views_NVF.device)).cpu()
+
+    def fitted(rows_N: Tensor) -> tuple[Tensor, Tensor]:
+        rows_N = rows_N[:: ceil(len(rows_N) / MOST_FITTED)]
+        views_NVF = views_of(rows_N)
+        return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(views_NVF.shape[1])
+
+    x_NF, y_N = fitted(train_N)
     # A linear head's logits for the mean of the views are the mean of their logits
-    held_out_NVF = features.views_NVF.index_select(0, held_out_N.to(features.views_NVF.device))
-    x_val_NF, y_val_N = held_out_NVF.mean(1).cpu(), labels_N[held_out_N]
+    x_val_NF, y_val_N = views_of(held_out_N).mean(1), labels_N[held_out_N]
     mean_F, std_F = x_NF.mean(0), x_NF.std(0)
     std_F = torch.where(std_F > _LEAST_STD, std_F, 1.0)
     x_NF, x_val_NF = (x_NF - mean_F) / std_F, (x_val_NF - mean_F) / std_F
     head = nn.Linear(x_NF.shape[1], images.info.num_classes)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
-    least, best = float("inf"), head.state_dict()
+    least, best, chosen = float("inf"), head.state_dict(), _STRENGTHS[0]
     for strength in _STRENGTHS:
         with without_compiler():
             _regress(head, x_NF, y_N, strength=strength)
@@ -256,9 +267,16 @@ def fit_head(
             loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
         if not loss < least:
             break
-        least, best = loss, {name: w.clone() for name, w in head.state_dict().items()}
-    weight_KF = best["weight"] / std_F
-    return weight_KF, best["bias"] - weight_KF @ mean_F
+        least, chosen = loss, strength
+        best = {name: w.clone() for name, w in head.state_dict().items()}
+    if fits_all:
+        head.load_state_dict(best)
+        x_NF, y_N = fitted(torch.cat([train_N, held_out_N]))
+        with without_compiler():
+            _regress(head, (x_NF - mean_F) / std_F, y_N, strength=chosen)
+        best = head.state_dict()
+    weight_KF = best["weight"].detach() / std_F
+    return weight_KF, best["bias"].detach() - weight_KF @ mean_F
 
 
 def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float) -> None:

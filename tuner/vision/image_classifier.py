@@ -172,10 +172,11 @@ class ImageClassifier:
         if settings.fit_head:
             features = self._features()
             splits = self._searched_on.splits
-            key = splits["validation"].numpy().tobytes()
+            key = settings.train_on, splits["validation"].numpy().tobytes()
             if key not in features.fitted:  # once for all trials of this process
-                rows = splits["train"], splits["validation"]
-                features.fitted[key] = fit_head(features, self._searched_on, *rows)
+                rows, fits_all = (splits["train"], splits["validation"]), not self._validates
+                fitted = fit_head(features, self._searched_on, *rows, fits_all=fits_all)
+                features.fitted[key] = fitted
             weight_KF, bias_K = features.fitted[key]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():
