@@ -74,12 +74,11 @@ class Driver:
         if self._left_out:
             spec.leave_out(self._left_out)
 
-    def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
-        """Replay earlier events (None: the journal's) into history, scheduler and searcher."""
+    def restore(self) -> None:
+        """Replay the journal into history, scheduler and searcher."""
         spec = self.spec
         self.scheduler = scheduler_of(spec)
-        journaled = self.journal.earlier() if journaled is None else journaled
-        metric = spec.objective.metric
+        journaled, metric = self.journal.earlier(), spec.objective.metric
         earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
         # A resume of a search without a usable trial runs the failed ones again

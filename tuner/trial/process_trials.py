@@ -59,15 +59,11 @@ class FunctionTrial(ProcessTrial):
             write = partial(shutil.copytree, folder)
             return self._kept(report.metrics, write, is_last=is_last)
 
-    def _release(self) -> str | None:
-        session, self._running = self._running, None
-        if session is None:
-            return self._end_process()
+    def _stop(self, running: Any) -> str | None:
         if not self._has_returned and self._failure is None:
             print(f"ended after epoch {self._epoch}: what follows its last report does not run")
-        has_ended = session.end(_THREAD_S)
-        reason = self._end_process()
-        return reason if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
+        has_ended = running.end(_THREAD_S)
+        return None if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
 
 
 class ClassTrial(ProcessTrial):
@@ -94,16 +90,13 @@ class ClassTrial(ProcessTrial):
         folder.mkdir()
         self._running.save(str(folder))
 
-    def _release(self) -> str | None:
-        trained, self._running = self._running, None
-        reason = None
+    def _stop(self, running: Any) -> str | None:
         try:
-            if trained is not None:
-                trained.stop()
+            running.stop()
         except Exception as error:  # of a user's `cleanup`
             traceback.print_exception(error)
-            reason = f"cleanup() failed: {message_of(error)}"
-        return self._end_process() or reason
+            return f"cleanup() failed: {message_of(error)}"
+        return None
 
 
 class CommandTrial(ProcessTrial):
@@ -212,12 +205,9 @@ class CommandTrial(ProcessTrial):
     def _why_spent(self) -> str | None:
         return None  # a script cannot harm this process
 
-    def _release(self) -> str | None:
-        script, self._running = self._running, None
-        if script is not None:
-            if script.exit_code is None:
-                print(f"ended after epoch {self._epoch}: the script gets SIGTERM")
-            script.end()
-            for folder in (self._new, self._taken):
-                shutil.rmtree(folder, ignore_errors=True)
-        return self._end_process()
+    def _stop(self, running: Any) -> None:
+        if running.exit_code is None:
+            print(f"ended after epoch {self._epoch}: the script gets SIGTERM")
+        running.end()
+        for folder in (self._new, self._taken):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -230,11 +230,17 @@ class ProcessTrial(Trial):
 
         return self._recorded(report, save, {}, is_last=is_last)
 
-    def _end_process(self) -> str | None:
+    def _stop(self, running: Any) -> str | None:
+        """End what runs; returns why this process should not run another trial, or None."""
+        raise NotImplementedError
+
+    def _release(self) -> str | None:
+        running, self._running = self._running, None
+        reason = None if running is None else self._stop(running)
         if self._process is None:
-            return None
+            return reason
         self._store.release()
-        return self._process.end()
+        return self._process.end() or reason
 
 
 class LearnerTrial(Trial):

@@ -21,7 +21,6 @@ from pydantic import Field, model_validator
 
 from tuner.errors import Fault
 from tuner.search.schedulers import GraceSettings, first_rung, stopping_scheduler
-from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
 from tuner.wording import number
@@ -127,9 +126,6 @@ class AshaSettings(GraceSettings):
         first, *others = (f"{share:.0%} {start}" for share, start in shares)
         first = first.replace("%", "% of trials")
         return f"{brackets}, first compared: {', '.join([first, *others])}"
-
-    def without_stopping(self) -> SchedulerSettings:
-        return self.model_copy(update={"grace_period": self.max_t, "brackets": None})
 
     def _milestones(self) -> Iterator[float]:
         milestone: float = self.grace_period or 1
