@@ -29,7 +29,7 @@ from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_again
+from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_after
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 
@@ -161,7 +161,7 @@ class Trial(Trainable):
     def _why_spent(self) -> str | None:
         """Why this process cannot run another trial after a failure, or None."""
         trains_here = self._context.ranks == 1
-        return why_not_again(failure=self._failure) if trains_here else None
+        return why_not_after(self._failure) if trains_here else None
 
     def _recorded(
         self,
