@@ -87,7 +87,6 @@ class Driver:
             self._leave_out_begun()
 
     def journal_start(self, *, resumed: bool) -> None:
-        """Journal that this process drives the experiment."""
         self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
@@ -248,13 +247,12 @@ class Steering:
         with process.running(self._listen):
             yield
         self._read()
-        while not self._inbox.empty():
-            self._answer(self._inbox.get(), refused="the search has ended")
+        self.attend(refused="the search has ended")
 
-    def attend(self) -> None:
-        """Answer the requests since the last call."""
+    def attend(self, *, refused: str | None = None) -> None:
+        """Answer the requests since the last call. refused: why none is carried out, if so."""
         while not self._inbox.empty():
-            self._answer(self._inbox.get())
+            self._answer(self._inbox.get(), refused)
 
     def limit(self) -> int:
         return 0 if self._history.steered.paused else self.at_most(self._fits())
@@ -302,7 +300,7 @@ class Steering:
             reason = f"the controls cannot be read: {reason_of(error)}"
             self._driver.stop.fail(ExperimentError(reason))
 
-    def _answer(self, request: Request, *, refused: str | None = None) -> None:
+    def _answer(self, request: Request, refused: str | None) -> None:
         control = request.control
         try:
             control = admitted(control, self._driver.spec)

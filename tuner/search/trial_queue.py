@@ -73,7 +73,6 @@ class TrialQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many trials are live as may be."""
         return len(self.live) >= self._limit()
 
     @property
@@ -154,7 +153,6 @@ class TrialQueue:
         return trial_id not in self._requested or hasattr(self._strategy, "take_trial")
 
     def report(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Let the strategy learn from a report."""
         if self._is_known(trial_id):
             self._strategy.on_trial_result(trial_id, result)
 

@@ -68,7 +68,6 @@ class WarmStart:
     portfolio: tuple[dict[str, Value], ...] | None = None
 
     def save(self, folder: Path) -> None:
-        """Write it into an experiment's folder."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         ExperimentFolder(folder).write(WARM_START, values)
 

@@ -72,7 +72,6 @@ class Goal(Settings):
 
     @property
     def better(self) -> str:
-        """Which values are better, in a word."""
         return "lower" if self.mode == "min" else "higher"
 
     @property

@@ -46,7 +46,7 @@ class FunctionTrial(ProcessTrial):
             self._has_returned = True
             if self._epoch > 0:
                 return ray_compat.ended()
-            report_it = f"tune.report({{{self._context.metric!r}: ...}})"
+            report_it = f"tune.report({{{self._context.objective.metric!r}: ...}})"
             fault = f"returned without a report; each epoch has to end with {report_it}"
             self._failure = Failure("bad_report", fault)
             return self._failed()
@@ -102,17 +102,9 @@ class ClassTrial(ProcessTrial):
 class CommandTrial(ProcessTrial):
     """A trial of a command, any script: an epoch is one report of it.
 
-    It finds its config and its folders in its environment:
-
-        TUNER_CONFIG           the config, as JSON
-        TUNER_SEED             the trial's seed
-        TUNER_CHECKPOINT_DIR   an empty folder; what is in it at a report is the epoch's checkpoint
-        TUNER_RESUME_FROM      the files of the checkpoint to go on from; not set for a new trial
-        TUNER_TRIAL_DIR        the trial's folder, where the script works
-        TUNER_START_DIR        the directory where the search was started
-
-    Python finds modules in the start directory, and writes its output unbuffered. After the last
-    epoch of a whole trial the script goes on to its exit, or to a further report, which ends it.
+    It finds its config and its folders in its environment, as docs/your_training.md lists. Python
+    finds modules in the start directory, and writes its output unbuffered. After the last epoch of
+    a complete trial the script goes on to its exit, or to a further report, which ends it.
     """
 
     runs_on = True
@@ -128,7 +120,10 @@ class CommandTrial(ProcessTrial):
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
         self._running = Script(
-            arguments, environment, metric=context.metric, on_report=self._take_checkpoint
+            arguments,
+            environment,
+            metric=context.objective.metric,
+            on_report=self._take_checkpoint,
         )
 
     def _environment(
@@ -148,7 +143,7 @@ class CommandTrial(ProcessTrial):
             "TUNER_SEED": str(seed),
             "TUNER_CHECKPOINT_DIR": str(self._new),
         }
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, int(self._context.cpus))))
+        environment.setdefault("OMP_NUM_THREADS", str(self._context.threads))
         if checkpoint is not None:
             environment["TUNER_RESUME_FROM"] = str(checkpoint)
         return environment
@@ -192,7 +187,7 @@ class CommandTrial(ProcessTrial):
         if code == 0 and self._epoch > 0:
             return ray_compat.ended()
         if code == 0:
-            metric = self._context.metric
+            metric = self._context.objective.metric
             report_it = f"call tuner.report({metric}=...) after each epoch"
             self._failure = Failure(
                 "bad_report", f"ended without a report of {metric!r}: {report_it}"

@@ -209,5 +209,4 @@ def report(metrics: Mapping[str, Any] | None = None, /, **named: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number for a scalar of NumPy or torch."""
     return value.item() if getattr(value, "ndim", None) == 0 else str(value)

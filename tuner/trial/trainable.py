@@ -85,7 +85,8 @@ class Trial(Trainable):
         Ray then reports its death to the driver, and the log shows where every thread was. A group
         of ranks notices earlier. If this fails, the driver ends the process.
         """
-        patience_s = self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
+        has_ranks = self._context.resources.ranks > 1
+        patience_s = self._context.timeouts.report_s * (1.25 if has_ranks else 1)
         faulthandler.dump_traceback_later(patience_s, exit=True, file=self._log.fileno())
         try:
             yield
@@ -98,7 +99,7 @@ class Trial(Trainable):
 
     def _reserve(self) -> None:
         """Wait for the GPUs that another search may use."""
-        take(self._context.gpus)
+        take(self._context.resources.gpus)
 
     def _prepare(self, assignment: Assignment) -> None:
         """Build what trains. Raises what the trainable raises."""
@@ -160,7 +161,7 @@ class Trial(Trainable):
 
     def _why_spent(self) -> str | None:
         """Why this process cannot run another trial after a failure, or None."""
-        trains_here = self._context.ranks == 1
+        trains_here = self._context.resources.ranks == 1
         return why_not_after(self._failure) if trains_here else None
 
     def _recorded(
@@ -177,10 +178,9 @@ class Trial(Trainable):
         save(epoch, value, is_last): called with the objective's value, and with whether the trial
         ends with it for either reason.
         """
-        required = self._context.required - measured.keys()
-        metrics, left_out, self._failure = failures.check_report(
-            report, self._context.metric, required
-        )
+        metric = self._context.objective.metric
+        required = {*self._context.objective.required} - measured.keys()
+        metrics, left_out, self._failure = failures.check_report(report, metric, required)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
@@ -189,7 +189,7 @@ class Trial(Trainable):
         self._epoch += 1
         metrics = {**measured, **metrics}
         is_whole = self._is_whole
-        saved = _plain(save(self._epoch, metrics[self._context.metric], is_last or is_whole))
+        saved = _plain(save(self._epoch, metrics[metric], is_last or is_whole))
         journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
         if is_last:
             journaled["done"] = True
@@ -250,7 +250,7 @@ class LearnerTrial(Trial):
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
     def _reserve(self) -> None:
-        if self._workers is None and self._context.ranks > 1:
+        if self._workers is None and self._context.resources.ranks > 1:
             self._workers = RankGroup(self._context)
         if isinstance(self._workers, RankGroup):
             self._workers.start()
@@ -259,7 +259,8 @@ class LearnerTrial(Trial):
 
     def _prepare(self, assignment: Assignment) -> None:
         self._workers = self._workers or Worker(self._context)
-        self._policy = SavePolicy(self._context.saves, reported=assignment.reported)
+        context = self._context
+        self._policy = SavePolicy(context.saves, context.objective, reported=assignment.reported)
         self._writing = None
         self._workers.begin(assignment)
 

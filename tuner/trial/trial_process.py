@@ -115,9 +115,8 @@ class TrialProcess:
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
-        threads = str(max(1, int(context.cpus)))
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", threads)
-        take(context.gpus)  # before a user's module looks for them as it is imported
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(context.threads))
+        take(context.resources.gpus)  # before a user's module looks for them as it is imported
         self._context = context
         self._folder: Path | None = None
         self._leftovers = Leftovers()
@@ -129,7 +128,7 @@ class TrialProcess:
         errors of the module, StorageError, and NoGpuError if a reserved GPU is missing.
         """
         trainable = load_trainable(self._context.trainable)
-        claim(self._context.gpus, through_torch=is_learner(trainable))
+        claim(self._context.resources.gpus, through_torch=is_learner(trainable))
         self._leftovers.begin()
         self._start, self._folder = Path.cwd(), self._context.files(assignment.trial_id)
         os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(self._folder)}

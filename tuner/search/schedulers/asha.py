@@ -104,7 +104,6 @@ class AshaSettings(GraceSettings):
         return tuple(weight / sum(weights) for weight in weights)
 
     def expected_epochs(self, brackets: int) -> float:
-        """The average length of a trial."""
         total = 0.0
         for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
             rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
@@ -137,7 +136,6 @@ SETTINGS = AshaSettings
 
 
 def build(settings: AshaSettings, objective: Objective, brackets: int) -> StoppingScheduler:
-    """ASHA in so many brackets."""
     if not objective.others:
         return stopping_scheduler(objective, Brackets(settings, brackets))
     from tuner.search.goals import GoalRung

@@ -87,7 +87,6 @@ class BayesOpt:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """Points, the most promising first."""
         with blas().limit(limits=1, user_api="blas"):
             points = list(self._promising(data, encoding, rng))
         yield from points

@@ -75,7 +75,6 @@ class NumberedSearch(Searcher):
         return self._config_of(self._numbers[number])
 
     def origin(self, trial_id: str) -> str:
-        """Why the trial's config was suggested."""
         is_first = self._number(trial_id) < len(self._first)
         return "initial" if is_first else self._strategy
 
@@ -117,7 +116,7 @@ class DistinctConfigs:
 
     def __call__(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
-            return self._draw_new(number, MAX_DRAWS) or nothing_left(MAX_DRAWS)
+            return self._next(number)
         while len(self._drawn) <= number:
             config = self._next(len(self._drawn))
             if config is None:
@@ -127,9 +126,8 @@ class DistinctConfigs:
         return self._drawn[number]
 
     def _next(self, number: int) -> dict[str, Any] | None:
-        """A config of a finite space that was not drawn yet, or None."""
-        assert self._size is not None
-        if self._size > MAX_LISTED:
+        """A config that was not drawn yet, or None if none of a finite space is left."""
+        if self._size is None or self._size > MAX_LISTED:
             return self._draw_new(number, MAX_DRAWS) or nothing_left(MAX_DRAWS)
         if self._left is None:
             if config := self._draw_new(number, _DRAWS):

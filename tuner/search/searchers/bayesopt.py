@@ -33,7 +33,6 @@ SETTINGS = BayesOptSettings
 
 
 def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
-    """The searcher of these settings."""
     model: Model
     if settings.engine == "tuner":
         from tuner.search.searchers._bayesopt import BayesOpt

@@ -44,7 +44,6 @@ SETTINGS = BOHBSettings
 
 
 def build(settings: BOHBSettings, seed: int, **context: Any) -> Searcher:
-    """The searcher of these settings."""
     return learning_searcher(
         BOHB(settings.random_share, settings.candidates), settings, seed, **context
     )

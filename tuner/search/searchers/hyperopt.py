@@ -52,7 +52,6 @@ SETTINGS = HyperOptSettings
 
 
 def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
-    """The searcher of these settings."""
     model = TPE(settings.gamma, settings.candidates)
     return learning_searcher(model, settings, seed, **context)
 
@@ -78,7 +77,6 @@ class TPE:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """Points, the most promising first."""
         import numpy as np
 
         from tuner.search.searchers import _parzen as parzen

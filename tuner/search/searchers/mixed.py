@@ -32,7 +32,6 @@ SETTINGS = MixedSettings
 
 
 def build(settings: MixedSettings, seed: int, **context: Any) -> Searcher:
-    """The searcher of these settings."""
     from tuner.search.searchers._bayesopt import BayesOpt
     from tuner.search.searchers.hyperopt import TPE
 

@@ -34,7 +34,6 @@ class _Near:
     sd: float
 
     def at(self, u: float) -> float:
-        """The coordinate at quantile `u`."""
         low, high = self._ends()
         return float(np.clip(self.centre + self.sd * ndtri(low + u * (high - low)), 0.0, 1.0))
 
