@@ -99,16 +99,13 @@ class Driver:
 
     def begin(self, trials: Iterable[Assignment], *, fits: Callable[[], int]) -> None:
         """Hand out `trials`, then the searcher's. fits: how many trials fit now."""
-        trials_by_id = self.history.trials
         self.steering = Steering(self, fits=fits)
         self.queue = TrialQueue(
             self.searcher,
+            self.history,
             total=self.spec.trials,
             limit=self.steering.limit,
-            taken=trials_by_id,
-            requested=[i for i, trial in trials_by_id.items() if trial.origin == REQUESTED],
             unfinished=trials,
-            steered=self.history.steered,
             seed=self.spec.seed if self.spec.declaration.seeds_trials(self.spec) else None,
         )
         self.go_on_by(self.spec)

@@ -10,7 +10,8 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.experiment.steered import REQUESTED, Steered
+from tuner.experiment.history import History
+from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
 
@@ -32,20 +33,18 @@ class TrialQueue:
     """Numbers the trials and hands them out; `live` ones run or wait for a worker.
 
     First `unfinished` trials, then users' configs, then the strategy's, up to `total` (None: no
-    end). limit: of live trials. taken: earlier ids; requested: of users' configs. seed: from which
+    end). history: of the earlier trials and controls. limit: of live trials. seed: from which
     trials draw their own, where the strategy has none; or None.
     """
 
     def __init__(
         self,
         strategy: Searcher,
+        history: History,
         *,
         total: int | None,
         limit: Callable[[], int],
-        taken: Iterable[str] = (),
         unfinished: Iterable[Assignment] = (),
-        requested: Iterable[str] = (),
-        steered: Steered | None = None,
         seed: int | None = None,
     ) -> None:
         self.total = total
@@ -55,13 +54,13 @@ class TrialQueue:
         self._strategy, self._seed = strategy, seed
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._taken = {int(trial_id) for trial_id in taken}  # numbers of trials
+        self._taken = {int(trial_id) for trial_id in history.trials}  # numbers of trials
         self._last = max(self._taken, default=-1)
         self._next_free = 0  # no lower number is free
-        self._steered = steered or Steered()
+        self._steered = history.steered
         self._requested: set[str] = set()
         self._waiting: list[tuple[str, dict[str, Any]]] = []  # requested, and not handed out
-        begun = sorted(requested, key=int)
+        begun = sorted((i for i, t in history.trials.items() if t.origin == REQUESTED), key=int)
         for trial_id in begun:
             self._pass_over(trial_id)
         waiting = list(self._steered.waiting(begun))
