@@ -3,8 +3,6 @@
 A cluster that autoscales adds nodes on request.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

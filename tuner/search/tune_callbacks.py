@@ -1,7 +1,5 @@
 """Ray Tune as a client of the driver: its searcher gets trials, its callbacks record them."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import defaultdict

@@ -5,8 +5,6 @@ search was started need a path from there (`tuner.start_dir`). A trial's log.txt
 its process and its children, capped at each epoch.
 """
 
-from __future__ import annotations
-
 import ctypes
 import faulthandler
 import gc

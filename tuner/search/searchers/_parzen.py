@@ -2,8 +2,6 @@
 
 # N observations, M draws, K kernels (the observations and the prior), D columns, C categories
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np
