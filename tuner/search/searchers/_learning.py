@@ -22,7 +22,7 @@ from tuner.search.searchers._observations import (
 )
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import MAX_DRAWS, Constraints
+from tuner.spec.space.constraints import MAX_DRAWS, allows, untried
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
@@ -63,10 +63,10 @@ class LearningSearch(Searcher):
         self._warm: list[Observation] = []  # of earlier experiments
         self._model, self._seed, self._objective, self._max_t = model, seed, objective, max_t
         self._startup = settings.startup
-        self._constraints = Constraints(settings.forbid)
+        self._forbid = settings.forbid
         self._encoding = Encoding(settings.space)
         self._priors = Priors(self._encoding)
-        self._initial = list(filter(self._constraints.allow, first_configs(settings, seed)))
+        self._initial = list(filter(settings.gives, first_configs(settings, seed)))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED if none is left."""
@@ -143,15 +143,15 @@ class LearningSearch(Searcher):
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin, or None."""
-        encoding, rules = self._encoding, self._constraints
+        encoding, forbid = self._encoding, self._forbid
         trials = [*self._warm, *self.trials.values()]
         tried = {trial.key for trial in trials if trial.status != LOST}
-        for config in rules.untried(self._initial, tried):
+        for config in untried(self._initial, tried, forbid):
             return config, "initial"
         with collector_paused():
             data = model_input(trials, encoding, self._objective, self._max_t, number)
-        if rules:
-            data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
+        if forbid:
+            data = replace(data, allows=lambda u_D: allows(forbid, encoding.decode(u_D)))
         if self._priors:
             ended = len(data.curves) + len(data.failed_ND)
             data = replace(data, favour=partial(self._priors.favour, trials=ended))
@@ -169,9 +169,9 @@ class LearningSearch(Searcher):
             if self._priors:
                 point = self._priors.sampled(point, number, rng.random())
             points, origin = iter([point]), "random"
-        for config in rules.untried(map(encoding.decode, points), tried):
+        for config in untried(map(encoding.decode, points), tried, forbid):
             return config, origin
-        drawn = draw_untried(encoding, rules, tried, rng)
+        drawn = draw_untried(encoding, forbid, tried, rng)
         return None if drawn is None else (drawn, "random")
 
     def _running(self, trial_id: str) -> Observation | None:
@@ -218,16 +218,16 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
 
 
 def draw_untried(
-    encoding: Encoding, constraints: Constraints, tried: Set[str], rng: np.random.Generator
+    encoding: Encoding, forbid: Sequence[str], tried: Set[str], rng: np.random.Generator
 ) -> dict[str, Value] | None:
     """An allowed untried config, or None. Raises SpecError if too few are allowed."""
     size = space_size(encoding.space)
     listed = size is not None and size <= MAX_LISTED
     count = _DRAWS if listed else MAX_DRAWS
     draws = (encoding.decode(rng.random(len(encoding))) for _ in range(count))
-    for config in constraints.untried(draws, tried):
+    for config in untried(draws, tried, forbid):
         return config
     if not listed:
         nothing_left(count)
-    left = list(constraints.untried(cells(encoding.space, every_value), tried))
+    left = list(untried(cells(encoding.space, every_value), tried, forbid))
     return left[int(rng.integers(len(left)))] if left else None
