@@ -43,6 +43,18 @@ class Model(Protocol):
         """Points, the most promising first; the first allowed and new one is tried."""
 
 
+class Mixed:
+    """Proposes what one of its models does, each as often."""
+
+    def __init__(self, models: tuple[Model, ...]) -> None:
+        self._models = models
+
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        return self._models[int(rng.integers(len(self._models)))].propose(data, encoding, rng)
+
+
 class LearningSearch(Searcher):
     """Suggests what its model proposes, after `settings.startup` points of a Sobol sequence.
 

@@ -12,8 +12,6 @@ from tuner.spec.strategies import ModelSettings
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
 
-    from tuner.search.searchers._learning import Model
-
 
 class BayesOptSettings(ModelSettings):
     """A Gaussian process and expected improvement."""
@@ -33,13 +31,10 @@ SETTINGS = BayesOptSettings
 
 
 def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
-    model: Model
-    if settings.engine == "tuner":
-        from tuner.search.searchers._bayesopt import BayesOpt
-
-        model = BayesOpt()
-    else:
+    if settings.engine == "bayesian-optimization":
         from tuner.search.searchers._library_gp import LibraryGP
 
-        model = LibraryGP()
-    return learning_searcher(model, settings, seed, **context)
+        return learning_searcher(LibraryGP(), settings, seed, **context)
+    from tuner.search.searchers._bayesopt import BayesOpt
+
+    return learning_searcher(BayesOpt(), settings, seed, **context)
