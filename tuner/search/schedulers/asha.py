@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,9 +24,6 @@ from tuner.search.schedulers import GraceSettings, first_rung, stopping_schedule
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
 from tuner.wording import number
-
-if TYPE_CHECKING:
-    from tuner.search.schedulers._stopping import StoppingScheduler
 
 MAX_RUNGS = 100
 
@@ -135,7 +132,7 @@ class AshaSettings(GraceSettings):
 SETTINGS = AshaSettings
 
 
-def build(settings: AshaSettings, objective: Objective, brackets: int) -> StoppingScheduler:
+def build(settings: AshaSettings, objective: Objective, brackets: int) -> Any:
     if not objective.others:
         return stopping_scheduler(objective, Brackets(settings, brackets))
     from tuner.search.goals import GoalRung

@@ -1,16 +1,11 @@
 """Bayesian optimisation; the models are in `_bayesopt` and `_library_gp` beside."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
-
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
 
 
 class BayesOptSettings(ModelSettings):
@@ -30,7 +25,7 @@ class BayesOptSettings(ModelSettings):
 SETTINGS = BayesOptSettings
 
 
-def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
+def build(settings: BayesOptSettings, seed: int, **context: Any) -> Any:
     if settings.engine == "bayesian-optimization":
         from tuner.search.searchers._library_gp import LibraryGP
 

@@ -1,16 +1,11 @@
 """BOHB: kernel densities of the good and the bad configs, at all rungs; see `_parzen`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
-
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
 
 
 class BOHBSettings(ModelSettings):
@@ -31,7 +26,7 @@ class BOHBSettings(ModelSettings):
 SETTINGS = BOHBSettings
 
 
-def build(settings: BOHBSettings, seed: int, **context: Any) -> Searcher:
+def build(settings: BOHBSettings, seed: int, **context: Any) -> Any:
     from tuner.search.searchers._parzen import BOHB
 
     model = BOHB(settings.random_share, settings.candidates)

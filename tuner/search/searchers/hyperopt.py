@@ -1,16 +1,11 @@
 """Tree-structured Parzen estimators, with hyperopt's adaptive widths; see `_parzen`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
-
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
 
 GAMMA, CANDIDATES = 0.1, 64
 
@@ -39,7 +34,7 @@ class HyperOptSettings(ModelSettings):
 SETTINGS = HyperOptSettings
 
 
-def build(settings: HyperOptSettings, seed: int, **context: Any) -> Searcher:
+def build(settings: HyperOptSettings, seed: int, **context: Any) -> Any:
     from tuner.search.searchers._parzen import TPE
 
     model = TPE(settings.gamma, settings.candidates)

@@ -1,17 +1,12 @@
 """The suggestions of bayesopt and of hyperopt in turns, so that the search is not lost with one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from tuner.search.searchers import learning_searcher
 from tuner.search.searchers.hyperopt import CANDIDATES, GAMMA
 from tuner.spec.strategies import ModelSettings
-
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
 
 
 class MixedSettings(ModelSettings):
@@ -26,7 +21,7 @@ class MixedSettings(ModelSettings):
 SETTINGS = MixedSettings
 
 
-def build(settings: MixedSettings, seed: int, **context: Any) -> Searcher:
+def build(settings: MixedSettings, seed: int, **context: Any) -> Any:
     from tuner.search.searchers._bayesopt import BayesOpt
     from tuner.search.searchers._learning import Mixed
     from tuner.search.searchers._parzen import TPE
