@@ -138,7 +138,7 @@ def compare_features(folder: Path, options: argparse.Namespace) -> bool:
     path = weights_named("resnet18").path
     path.parent.mkdir(parents=True)
     torch.save(model.state_dict(), path)
-    data = pinned(DataChoice(f"folder:{folder / 'some'}", image_size=224))
+    data, _ = pinned(DataChoice(f"folder:{folder / 'some'}", image_size=224))
     constants = {
         **asdict(data),
         "model": "torchvision:resnet18",

@@ -14,6 +14,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from benchmarks.gpu import NAME, register
+from tuner.spec.sections import Objective, Resources, Timeouts
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.failures import failure_of
 from tuner.trial.gpus import claim
@@ -131,14 +132,10 @@ def context(folder, gpus):
         location=folder,
         trainable="benchmarks.gpu_list.processes:Asserts",
         constants={"seed": 0, "epochs": 1},
-        metric="value",
+        objective=Objective(metric="value"),
         epochs=1,
-        cpus=1,
-        gpus=gpus,
-        ranks=1,
-        split=1,
-        report_timeout_s=60,
-        ranks_timeout_s=60,
+        resources=Resources(gpus=gpus),
+        timeouts=Timeouts(),
         sys_path=(),
         directory=os.getcwd(),
     )

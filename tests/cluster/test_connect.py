@@ -200,7 +200,7 @@ def test_room_sends_the_data_set_to_new_nodes(tmp_path):
     room = played.room(cifar10(tmp_path))
     assert room() == 4
     played.offers.append((2,))
-    room._poll_s = 0
+    room.poll_s = 0
     assert room() == 6
     calls = [(node.node_id, data.archive, method) for node, data, method, *_ in played.started]
     assert calls == [("0", OFFICIAL, "load"), ("1", OFFICIAL, "receive")]

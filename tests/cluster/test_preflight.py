@@ -4,6 +4,8 @@ Nodes that really copy a data set: integration/test_data_on_nodes.py.
 """
 
 import os
+from contextlib import redirect_stderr
+from io import StringIO
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -109,8 +111,9 @@ class World:
 
 
 def distributed(world, driver="1"):
-    play = {"driver": driver, "notify": world.lines.append, "run": world.run, "start": world.start}
-    preflight.distribute(world.nodes, NEED, **play)
+    with redirect_stderr(StringIO()) as printed:
+        preflight.distribute(world.nodes, NEED, driver=driver, run=world.run, start=world.start)
+    world.lines += printed.getvalue().splitlines()
     return world
 
 

@@ -51,6 +51,13 @@ def test_settle_keeps_best_and_last_report():
     assert (trial.best, trial.last_epoch, trial.checkpoints) == (before, 4, [])
 
 
+def test_trial_that_goes_on_has_its_latest_client_and_was_not_ended():
+    again = ("trial_started", 1, {"config": {}, "client": "b"})
+    paused = events(BEGIN, start(1), end(1, "interrupted", control="17-a"), again)
+    trial = fold(paused).trials["00001"]
+    assert (trial.status, trial.client, trial.ended_by) == ("running", "b", None)
+
+
 def test_fold_records_a_complete_trial():
     path = {"path": "trials/00001/checkpoints/1/state.pt", "sha256": "0" * 64}
     history = fold(

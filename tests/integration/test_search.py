@@ -2,7 +2,6 @@
 
 import json
 import platform
-import struct
 from importlib.metadata import version
 from pathlib import Path
 
@@ -119,10 +118,6 @@ def test_newest_and_best_checkpoints_are_kept_intact(results):
             path = results.folder / records[epoch].path
             assert path == folder / str(epoch) / "state.pt"
             assert sha256_of(path) == records[epoch].sha256
-
-
-def single(value):
-    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 @pytest.mark.slow

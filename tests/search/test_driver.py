@@ -44,7 +44,7 @@ def test_searcher_of_reads_all_earlier_events(strategy):
     searcher = searcher_of(spec, earlier)
     assert list(earlier) == []
     if strategy == "bohb":
-        assert list(searcher.observations.trials) == ["00000"]
+        assert list(searcher.trials) == ["00000"]
 
 
 # --- a space that has grown

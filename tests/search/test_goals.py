@@ -12,7 +12,7 @@ from tuner.errors import SpecError
 from tuner.experiment.results.results import Results
 from tuner.search.ask_tell import AskTell
 from tuner.search.goals import GoalRung, weighted, weights_of
-from tuner.search.schedulers.asha import Rungs
+from tuner.search.schedulers.asha import AshaSettings, Brackets
 from tuner.spec.experiment import build_spec
 
 points_of_two = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30)
@@ -76,7 +76,7 @@ def test_weighted_prefers_a_point_that_dominates(points):
 
 
 def test_rungs_stop_what_is_worse_in_every_goal():
-    rungs = Rungs([1], 2, GoalRung)
+    rungs = Brackets(AshaSettings(max_t=2, reduction_factor=2), 1, GoalRung)
     assert rungs.goes_on("00000", 1, (0.5, 0.5))
     assert not rungs.goes_on("00001", 1, (0.9, 0.9))
     assert rungs.goes_on("00002", 1, (0.1, 0.1))

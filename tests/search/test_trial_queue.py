@@ -6,7 +6,8 @@ import pytest
 from ray.tune.search import Searcher
 from searches import search_of
 
-from tuner.experiment.steered import Requested, Steered
+from tuner.experiment.steered import REQUESTED, Requested, Steered
+from tuner.experiment.trials import TrialRecord
 from tuner.search.trial_queue import TrialQueue, replay
 from tuner.search.tune_callbacks import TuneSearcher
 from tuner.spec.strategies import SEARCHERS
@@ -35,8 +36,22 @@ class Strategy(Searcher):
 class Source(TuneSearcher):
     """A queue, as Tune asks it for trials."""
 
-    def __init__(self, strategy, *, is_over=False, total=None, limit=9, **settings):
-        self.queue = TrialQueue(strategy, total=total, limit=lambda: limit, **settings)
+    def __init__(
+        self,
+        strategy,
+        *,
+        is_over=False,
+        total=None,
+        limit=9,
+        taken=(),
+        requested=(),
+        tries=(),
+        **more,
+    ):
+        origins = {i: REQUESTED if i in requested else "random" for i in taken}
+        trials = {i: TrialRecord(i, 0.0, origin=origin) for i, origin in origins.items()}
+        history = SimpleNamespace(trials=trials, steered=Steered(tries=list(tries)))
+        self.queue = TrialQueue(strategy, history, total=total, limit=lambda: limit, **more)
         steering = SimpleNamespace(attend=lambda: None)
         super().__init__(
             SimpleNamespace(queue=self.queue, steering=steering, is_over=lambda: is_over)
@@ -57,8 +72,8 @@ def test_suggest_numbers_trials_up_to_the_total():
 
 def test_trials_draw_seeds_of_their_own_from_that_of_the_experiment():
     def seeds(seed):
-        tries = Steered(tries=[Requested({"number": 9})])
-        queue = Source(Strategy(), seed=seed, steered=tries).queue
+        tries = [Requested({"number": 9})]
+        queue = Source(Strategy(), seed=seed, tries=tries).queue
         return [queue.next().seed for _ in range(3)]
 
     assert seeds(1) == seeds(1)
@@ -172,7 +187,7 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
     error = {"error": {"kind": "nan", "message": "m"}} if status == "failed" else {}
     events[-1] = {**events[-1], "status": status, **error}
     replay(live, events)
-    assert live.observations.trials["00011"].status != "running"
+    assert live.trials["00011"].status != "running"
     config = events[-4]["config"]
     source = Source(live, taken=["00011"], unfinished=[Assignment("00011", config, epoch=2)])
     source.suggest("a")
@@ -183,8 +198,8 @@ def test_strategy_learns_from_a_trial_that_goes_on_after_its_end(status):
         {"event": "result", "trial_id": "00011", "epoch": 3, "metrics": {"loss": 0.0}},
     ]
     replay(replayed, [*events, *later])
-    trials = replayed.observations.trials
-    assert trials == live.observations.trials
+    trials = replayed.trials
+    assert trials == live.trials
     assert (trials["00011"].status, list(trials["00011"].reports)) == ("running", [1, 2, 3])
 
 
@@ -194,7 +209,7 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
             self.calls.append(("take", trial_id, config))
 
     for strategy, calls in ((Strategy(), 0), (Taking(), 3)):
-        source = Source(strategy, total=1, steered=Steered(tries=[Requested({"lr": 1})]))
+        source = Source(strategy, total=1, tries=[Requested({"lr": 1})])
         requested = source.suggest("a")
         assert [requested[k] for k in ("trial_id", "config", "origin")] == [
             "00000",
@@ -208,13 +223,13 @@ def test_strategy_gets_requested_configs_only_if_it_takes_them():
 
 
 def test_requested_config_leaves_unused_lower_numbers_to_the_strategy():
-    tries = Steered(tries=[Requested({})])
-    source = Source(Strategy(), total=4, taken=["00000", "00002"], steered=tries)
+    tries = [Requested({})]
+    source = Source(Strategy(), total=4, taken=["00000", "00002"], tries=tries)
     assert source.ids("abcd") == ["00003", "00001", "00004", None]
 
 
 def test_requested_configs_of_an_earlier_version_get_free_numbers():
-    tries = Steered(tries=[Requested({}), Requested({}), Requested({}, "00007")])
+    tries = [Requested({}), Requested({}), Requested({}, "00007")]
     taken = [f"{number:05}" for number in range(7)]
-    source = Source(Strategy(), taken=taken, requested=["00006"], steered=tries)
+    source = Source(Strategy(), taken=taken, requested=["00006"], tries=tries)
     assert source.ids("abc") == ["00008", "00007", "00009"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from searches import ModelSearch
 
-from tuner.search.searchers.bohb import BOHB
+from tuner.search.searchers._parzen import BOHB
 from tuner.testing import SearcherContract
 from tuner.testing.searcher_contract import SPACE
 

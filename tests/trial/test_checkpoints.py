@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import CheckpointError, StorageError
 from tuner.experiment.files import sha256_of
+from tuner.spec.sections import Objective
 from tuner.trial.checkpoints import (
     CheckpointStore,
     CheckpointWriter,
@@ -179,9 +180,11 @@ def test_load_state_of_changed_bytes_loads_or_raises(saved, data):
         assert "state.pt" in str(error)  # noqa: PT017 - either outcome is right
 
 
-def choices(values, *, last=100, write_s=WRITE_S, reported=0, writing=(), first=1, **rules):
+def choices(
+    values, *, last=100, write_s=WRITE_S, reported=0, writing=(), first=1, mode="min", **rules
+):
     """What becomes of each epoch of a trial, one letter each: Now, Beside, Hold, or - for none."""
-    policy = SavePolicy(SaveRules(**rules), reported=reported)
+    policy = SavePolicy(SaveRules(**rules), Objective(mode=mode), reported=reported)
     letters = ""
     for epoch, value in enumerate(values, start=first):
         how = policy.choose(

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
-from tuner.spec.sections import MEASURED
+from tuner.spec.sections import MEASURED, Objective
 from tuner.trial.checkpoints import SaveRules, load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
 from tuner.trial.trainable import REPORT, LearnerTrial
@@ -102,8 +102,9 @@ def test_train_is_a_step_and_a_checkpoint(make, tmp_path):
 
 
 # The best is the last, and no write is short enough to wait for
-HOLD_ALL = SaveRules(every_s=1000, mode="max", short_share=0)
-SAVE_ALL = SaveRules(every_s=0, mode="max", short_share=0)
+HIGHEST = Objective(metric="steps", mode="max")
+HOLD_ALL = {"saves": SaveRules(every_s=1000, short_share=0), "objective": HIGHEST}
+SAVE_ALL = {"saves": SaveRules(every_s=0, short_share=0), "objective": HIGHEST}
 
 
 def checkpoints(result):
@@ -111,7 +112,7 @@ def checkpoints(result):
 
 
 def test_checkpoint_written_beside_training_comes_with_a_later_report(make, tmp_path):
-    trial = make(epochs=4, saves=SAVE_ALL)
+    trial = make(epochs=4, **SAVE_ALL)
     first, second = trial.train(), trial.train()
     assert (checkpoints(first), first[REPORT]["is_saved"]) == ([1], True)
     assert (checkpoints(second), second[REPORT]["is_saved"]) == ([], False)
@@ -125,7 +126,7 @@ def test_checkpoint_written_beside_training_comes_with_a_later_report(make, tmp_
 
 
 def test_save_now_writes_the_best_and_the_last(make, tmp_path):
-    trial = make(epochs=9, saves=HOLD_ALL)
+    trial = make(epochs=9, **HOLD_ALL)
     results = [trial.train() for _ in range(3)]
     assert [checkpoints(result) for result in results] == [[1], [], []]
     assert not results[-1][REPORT]["is_saved"]
@@ -139,7 +140,7 @@ def test_save_now_writes_the_best_and_the_last(make, tmp_path):
 
 
 def test_failure_comes_with_the_checkpoint_written_beside_it(make):
-    trial = make({"does": "nan later"}, saves=SAVE_ALL)
+    trial = make({"does": "nan later"}, **SAVE_ALL)
     trial.train()
     trial.train()
     failed = trial.train()
@@ -148,7 +149,7 @@ def test_failure_comes_with_the_checkpoint_written_beside_it(make):
 
 
 def test_repeated_epochs_are_saved_each(make):
-    trial = make(epochs=9, saves=HOLD_ALL)
+    trial = make(epochs=9, **HOLD_ALL)
     trial.reset(assignment(reported=3))
     assert [checkpoints(trial.train()) for _ in range(4)] == [[1], [2], [3], []]
 

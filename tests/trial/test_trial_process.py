@@ -31,7 +31,7 @@ from tuner.trial.trial_process import (
     TrialLog,
     TrialProcess,
     cut,
-    why_not_again,
+    why_not_after,
 )
 
 SMALL = 40_000
@@ -77,28 +77,26 @@ def test_begin_leaves_a_trainable_that_stays_in_the_start_directory(tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("failure", "grown_mib", "reason"),
+    ("failure", "reason"),
     [
-        (None, 0, None),
-        (None, BOUND_MIB, None),
-        (None, BOUND_MIB + 1, "it has kept 513 MiB of earlier trials"),
-        (Failure("nan", ""), 0, None),
-        (Failure("bad_report", ""), 0, None),
-        (Failure("exception", ""), 0, "a trial failed in it (exception)"),
-        (Failure("oom", ""), 0, "a trial failed in it (oom)"),
-        (Failure("exception", "", poisoned=True), 0, "its device cannot be used any more"),
+        (None, None),
+        (Failure("nan", ""), None),
+        (Failure("bad_report", ""), None),
+        (Failure("exception", ""), "a trial failed in it (exception)"),
+        (Failure("oom", ""), "a trial failed in it (oom)"),
+        (Failure("exception", "", poisoned=True), "its device cannot be used any more"),
     ],
 )
-def test_why_not_again_names_the_reason(failure, grown_mib, reason):
-    assert why_not_again(failure=failure, grown_mib=grown_mib) == reason
+def test_why_not_after_names_the_reason(failure, reason):
+    assert why_not_after(failure) == reason
 
 
 def test_leftovers_measure_growth_since_the_first_trial():
-    held = iter([300.0, 290.0, 350.0, 900.0])
+    held = iter([300.0, 290.0, 350.0, 300 + BOUND_MIB, 900.0])
     leftovers = Leftovers(lambda: next(held))
-    cleared = [(leftovers.clear(), leftovers.grown_mib) for _ in range(4)]
+    cleared = [(leftovers.clear(), leftovers.grown_mib) for _ in range(5)]
     spent = "it has kept 600 MiB of earlier trials"
-    assert cleared == [(None, 0), (None, 0), (None, 50), (spent, 600)]
+    assert cleared == [(None, 0), (None, 0), (None, 50), (None, BOUND_MIB), (spent, 600)]
 
 
 def test_clear_restores_the_environment(monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
+from tuner.spec.sections import Objective, Resources, Timeouts
 from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.worker import Worker
 
@@ -43,19 +44,15 @@ class Loads(Counter):
         return super().step()
 
 
-def context(folder, **changes):
+def context(folder, *, cpus=2, gpus=0, ranks=1, **changes):
     fields = {
         "location": str(folder),
         "trainable": "test_worker:Counter",
         "constants": {"seed": 1, "epochs": 3},
-        "metric": "steps",
+        "objective": Objective(metric="steps"),
         "epochs": 3,
-        "cpus": 2,
-        "gpus": 0,
-        "ranks": 1,
-        "split": 1,
-        "report_timeout_s": 60,
-        "ranks_timeout_s": 60,
+        "resources": Resources(cpus=cpus, gpus=gpus, workers=ranks),
+        "timeouts": Timeouts(report_s=60, ranks_s=60),
         "sys_path": (),
         "directory": str(folder),
     }

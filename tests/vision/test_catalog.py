@@ -73,7 +73,7 @@ def test_short_name_is_a_valid_folder_name(dataset, name):
 
 def test_pinned_keeps_shipped_data_sets():
     choice = DataChoice("digits", split_seed=3)
-    assert pinned(choice) == choice
+    assert pinned(choice) == (choice, ())
     assert dataset_info(choice) is describe(choice) is DATASETS["digits"]
     assert archive_of("cifar10") is DATASETS["cifar10"].archive
     assert archive_of("folder:photos") is None
@@ -86,8 +86,9 @@ def test_dataset_info_describes_a_folder_before_and_after_decoding(tmp_path):
     assert (before.mean, before.content, before.class_counts) == ((), "", (10, 10, 10))
     assert not (tmp_path / "decoded").exists()
     assert decoded_before(choice) is None
-    after = dataset_info(pinned(choice))
-    assert decoded_before(choice) == pinned(choice) == pinned(pinned(choice))
+    decoded, _ = pinned(choice)
+    after = dataset_info(decoded)
+    assert decoded_before(choice) == decoded == pinned(decoded)[0]
     for name in ("classes", "channels", "image_size", "train", "validation", "test"):
         assert getattr(before, name) == getattr(after, name)
     assert len(after.mean) == 3

@@ -111,8 +111,9 @@ def print_plan(
     from tuner.spec.plan import plan_of
 
     here = address == LOCAL
-    spec.pin_data(download=False)
+    doubts = spec.pin_data(download=False)
     plan = plan_of(spec, here=here)
+    plan["notes"] += doubts
     if summary:
         plan["networks"] = spec.declaration.summaries(spec)
     if not here:

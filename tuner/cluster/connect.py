@@ -3,8 +3,6 @@
 `connect` makes the connection. The other functions ask, and prepare, the Ray that is connected.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
@@ -92,12 +90,7 @@ class Cluster:
         if self._is_spread(nodes):
             for data in declaration_of(spec.trainable).node_data(spec):
                 preflight.distribute(
-                    nodes,
-                    data,
-                    driver=self.driver(),
-                    notify=_notify,
-                    run=self.run,
-                    start=self.start,
+                    nodes, data, driver=self.driver(), run=self.run, start=self.start
                 )
 
     def await_room(
@@ -117,7 +110,7 @@ class Cluster:
         if not patience_s:
             raise UsageError(f"{lacks}; it does not autoscale: {do}")
         how = "the cluster autoscales" if autoscales else "until nodes are added"
-        _notify(f"{lacks}; waiting up to {duration(patience_s)}: {how}")
+        preflight.notify(f"{lacks}; waiting up to {duration(patience_s)}: {how}")
         deadline = time.monotonic() + patience_s
         with self.requested(resources):
             while not capacity(resources, now := self.nodes()).trials:
@@ -188,10 +181,6 @@ def is_connected() -> bool:
 def scratch_folder() -> str:
     """The folder for temporary files, which is removed even if this process is killed."""
     return _connected.scratch or tempfile.gettempdir()
-
-
-def _notify(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 @contextmanager

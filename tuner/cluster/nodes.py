@@ -3,8 +3,6 @@
 A cluster that autoscales adds nodes on request.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time
@@ -219,6 +217,7 @@ def resources_requested(resources: Resources) -> Iterator[None]:
         remove_placement_group(group)
 
 
+@dataclass
 class Room:
     """How many trials fit on the nodes of the joined cluster at the moment.
 
@@ -226,38 +225,29 @@ class Room:
     `on_join(new, others)` is called when nodes have joined since the last time.
     """
 
-    def __init__(
-        self,
-        resources: Resources,
-        *,
-        nodes: Callable[[], list[Node]],
-        grows: bool = False,
-        on_join: Callable[[list[Node], list[Node]], object] = lambda new, others: None,
-        poll_s: float = POLL_S,
-    ) -> None:
-        self._resources = resources
-        self._nodes = nodes
-        self._grows = grows
-        self._on_join = on_join
-        self._poll_s = poll_s
-        self._announced: set[str] | None = None
-        self._polled = -math.inf
-        self._limit = 0
+    resources: Resources
+    nodes: Callable[[], list[Node]]
+    grows: bool = False
+    on_join: Callable[[list[Node], list[Node]], object] = lambda new, others: None
+    poll_s: float = POLL_S
+    _announced: set[str] | None = None
+    _polled: float = -math.inf
+    _limit: int = 0
 
     def __call__(self) -> int:
-        if time.monotonic() - self._polled >= self._poll_s:
-            nodes = self._nodes()
+        if time.monotonic() - self._polled >= self.poll_s:
+            nodes = self.nodes()
             self._announce_new(nodes)
-            fits = capacity(self._resources, nodes).trials
+            fits = capacity(self.resources, nodes).trials
             self._polled = time.monotonic()
-            self._limit = fits + max(1, fits) if self._grows else fits
+            self._limit = fits + max(1, fits) if self.grows else fits
         return self._limit
 
     def _announce_new(self, nodes: list[Node]) -> None:
         earlier = {node.node_id for node in nodes} if self._announced is None else self._announced
         new = [node for node in nodes if node.node_id not in earlier]
         if new:
-            self._on_join(new, [node for node in nodes if node.node_id in earlier])
+            self.on_join(new, [node for node in nodes if node.node_id in earlier])
         self._announced = earlier.union(node.node_id for node in new)
 
 

@@ -4,9 +4,8 @@ One node downloads that, the others receive it: it travels through Ray's object 
 broadcasts an object from node to node, and spills it to disk where memory is short.
 """
 
-from __future__ import annotations
-
 import random
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -30,7 +29,9 @@ _DOWNLOAD_S = 3600.0
 _COPY_S = 900.0
 _TRIES = 3  # nodes that try to download, before the driver's
 
-Notify = Callable[[str], object]
+
+def notify(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def refuse_unfit(
@@ -94,7 +95,6 @@ def distribute(
     data: NodeData,
     *,
     driver: str,
-    notify: Notify,
     run: RunOnEach = run_on_each,
     start: Callable[..., Any] = remote_on,
 ) -> None:
@@ -102,13 +102,13 @@ def distribute(
 
     A node that lacks it receives it from a node that has the archive, which may be that of the
     driver, whose id is `driver`. If none has it, the first of the other nodes that can, or else the
-    driver's, downloads it. `notify` gets a line about each step, and about nodes that could not
-    receive it, which download it themselves. Raises DataError if no node can get it.
+    driver's, downloads it. Prints each step, and the nodes that could not receive it, which
+    download it themselves. Raises DataError if no node can get it.
     """
     holding, lacking = _sorted(nodes, data, run)
     if lacking and not holding:
         driver_nodes = [node for node in nodes if node.node_id == driver and node not in lacking]
-        _download([*lacking[:_TRIES], *driver_nodes], data, notify, run)
+        _download([*lacking[:_TRIES], *driver_nodes], data, run)
         holding, lacking = _sorted(nodes, data, run)
     if lacking and holding:
         to = amount_of(len(lacking), "node")
@@ -128,7 +128,7 @@ def _sorted(nodes: Sequence[Node], data: NodeData, run: RunOnEach) -> tuple[list
     return holding, [node for node in lacking if node.cpus]
 
 
-def _download(candidates: Sequence[Node], data: NodeData, notify: Notify, run: RunOnEach) -> None:
+def _download(candidates: Sequence[Node], data: NodeData, run: RunOnEach) -> None:
     title, problem = data.title, ""
     for node in candidates:
         before = f" ({problem})" if problem else ""

@@ -200,7 +200,8 @@ class History:
     def _start(self, trial: TrialRecord, event: Event, *, is_new: bool) -> None:
         time = event["time"]
         trial.runs.append(Run(time, time))
-        trial.error, trial.ended = None, None
+        trial.error = trial.ended = trial.ended_by = None
+        trial.client = event.get("client")
         self._set_status(trial, RUNNING)
         if is_new:
             origin = event.get("origin")

@@ -75,7 +75,7 @@ class TrialRecord:
     """One trial. Times are in seconds since the epoch; `ended` is None while it runs.
 
     runs: its start and resumes. origin: of its config. seed: None for the experiment's. forecasts:
-    by epoch. ended_by: a control's id. done: it came to its natural end.
+    by epoch. ended_by: a control's id. done: it came to its natural end. client: its latest name.
     """
 
     trial_id: str
@@ -93,6 +93,7 @@ class TrialRecord:
     forecasts: dict[str, dict[str, float]] | None = None
     ended_by: str | None = None
     done: bool = False
+    client: str | None = None
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""

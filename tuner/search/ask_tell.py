@@ -5,13 +5,11 @@ search, or after a silence of `timeouts.report_s`. If the driver is closed or ki
 goes on.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -262,12 +260,11 @@ class AskTell:
         is_done = not self._is_new and finished(self._folder.path, self._more) is not None
         journal = held.enter_context(Journal.open(self._folder.path, clock=self._clock))
         spec = self._spec
-        driver, clients = Driver(spec, self._folder, journal), dict[str, _Client]()
-        driver.restore(_noting(journal.earlier(), clients))
+        driver = Driver(spec, self._folder, journal)
+        driver.restore()
         history = driver.history
         driver.spent_s = history.duration_s
-        if history.status == events.COMPLETED or driver.retry_failed:  # all had to stop
-            clients = {i: replace(client, has_left=True) for i, client in clients.items()}
+        had_to_stop = history.status == events.COMPLETED or driver.retry_failed
         driver.observers = [TensorBoardWriter(spec, history)]
         if not is_done:
             held.enter_context(sync.running(journal, driver.stop.fail))
@@ -282,7 +279,7 @@ class AskTell:
                 self._folder.write(EXPERIMENT, written)
             driver.journal_start(resumed=not self._is_new)
         self._driver, self._trials = driver, _Trials(driver)
-        self._trials.take_up(clients)
+        self._trials.take_up(had_to_stop=had_to_stop)
         self.is_over = is_done
 
 
@@ -311,26 +308,11 @@ def _recorded(folder: ExperimentFolder, more: Extension) -> ValidatedSpec:
 
 @dataclass(slots=True)
 class _Client:
-    """A client that runs a trial. repeats: the last epoch to repeat. has_left: was stopped."""
+    """A client that runs a trial. repeats: the last epoch to repeat."""
 
     name: str | None = None
     repeats: int = 0
     last_seen: float = 0.0
-    has_left: bool = False
-
-
-def _noting(
-    journaled: Iterable[events.Event], clients: dict[str, _Client]
-) -> Iterator[events.Event]:
-    """The events; keeps the latest client of each trial in `clients`."""
-    for event in journaled:
-        if event["event"] == events.TRIAL_STARTED:
-            clients[event["trial_id"]] = _Client(event.get("client"))
-        elif event["event"] == events.TRIAL_ENDED and (
-            event.get("control") or event["status"] == events.FAILED
-        ):
-            clients[event["trial_id"]].has_left = True
-        yield event
 
 
 class _Trials:
@@ -341,19 +323,23 @@ class _Trials:
         self.clients: dict[str, _Client] = {}
         self._waiting: set[str] = set()  # trials that go on later, with any client
 
-    def take_up(self, clients: Mapping[str, _Client]) -> None:
-        """Let unfinished trials go on with their `clients` or, if these left, with others."""
+    def take_up(self, *, had_to_stop: bool) -> None:
+        """Let unfinished trials go on with their clients or, if these had to stop, with others."""
         driver = self._driver
-        trials = sorted(driver.unfinished(), key=lambda trial: clients[trial.trial_id].has_left)
+
+        def has_left(trial: TrialRecord) -> bool:
+            was_paused = trial.status == events.INTERRUPTED and trial.ended_by is not None
+            return had_to_stop or was_paused
+
+        trials = sorted(driver.unfinished(), key=has_left)
         driver.begin(map(_assignment, trials), fits=lambda: UNBOUNDED)
         for trial in trials:
-            client = clients[trial.trial_id]
-            if client.has_left:
+            if has_left(trial):
                 self._waiting.add(trial.trial_id)
             else:  # it keeps its trial, even if fewer may run by now
                 assignment = driver.queue.next()
                 assert assignment is not None
-                self._start(assignment, client)
+                self._start(assignment, _Client(trial.client))
 
     def of(self, name: str | None) -> TrialRecord | None:
         """The trial of the client of this name, which may report it again from its start."""

@@ -74,12 +74,11 @@ class Driver:
         if self._left_out:
             spec.leave_out(self._left_out)
 
-    def restore(self, journaled: Iterable[events.Event] | None = None) -> None:
-        """Replay earlier events (None: the journal's) into history, scheduler and searcher."""
+    def restore(self) -> None:
+        """Replay the journal into history, scheduler and searcher."""
         spec = self.spec
         self.scheduler = scheduler_of(spec)
-        journaled = self.journal.earlier() if journaled is None else journaled
-        metric = spec.objective.metric
+        journaled, metric = self.journal.earlier(), spec.objective.metric
         earlier = restored(journaled, self.history, self.scheduler, metric, self.lengths)
         self.searcher = searcher_of(spec, earlier, self._warm_start)
         # A resume of a search without a usable trial runs the failed ones again
@@ -88,7 +87,6 @@ class Driver:
             self._leave_out_begun()
 
     def journal_start(self, *, resumed: bool) -> None:
-        """Journal that this process drives the experiment."""
         self.emit(events.EXPERIMENT_STARTED, resumed=resumed, owner=this_owner())
 
     def unfinished(self, *, runs_on: bool = False) -> Iterator[TrialRecord]:
@@ -101,16 +99,13 @@ class Driver:
 
     def begin(self, trials: Iterable[Assignment], *, fits: Callable[[], int]) -> None:
         """Hand out `trials`, then the searcher's. fits: how many trials fit now."""
-        trials_by_id = self.history.trials
         self.steering = Steering(self, fits=fits)
         self.queue = TrialQueue(
             self.searcher,
+            self.history,
             total=self.spec.trials,
             limit=self.steering.limit,
-            taken=trials_by_id,
-            requested=[i for i, trial in trials_by_id.items() if trial.origin == REQUESTED],
             unfinished=trials,
-            steered=self.history.steered,
             seed=self.spec.seed if self.spec.declaration.seeds_trials(self.spec) else None,
         )
         self.go_on_by(self.spec)
@@ -249,13 +244,12 @@ class Steering:
         with process.running(self._listen):
             yield
         self._read()
-        while not self._inbox.empty():
-            self._answer(self._inbox.get(), refused="the search has ended")
+        self.attend(refused="the search has ended")
 
-    def attend(self) -> None:
-        """Answer the requests since the last call."""
+    def attend(self, *, refused: str | None = None) -> None:
+        """Answer the requests since the last call. refused: why none is carried out, if so."""
         while not self._inbox.empty():
-            self._answer(self._inbox.get())
+            self._answer(self._inbox.get(), refused)
 
     def limit(self) -> int:
         return 0 if self._history.steered.paused else self.at_most(self._fits())
@@ -303,7 +297,7 @@ class Steering:
             reason = f"the controls cannot be read: {reason_of(error)}"
             self._driver.stop.fail(ExperimentError(reason))
 
-    def _answer(self, request: Request, *, refused: str | None = None) -> None:
+    def _answer(self, request: Request, refused: str | None) -> None:
         control = request.control
         try:
             control = admitted(control, self._driver.spec)

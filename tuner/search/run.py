@@ -1,7 +1,5 @@
 """Creates, starts and resumes experiments."""
 
-from __future__ import annotations
-
 import logging
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """What ends a search before its trials do: a signal, a spent time budget, an error, or a rule."""
 
-from __future__ import annotations
-
 import signal
 import time
 from typing import Any
@@ -39,7 +37,6 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether the search is to end now."""
         return bool(self.why_early) or self.signal is not None or self.error is not None
 
     @property
@@ -54,7 +51,6 @@ class StopRequest:
         self.error = error
 
     def on_signal(self, number: int, frame: object) -> None:
-        """Handle a signal."""
         if self.signal is None:
             self.signal = number
         elif number == signal.SIGINT:

@@ -1,7 +1,5 @@
 """Hands out the trials of a search in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from random import Random
@@ -10,7 +8,8 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from tuner.experiment.events import FAILED, INTERRUPTED, RESULT, TRIAL_ENDED, TRIAL_STARTED, Event
-from tuner.experiment.steered import REQUESTED, Steered
+from tuner.experiment.history import History
+from tuner.experiment.steered import REQUESTED
 from tuner.experiment.trials import TrialRecord
 from tuner.trial.context import Assignment
 
@@ -32,20 +31,18 @@ class TrialQueue:
     """Numbers the trials and hands them out; `live` ones run or wait for a worker.
 
     First `unfinished` trials, then users' configs, then the strategy's, up to `total` (None: no
-    end). limit: of live trials. taken: earlier ids; requested: of users' configs. seed: from which
+    end). history: of the earlier trials and controls. limit: of live trials. seed: from which
     trials draw their own, where the strategy has none; or None.
     """
 
     def __init__(
         self,
         strategy: Searcher,
+        history: History,
         *,
         total: int | None,
         limit: Callable[[], int],
-        taken: Iterable[str] = (),
         unfinished: Iterable[Assignment] = (),
-        requested: Iterable[str] = (),
-        steered: Steered | None = None,
         seed: int | None = None,
     ) -> None:
         self.total = total
@@ -55,13 +52,13 @@ class TrialQueue:
         self._strategy, self._seed = strategy, seed
         self._limit = limit
         self._unfinished = list(unfinished)
-        self._taken = {int(trial_id) for trial_id in taken}  # numbers of trials
+        self._taken = {int(trial_id) for trial_id in history.trials}  # numbers of trials
         self._last = max(self._taken, default=-1)
         self._next_free = 0  # no lower number is free
-        self._steered = steered or Steered()
+        self._steered = history.steered
         self._requested: set[str] = set()
         self._waiting: list[tuple[str, dict[str, Any]]] = []  # requested, and not handed out
-        begun = sorted(requested, key=int)
+        begun = sorted((i for i, t in history.trials.items() if t.origin == REQUESTED), key=int)
         for trial_id in begun:
             self._pass_over(trial_id)
         waiting = list(self._steered.waiting(begun))
@@ -73,7 +70,6 @@ class TrialQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many trials are live as may be."""
         return len(self.live) >= self._limit()
 
     @property
@@ -154,7 +150,6 @@ class TrialQueue:
         return trial_id not in self._requested or hasattr(self._strategy, "take_trial")
 
     def report(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Let the strategy learn from a report."""
         if self._is_known(trial_id):
             self._strategy.on_trial_result(trial_id, result)
 

@@ -1,11 +1,9 @@
 """Ray Tune as a client of the driver: its searcher gets trials, its callbacks record them."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -117,8 +115,10 @@ class Recorder(Callback):
             self._driver.emit(
                 events.RESULT, trial_id=trial_id, epoch=epoch, metrics=metrics, **done
             )
-        # Weights that were trained again may have other metrics than the report before the kill
-        self._checkpoints(trial_id, report["checkpoints"], {epoch: metrics} if again else None)
+        saved = report["checkpoints"]
+        if again:  # these weights may have other metrics than the report before the kill
+            saved = [{**c, "metrics": metrics} if c["epoch"] == epoch else c for c in saved]
+        self._checkpoints(trial_id, saved)
         if not report["is_saved"] and (result.get("done") or self._driver.is_over()):
             self._save_now(trial)
 
@@ -140,17 +140,9 @@ class Recorder(Callback):
                 self._fail(trial, self._failures[trial_id])
         self._checkpoints(trial_id, answer.get("checkpoints", ()))
 
-    def _checkpoints(
-        self,
-        trial_id: str,
-        saved: Iterable[dict[str, Any]],
-        retrained: Mapping[int, dict[str, float]] | None = None,
-    ) -> None:
-        """Journal checkpoints. retrained: by epoch, the metrics of those trained again."""
+    def _checkpoints(self, trial_id: str, saved: Iterable[dict[str, Any]]) -> None:
         for checkpoint in saved:
-            metrics = (retrained or {}).get(checkpoint["epoch"])
-            again = {"metrics": metrics} if metrics else {}
-            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint, **again)
+            self._driver.emit(events.CHECKPOINT, trial_id=trial_id, **checkpoint)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -84,9 +84,8 @@ class TuneRun:
 
     def _with_advice(self, error: TunerError) -> TunerError:
         """`error`, with how to resume once its cause is fixed."""
-        if isinstance(error, JournalLostError):
-            return JournalLostError(str(error))
-        return type(error)(f"{error}; then {self._how_to_resume()}")
+        is_lost = isinstance(error, JournalLostError)
+        return type(error)(f"{error}" if is_lost else f"{error}; then {self._how_to_resume()}")
 
     def _how_to_resume(self) -> str:
         return f"go on with: {resume_with(self.driver.spec.folder, self.driver.spec.trainable)}"
@@ -118,7 +117,6 @@ class TuneRun:
             yield
 
     def _tune(self) -> None:
-        """The one call of `tune.run`."""
         driver, spec, is_joined = self.driver, self.driver.spec, cluster.is_joined()
         slots = cluster.slots(spec.resources)
         driver.restore()
@@ -170,7 +168,6 @@ class TuneRun:
             ray_compat.limit_pending(controller, most)
 
     def _assignments(self) -> Iterator[Assignment]:
-        """The assignments with which unfinished trials go on."""
         driver = self.driver
         runs_on = trial_class(driver.spec).runs_on if self._resumed else False
         for trial in driver.unfinished(runs_on=runs_on):
@@ -204,21 +201,15 @@ def tune_trainable(spec: ValidatedSpec) -> Any:
     saves = SaveRules(
         every_s=spec.checkpoints.every_s,
         rungs=frozenset(map(math.ceil, rungs)),  # the first epoch that has come to each
-        mode=spec.objective.mode,
     )
     context = TrialContext(
         location=spec.location,
         trainable=spec.trainable,
         constants=spec.declaration.constants(spec, here=not cluster.is_joined()),
-        metric=spec.objective.metric,
-        required=frozenset(spec.objective.required),
+        objective=spec.objective,
         epochs=spec.epochs,
-        cpus=spec.resources.cpus,
-        gpus=spec.resources.gpus,
-        ranks=spec.resources.ranks,
-        split=spec.resources.split,
-        report_timeout_s=spec.timeouts.report_s,
-        ranks_timeout_s=spec.timeouts.ranks_s,
+        resources=spec.resources,
+        timeouts=spec.timeouts,
         sys_path=tuple(map(os.path.abspath, sys.path)),  # a trial works elsewhere
         directory=os.getcwd(),
         saves=saves,

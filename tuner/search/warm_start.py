@@ -4,8 +4,6 @@ The trials are saved in the new experiment's folder. Several experiments are tas
 their best configs are tried first, as a portfolio.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter
@@ -27,7 +25,6 @@ from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.settings import MAX_COUNT, FaultsError
-from tuner.spec.space.constraints import Constraints
 from tuner.spec.space.domains import Domain, Value
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import config_key, walk
@@ -68,7 +65,6 @@ class WarmStart:
     portfolio: tuple[dict[str, Value], ...] | None = None
 
     def save(self, folder: Path) -> None:
-        """Write it into an experiment's folder."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         ExperimentFolder(folder).write(WARM_START, values)
 
@@ -184,14 +180,13 @@ def _portfolio_of(
     """The configs to try first, of trials that would be trained otherwise here."""
     from tuner.search.searchers._portfolio import Source, portfolio  # scipy
 
-    allow = Constraints(spec.search.forbid).allow
     tasks = []
     for trials in sources:
         known = [trial for trial in trials if trial.values and not trial.failed]
         task = Source(
             [trial.config for trial in known],
             [{epoch: spec.objective.sign * value for epoch, value in t.values} for t in known],
-            [not trial.tried and allow(trial.config) for trial in known],
+            [not trial.tried and spec.search.gives(trial.config) for trial in known],
         )
         tasks.append(task)
     size = min(_FIRST, math.ceil((spec.search.trials(spec.num_samples) or MAX_COUNT) / 4))

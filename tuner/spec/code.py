@@ -48,7 +48,6 @@ class NamedCode:
 
     @property
     def module(self) -> str:
-        """The module that is imported for it."""
         return self.path.partition(":")[0]
 
     @property

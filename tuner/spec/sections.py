@@ -1,7 +1,5 @@
 """Sections of a spec, each frozen and self-checking: objective, resources, timeouts, ..."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -72,7 +70,6 @@ class Goal(Settings):
 
     @property
     def better(self) -> str:
-        """Which values are better, in a word."""
         return "lower" if self.mode == "min" else "higher"
 
     @property

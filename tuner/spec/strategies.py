@@ -22,7 +22,7 @@ from tuner.spec.plain_values import is_number
 from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
-from tuner.spec.space.constraints import Constraints, Expression, as_list
+from tuner.spec.space.constraints import Expression, allows, as_list, check_names
 from tuner.spec.space.grid import MAX_LISTED, Grid, every_value, space_size
 from tuner.spec.space.parsing import parse_space
 from tuner.spec.space.spaces import config_key, domains_of, names_of, space_text
@@ -56,7 +56,7 @@ class SearchSettings(Settings):
 
     @model_validator(mode="after")
     def _constrains_hyperparameters(self) -> Self:
-        if faults := Constraints(self.forbid).check_names(names_of(self.space)):
+        if faults := check_names(self.forbid, names_of(self.space)):
             raise FaultsError(*(fault.under("forbid") for fault in faults))
         return self
 
@@ -69,7 +69,7 @@ class SearchSettings(Settings):
 
     def gives(self, config: Mapping[str, Any]) -> bool:
         """Whether the search can suggest `config`, one of its space."""
-        return Constraints(self.forbid).allow(config)
+        return allows(self.forbid, config)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> SearchSettings:
         """These settings with open ones decided for a search of this length."""
@@ -79,8 +79,7 @@ class SearchSettings(Settings):
         """The allowed cells of a grid; all cells if it is too large to list."""
         if not self.forbid or grid.size > MAX_LISTED:
             return grid.size
-        allow = Constraints(self.forbid).allow
-        return sum(allow(grid[index]) for index in range(grid.size))
+        return sum(allows(self.forbid, grid[index]) for index in range(grid.size))
 
     def trials(self, num_samples: int | None) -> int | None:
         """The number of trials, or None if only the time budget ends the search."""
@@ -227,8 +226,8 @@ class GridSettings(SearchSettings):
     @property
     def all_trials(self) -> int:
         """The trials of the complete grid: the cells, or configs, times the seeds."""
-        allow = Constraints(self.forbid).allow
-        count = sum(map(allow, self.configs)) if self.configs else self._count(self._grid)
+        allowed = sum(allows(self.forbid, config) for config in self.configs)
+        count = allowed if self.configs else self._count(self._grid)
         return count * max(len(self.seeds), 1)
 
     def settled(self, num_samples: int | None, time_budget_s: float | None) -> GridSettings:

@@ -6,8 +6,6 @@ state is written every few seconds while the trial trains. With every checkpoint
 epoch so far is journaled, too.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import pickle
@@ -20,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tuner.errors import CheckpointError, StorageError, translate_error
 from tuner.experiment.files import sha256_of
@@ -157,13 +155,12 @@ class SaveRules:
     """The rules for all trials of a search.
 
     every_s: seconds between two checkpoints that are written beside training. rungs: epochs after
-    which a trial may be stopped. mode: the objective's. short_share: of an epoch; a write that is
-    shorter is not worth a thread.
+    which a trial may be stopped. short_share: of an epoch; a write that is shorter is not worth a
+    thread.
     """
 
     every_s: float = 5.0
     rungs: frozenset[int] = frozenset()
-    mode: Literal["min", "max"] = "min"
     short_share: float = 0.02
 
 
@@ -174,10 +171,8 @@ class SavePolicy:
     again, and the checkpoint of each is written at once.
     """
 
-    def __init__(self, rules: SaveRules, *, reported: int = 0) -> None:
-        self._rules = rules
-        self._objective = Objective(mode=rules.mode)
-        self._reported = reported
+    def __init__(self, rules: SaveRules, objective: Objective, *, reported: int = 0) -> None:
+        self._rules, self._objective, self._reported = rules, objective, reported
         self._best: float | None = None
         self._write_s = math.inf  # how long the last one took that was waited for
         self._began = -math.inf  # when the last one was begun

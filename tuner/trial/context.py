@@ -1,7 +1,5 @@
 """The context and the assignments that the driver sends to workers, and a worker's environment."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.places import local_experiment
+from tuner.spec.sections import Objective, Resources, Timeouts
 from tuner.trial.checkpoints import SaveRules
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")  # which gloo and NCCL read
@@ -20,30 +19,27 @@ class TrialContext:
     """The settings that all trials of an experiment share, sent to each worker once.
 
     location: the experiment's folder, or its URL. trainable: its dotted path. constants: what every
-    Learner is built with, `seed` and `epochs` among them. epochs: the length of a whole trial, None
-    for a function that ends by itself. cpus, gpus: what each rank reserved. ranks: the processes
-    that a trial trains in. split: how many stages of one model they are, or 1. report_timeout_s:
-    the longest that an epoch may take. ranks_timeout_s: the longest that one rank waits for
-    another. sys_path: where modules are searched. directory: the driver's working directory.
-    required: metrics, beside the objective's `metric`, that every report must have. saves: when the
-    checkpoints of a Learner are written.
+    Learner is built with, `seed` and `epochs` among them. epochs: the length of a complete trial,
+    None for a function that ends by itself. resources: of each rank, and the ranks. sys_path: where
+    modules are searched. directory: the driver's working directory. saves: when the checkpoints of
+    a Learner are written.
     """
 
     location: str
     trainable: str
     constants: dict[str, Any]
-    metric: str
+    objective: Objective
     epochs: int | None
-    cpus: float
-    gpus: float
-    ranks: int
-    split: int
-    report_timeout_s: float
-    ranks_timeout_s: float
+    resources: Resources
+    timeouts: Timeouts
     sys_path: tuple[str, ...]
     directory: str
-    required: frozenset[str] = frozenset()
     saves: SaveRules = field(default_factory=SaveRules)
+
+    @property
+    def threads(self) -> int:
+        """The threads of each rank."""
+        return max(1, int(self.resources.cpus))
 
     @property
     def folder(self) -> Path:

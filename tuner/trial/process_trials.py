@@ -1,7 +1,5 @@
 """Trials of a plain function, of a class of `ray.tune.Trainable`, and of a command."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -46,7 +44,7 @@ class FunctionTrial(ProcessTrial):
             self._has_returned = True
             if self._epoch > 0:
                 return ray_compat.ended()
-            report_it = f"tune.report({{{self._context.metric!r}: ...}})"
+            report_it = f"tune.report({{{self._context.objective.metric!r}: ...}})"
             fault = f"returned without a report; each epoch has to end with {report_it}"
             self._failure = Failure("bad_report", fault)
             return self._failed()
@@ -59,15 +57,11 @@ class FunctionTrial(ProcessTrial):
             write = partial(shutil.copytree, folder)
             return self._kept(report.metrics, write, is_last=is_last)
 
-    def _release(self) -> str | None:
-        session, self._running = self._running, None
-        if session is None:
-            return self._end_process()
+    def _stop(self, running: Any) -> str | None:
         if not self._has_returned and self._failure is None:
             print(f"ended after epoch {self._epoch}: what follows its last report does not run")
-        has_ended = session.end(_THREAD_S)
-        reason = self._end_process()
-        return reason if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
+        has_ended = running.end(_THREAD_S)
+        return None if has_ended else f"the function of a trial has not ended in {_THREAD_S:g} s"
 
 
 class ClassTrial(ProcessTrial):
@@ -94,32 +88,21 @@ class ClassTrial(ProcessTrial):
         folder.mkdir()
         self._running.save(str(folder))
 
-    def _release(self) -> str | None:
-        trained, self._running = self._running, None
-        reason = None
+    def _stop(self, running: Any) -> str | None:
         try:
-            if trained is not None:
-                trained.stop()
+            running.stop()
         except Exception as error:  # of a user's `cleanup`
             traceback.print_exception(error)
-            reason = f"cleanup() failed: {message_of(error)}"
-        return self._end_process() or reason
+            return f"cleanup() failed: {message_of(error)}"
+        return None
 
 
 class CommandTrial(ProcessTrial):
     """A trial of a command, any script: an epoch is one report of it.
 
-    It finds its config and its folders in its environment:
-
-        TUNER_CONFIG           the config, as JSON
-        TUNER_SEED             the trial's seed
-        TUNER_CHECKPOINT_DIR   an empty folder; what is in it at a report is the epoch's checkpoint
-        TUNER_RESUME_FROM      the files of the checkpoint to go on from; not set for a new trial
-        TUNER_TRIAL_DIR        the trial's folder, where the script works
-        TUNER_START_DIR        the directory where the search was started
-
-    Python finds modules in the start directory, and writes its output unbuffered. After the last
-    epoch of a whole trial the script goes on to its exit, or to a further report, which ends it.
+    It finds its config and its folders in its environment, as docs/your_training.md lists. Python
+    finds modules in the start directory, and writes its output unbuffered. After the last epoch of
+    a complete trial the script goes on to its exit, or to a further report, which ends it.
     """
 
     runs_on = True
@@ -135,7 +118,10 @@ class CommandTrial(ProcessTrial):
         self._goes_on_from = assignment.epoch
         print(f"$ {shlex.join(arguments)}")
         self._running = Script(
-            arguments, environment, metric=context.metric, on_report=self._take_checkpoint
+            arguments,
+            environment,
+            metric=context.objective.metric,
+            on_report=self._take_checkpoint,
         )
 
     def _environment(
@@ -155,7 +141,7 @@ class CommandTrial(ProcessTrial):
             "TUNER_SEED": str(seed),
             "TUNER_CHECKPOINT_DIR": str(self._new),
         }
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, int(self._context.cpus))))
+        environment.setdefault("OMP_NUM_THREADS", str(self._context.threads))
         if checkpoint is not None:
             environment["TUNER_RESUME_FROM"] = str(checkpoint)
         return environment
@@ -199,7 +185,7 @@ class CommandTrial(ProcessTrial):
         if code == 0 and self._epoch > 0:
             return ray_compat.ended()
         if code == 0:
-            metric = self._context.metric
+            metric = self._context.objective.metric
             report_it = f"call tuner.report({metric}=...) after each epoch"
             self._failure = Failure(
                 "bad_report", f"ended without a report of {metric!r}: {report_it}"
@@ -212,12 +198,9 @@ class CommandTrial(ProcessTrial):
     def _why_spent(self) -> str | None:
         return None  # a script cannot harm this process
 
-    def _release(self) -> str | None:
-        script, self._running = self._running, None
-        if script is not None:
-            if script.exit_code is None:
-                print(f"ended after epoch {self._epoch}: the script gets SIGTERM")
-            script.end()
-            for folder in (self._new, self._taken):
-                shutil.rmtree(folder, ignore_errors=True)
-        return self._end_process()
+    def _stop(self, running: Any) -> None:
+        if running.exit_code is None:
+            print(f"ended after epoch {self._epoch}: the script gets SIGTERM")
+        running.end()
+        for folder in (self._new, self._taken):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,5 @@
 """The workers of a trial that has several: one actor a rank, in the trial's placement group."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -106,13 +104,13 @@ class RankGroup:
         assert group is not None
         self._ranks = [
             actor.options(
-                num_cpus=self._context.cpus,
-                num_gpus=self._context.gpus,
+                num_cpus=self._context.resources.cpus,
+                num_gpus=self._context.resources.gpus,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=rank
                 ),
             ).remote(self._context, rank)
-            for rank in range(self._context.ranks)
+            for rank in range(self._context.resources.ranks)
         ]
         self._all("ready")
 
@@ -128,14 +126,13 @@ class RankGroup:
 
     def step(self) -> Any:
         """Train one epoch on all ranks; as of a Worker, that of rank 0."""
-        return self._all("call", "step", timeout_s=self._context.report_timeout_s)[0]
+        return self._all("call", "step", timeout_s=self._context.timeouts.report_s)[0]
 
     def save(self, epoch: int, how: Save, *, is_best: bool) -> Any:
         """Save the state, which all ranks may contribute to, on rank 0."""
         return self._all("call", "save", epoch, how, is_best=is_best)[0]
 
     def written(self, *, wait: bool = False) -> Any:
-        """As of a Worker, that of rank 0."""
         return self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
 
     def end(self) -> str | None:
@@ -187,16 +184,16 @@ class RankGroup:
                 done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=_SETTLE_S)
                 errors += _errors(done)
             self.close()
-            limit_s = self._context.ranks_timeout_s
+            limit_s = self._context.timeouts.ranks_s
             raise cause_of(errors, limit_s=limit_s, has_waited=self._has_waited)
         return list(ray.get(calls))
 
     def _has_waited(self) -> bool:
         """Whether a log says that NCCL has ended a rank that waited too long."""
-        logs = [log_name(self._trial_id or "", rank) for rank in range(self._context.ranks)]
-        for log in logs:
+        for rank in range(self._context.resources.ranks):
+            log = self._context.folder / log_name(self._trial_id or "", rank)
             with suppress(OSError):  # on another node, perhaps
-                end = (self._context.folder / log).read_bytes()[-_END_OF_LOG:]
+                end = log.read_bytes()[-_END_OF_LOG:]
                 if waited_too_long(end.decode(errors="replace")):
                     return True
         return False

@@ -5,8 +5,6 @@ has printed a report is paused (SIGSTOP) until the search has decided. It runs o
 read, mostly for less than a millisecond: what it writes in that time may be in the checkpoint.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import selectors
@@ -209,5 +207,4 @@ def report(metrics: Mapping[str, Any] | None = None, /, **named: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number for a scalar of NumPy or torch."""
     return value.item() if getattr(value, "ndim", None) == 0 else str(value)

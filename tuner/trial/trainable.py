@@ -5,8 +5,6 @@ the names of failures. It reports a failure as the trial's last result, so that 
 can run the next trial. Ray only notices processes that die.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import time
@@ -29,7 +27,7 @@ from tuner.trial.checkpoints import CheckpointStore, Save, SavePolicy
 from tuner.trial.context import Assignment, TrialContext, with_trial_seed
 from tuner.trial.gpus import take
 from tuner.trial.rank_actors import RankGroup, RankTimeoutError
-from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_again
+from tuner.trial.trial_process import TrialLog, TrialProcess, WorkerReplacedError, why_not_after
 from tuner.trial.worker import Worker
 from tuner.trial.worker_death import death_of
 
@@ -85,7 +83,8 @@ class Trial(Trainable):
         Ray then reports its death to the driver, and the log shows where every thread was. A group
         of ranks notices earlier. If this fails, the driver ends the process.
         """
-        patience_s = self._context.report_timeout_s * (1 if self._context.ranks == 1 else 1.25)
+        has_ranks = self._context.resources.ranks > 1
+        patience_s = self._context.timeouts.report_s * (1.25 if has_ranks else 1)
         faulthandler.dump_traceback_later(patience_s, exit=True, file=self._log.fileno())
         try:
             yield
@@ -98,7 +97,7 @@ class Trial(Trainable):
 
     def _reserve(self) -> None:
         """Wait for the GPUs that another search may use."""
-        take(self._context.gpus)
+        take(self._context.resources.gpus)
 
     def _prepare(self, assignment: Assignment) -> None:
         """Build what trains. Raises what the trainable raises."""
@@ -160,8 +159,8 @@ class Trial(Trainable):
 
     def _why_spent(self) -> str | None:
         """Why this process cannot run another trial after a failure, or None."""
-        trains_here = self._context.ranks == 1
-        return why_not_again(failure=self._failure) if trains_here else None
+        trains_here = self._context.resources.ranks == 1
+        return why_not_after(self._failure) if trains_here else None
 
     def _recorded(
         self,
@@ -177,10 +176,9 @@ class Trial(Trainable):
         save(epoch, value, is_last): called with the objective's value, and with whether the trial
         ends with it for either reason.
         """
-        required = self._context.required - measured.keys()
-        metrics, left_out, self._failure = failures.check_report(
-            report, self._context.metric, required
-        )
+        metric = self._context.objective.metric
+        required = {*self._context.objective.required} - measured.keys()
+        metrics, left_out, self._failure = failures.check_report(report, metric, required)
         if left_out:
             print(f"epoch {self._epoch + 1}: no finite numbers, not recorded: {left_out}")
         if self._failure:
@@ -189,7 +187,7 @@ class Trial(Trainable):
         self._epoch += 1
         metrics = {**measured, **metrics}
         is_whole = self._is_whole
-        saved = _plain(save(self._epoch, metrics[self._context.metric], is_last or is_whole))
+        saved = _plain(save(self._epoch, metrics[metric], is_last or is_whole))
         journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
         if is_last:
             journaled["done"] = True
@@ -230,11 +228,17 @@ class ProcessTrial(Trial):
 
         return self._recorded(report, save, {}, is_last=is_last)
 
-    def _end_process(self) -> str | None:
+    def _stop(self, running: Any) -> str | None:
+        """End what runs; returns why this process should not run another trial, or None."""
+        raise NotImplementedError
+
+    def _release(self) -> str | None:
+        running, self._running = self._running, None
+        reason = None if running is None else self._stop(running)
         if self._process is None:
-            return None
+            return reason
         self._store.release()
-        return self._process.end()
+        return self._process.end() or reason
 
 
 class LearnerTrial(Trial):
@@ -244,7 +248,7 @@ class LearnerTrial(Trial):
     _writing: int | None = None  # the epoch whose checkpoint is being written beside training
 
     def _reserve(self) -> None:
-        if self._workers is None and self._context.ranks > 1:
+        if self._workers is None and self._context.resources.ranks > 1:
             self._workers = RankGroup(self._context)
         if isinstance(self._workers, RankGroup):
             self._workers.start()
@@ -253,7 +257,8 @@ class LearnerTrial(Trial):
 
     def _prepare(self, assignment: Assignment) -> None:
         self._workers = self._workers or Worker(self._context)
-        self._policy = SavePolicy(self._context.saves, reported=assignment.reported)
+        context = self._context
+        self._policy = SavePolicy(context.saves, context.objective, reported=assignment.reported)
         self._writing = None
         self._workers.begin(assignment)
 

@@ -5,8 +5,6 @@ search was started need a path from there (`tuner.start_dir`). A trial's log.txt
 its process and its children, capped at each epoch.
 """
 
-from __future__ import annotations
-
 import ctypes
 import faulthandler
 import gc
@@ -15,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -25,7 +22,7 @@ from tuner.places import START_DIR, TRIAL_DIR, shown
 from tuner.process import Lossy
 from tuner.spec.loading import is_learner, load_trainable
 from tuner.trial.context import Assignment, TrialContext
-from tuner.trial.failures import Failure, failure_of
+from tuner.trial.failures import Failure
 from tuner.trial.gpus import claim, take
 from tuner.trial.guard import Children
 from tuner.trial.memory import held_mib, release
@@ -34,6 +31,7 @@ BOUND_MIB = 512.0  # that a process may keep of its earlier trials
 RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN leaves nothing
 STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
 LIMIT = 1 << 20  # bytes of a log
+_NO_DEVICE = "its device cannot be used any more"
 GAP = b"\n[... the middle of the log is left out ...]\n"
 
 
@@ -46,22 +44,12 @@ def is_recycled(error: BaseException | None) -> bool:
     return isinstance(getattr(error, "cause", error), WorkerReplacedError)
 
 
-def why_not_again(
-    *, failure: Failure | None = None, grown_mib: float = 0.0, ended_children: int = 0
-) -> str | None:
-    """Why a process cannot run another trial, or None.
-
-    failure: of its last trial. grown_mib: memory kept, as `Leftovers` counts it. ended_children:
-    processes of the trial that had to be ended, on which its modules may still rely.
-    """
+def why_not_after(failure: Failure | None) -> str | None:
+    """Why a process cannot run another trial after a failure, or None."""
     if failure is not None and failure.poisoned:
-        return "its device cannot be used any more"
+        return _NO_DEVICE
     if failure is not None and failure.kind in RAISED:
         return f"a trial failed in it ({failure.kind})"
-    if ended_children:
-        return f"a trial left {ended_children} process{'es' * (ended_children > 1)} running"
-    if grown_mib > BOUND_MIB:
-        return f"it has kept {grown_mib:.0f} MiB of earlier trials"
     return None
 
 
@@ -97,15 +85,15 @@ class Leftovers:
             for name in os.environ.keys() - self._environment.keys():
                 del os.environ[name]
             os.environ.update(self._environment)
-        unusable = None
+        reason = None
         try:
             if "torch" in sys.modules:
                 from tuner.trial.torch_compat import forget_compiled
 
                 forget_compiled()
             release()
-        except RuntimeError as error:  # after some errors every call to the device fails
-            unusable = why_not_again(failure=replace(failure_of(error), poisoned=True))
+        except RuntimeError:  # after some errors every call to the device fails
+            reason = _NO_DEVICE
         ended, now = self.children.end(), self._held()
         if self._first_mib is None:
             self._first_mib = now
@@ -113,7 +101,11 @@ class Leftovers:
             # between two short trials
             gc.freeze()
         self.grown_mib = max(0.0, now - self._first_mib)
-        return unusable or why_not_again(grown_mib=self.grown_mib, ended_children=ended)
+        if reason is None and ended:  # the trial's modules may still rely on them
+            reason = f"a trial left {ended} process{'es' * (ended > 1)} running"
+        elif reason is None and self.grown_mib > BOUND_MIB:
+            reason = f"it has kept {self.grown_mib:.0f} MiB of earlier trials"
+        return reason
 
 
 class TrialProcess:
@@ -121,9 +113,8 @@ class TrialProcess:
 
     def __init__(self, context: TrialContext) -> None:
         # Whatever is compiled here: torch would start a process for each CPU of the machine
-        threads = str(max(1, int(context.cpus)))
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", threads)
-        take(context.gpus)  # before a user's module looks for them as it is imported
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(context.threads))
+        take(context.resources.gpus)  # before a user's module looks for them as it is imported
         self._context = context
         self._folder: Path | None = None
         self._leftovers = Leftovers()
@@ -135,7 +126,7 @@ class TrialProcess:
         errors of the module, StorageError, and NoGpuError if a reserved GPU is missing.
         """
         trainable = load_trainable(self._context.trainable)
-        claim(self._context.gpus, through_torch=is_learner(trainable))
+        claim(self._context.resources.gpus, through_torch=is_learner(trainable))
         self._leftovers.begin()
         self._start, self._folder = Path.cwd(), self._context.files(assignment.trial_id)
         os.environ |= {START_DIR: str(self._start), TRIAL_DIR: str(self._folder)}

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Rank `rank` of a trial of `context.ranks`."""
+    """Rank `rank` of a trial of `context.resources.ranks`."""
 
     def __init__(self, context: TrialContext, rank: int = 0) -> None:
         import torch
 
-        self._context = context
+        self._context, self._resources = context, context.resources
         self._rank = rank
         self._learner: Learner | None = None
         self._writer: CheckpointWriter | None = None
         self._rendezvous: Any = None
         self._process = TrialProcess(context)
-        torch.set_num_threads(max(1, int(context.cpus)))
+        torch.set_num_threads(context.threads)
         keep_freed()
 
     def begin(self, assignment: Assignment) -> None:
@@ -44,7 +44,7 @@ class Worker:
         The trial's seed, if any, replaces the experiment's among the constants. Raises the errors
         of the Learner.
         """
-        context = self._context
+        context, resources = self._context, self._resources
         build = self._process.begin(assignment)
         self._watch = MemoryWatch(self._device())
         store = CheckpointStore(context.folder, assignment.trial_id)
@@ -53,8 +53,8 @@ class Worker:
             with_trial_seed(context.constants, assignment.seed),
             device=self._device(),
             rank=self._rank,
-            world_size=context.ranks,
-            **({"split": context.split} if context.split > 1 else {}),
+            world_size=resources.ranks,
+            **({"split": resources.split} if resources.split > 1 else {}),
         )
         is_copied = getattr(self._learner, "copies_state", False)
         self._writer = CheckpointWriter(store, dict if is_copied else host_copy)
@@ -103,10 +103,10 @@ class Worker:
             self._rendezvous = TCPStore(
                 host,
                 port,
-                self._context.ranks,
+                self._resources.ranks,
                 is_master=True,
                 wait_for_workers=False,
-                timeout=timedelta(seconds=self._context.ranks_timeout_s),
+                timeout=timedelta(seconds=self._context.timeouts.ranks_s),
                 master_listen_fd=server.detach(),
             )
         return port
@@ -118,19 +118,19 @@ class Worker:
         """
         import torch.distributed as dist
 
-        claim(self._context.gpus, through_torch=True)  # else the others would wait for nccl
-        timeout = timedelta(seconds=self._context.ranks_timeout_s)
+        claim(self._resources.gpus, through_torch=True)  # else the others would wait for nccl
+        timeout = timedelta(seconds=self._context.timeouts.ranks_s)
         device = self._device()
         cuda = device.type == "cuda"
         if self._rendezvous is None:
             self._rendezvous = dist.TCPStore(  # type: ignore[attr-defined]
-                host, port, self._context.ranks, is_master=False, timeout=timeout
+                host, port, self._resources.ranks, is_master=False, timeout=timeout
             )
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if cuda else "gloo",
             store=self._rendezvous,
             rank=self._rank,
-            world_size=self._context.ranks,
+            world_size=self._resources.ranks,
             timeout=timeout,
             device_id=device if cuda else None,  # else NCCL guesses by the rank
         )
@@ -139,5 +139,5 @@ class Worker:
         import torch
 
         # Ray shows a process only the GPUs that it reserved, so the first of them is its own
-        cuda = self._context.gpus > 0 and torch.cuda.is_available()
+        cuda = self._resources.gpus > 0 and torch.cuda.is_available()
         return torch.device("cuda:0" if cuda else "cpu")

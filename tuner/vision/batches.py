@@ -66,7 +66,7 @@ class ImageSet:
 def image_set(choice: DataChoice, device: torch.device) -> ImageSet:
     """The chosen data set, loaded once for all trials of a process. Raises DataError."""
     folder = data_folder(choice.data_dir)
-    return _image_set(pinned(choice).dataset, folder, choice.split_seed, device)
+    return _image_set(pinned(choice)[0].dataset, folder, choice.split_seed, device)
 
 
 @lru_cache(maxsize=2)

@@ -151,12 +151,6 @@ def describe(choice: DataChoice) -> DatasetInfo | None:
     )
 
 
-def listing_doubts(choice: DataChoice) -> tuple[str, ...]:
-    """Warnings about the layout of the files of a user's images. Raises FaultsError."""
-    is_listed = _source(choice.dataset)[0].require is None
-    return _to_decode(choice)[0].doubts if is_listed else ()
-
-
 def archive_of(dataset: str) -> Archive | DecodedSet | None:
     """What is sent of a data set from machine to machine, or None."""
     scheme, _, name = dataset.partition(":")
@@ -182,15 +176,17 @@ def data_choice(values: Mapping[str, Any]) -> DataChoice:
     return DataChoice(**{name: values[name] for name in names})
 
 
-def pinned(choice: DataChoice) -> DataChoice:
+def pinned(choice: DataChoice) -> tuple[DataChoice, tuple[str, ...]]:
     """The same data set by its decoded form, which later changes of the files leave alone.
 
-    A data set that ships is returned as it is. Raises DataError if the data set is not available.
+    The second item has warnings about the layout of the files. A data set that ships is returned
+    as it is. Raises DataError if the data set is not available.
     """
-    name, size = choice.dataset, choice.image_size
-    if not ships(name):
-        name, size = f"{DECODED}:{decoded_set(choice).name}", None
-    return DataChoice(name, choice.data_dir, size, choice.split_seed)
+    if ships(choice.dataset):
+        return DataChoice(choice.dataset, choice.data_dir, choice.image_size, choice.split_seed), ()
+    decoded, doubts = _decoded(choice)
+    name = f"{DECODED}:{decoded.name}"
+    return DataChoice(name, choice.data_dir, None, choice.split_seed), doubts
 
 
 def image_names(choice: DataChoice) -> list[str]:
@@ -213,12 +209,16 @@ def within(folder: str, names: Iterable[str]) -> list[str]:
 
 def decoded_set(choice: DataChoice) -> DecodedSet:
     """The decoded form of a user's data set, decoded now if it is missing. Raises DataError."""
+    return _decoded(choice)[0]
+
+
+def _decoded(choice: DataChoice) -> tuple[DecodedSet, tuple[str, ...]]:
     scheme, _, location = choice.dataset.partition(":")
     if scheme == DECODED:
-        return DecodedSet(location)
+        return DecodedSet(location), ()
     with translate_error(DataError, f"dataset {choice.dataset!r}", of=(FaultsError, OSError)):
         images, target = _to_decode(choice)
-        return DecodedSet(decode(images, **target).name)
+        return DecodedSet(decode(images, **target).name), images.doubts
 
 
 def labelled_folder(

@@ -110,9 +110,6 @@ class ClassifierDeclaration(Declaration):
     def notes(self, spec: ExperimentSpec) -> Iterator[str]:
         if spec.resources.workers > 1 and not spec.resources.gpus:
             yield from _notes_on_norms(spec)
-        if images := _own_images(spec):
-            yield from catalog.listing_doubts(catalog.data_choice(spec.constants))
-            yield from doubts(images)
         yield from self.hints(spec)
 
     def hints(self, spec: ExperimentSpec) -> Iterator[str]:
@@ -144,11 +141,13 @@ class ClassifierDeclaration(Declaration):
         choice = catalog.data_choice(spec.constants)
         info: DatasetInfo | None = None
         values: dict[str, Any] = {}
+        findings: tuple[str, ...] = ()
         if catalog.ships(choice.dataset):
             info = catalog.dataset_info(choice)
         elif download or not catalog.may_download(choice.dataset):
-            chosen = catalog.pinned(choice)
+            chosen, findings = catalog.pinned(choice)
             info, values = catalog.dataset_info(chosen), asdict(chosen)
+            findings = (*findings, *doubts(info))
         faults = settings_faults(spec, values, further=start_faults(here=here))
         if texts := list(dict.fromkeys(map(str, faults))):
             raise SpecError((Fault("", text) for text in texts), f"the spec, for {choice.dataset},")
@@ -160,7 +159,6 @@ class ClassifierDeclaration(Declaration):
             baseline = {"images": images, "baseline": info.baseline}
             if info.copies:
                 baseline |= {"copies": info.copies, "measured": info.validation + info.test}
-        findings = (*catalog.listing_doubts(choice), *doubts(info)) if values else ()
         return PinnedData(values, info.content, baseline, findings)
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
@@ -393,12 +391,9 @@ def _extreme_settings(spec: ExperimentSpec) -> Iterator[ClassifierSettings]:
 
 
 def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:
-    """A user's own images that `spec` trains on, as far as known without decoding them."""
+    """A user's own images that `spec` trains on, as far as known without decoding them now."""
     choice = catalog.data_choice(spec.trial_constants)
-    if catalog.ships(choice.dataset):
-        return None
-    decoded = catalog.decoded_before(choice)
-    return catalog.dataset_info(decoded) if decoded else catalog.describe(choice)
+    return None if catalog.ships(choice.dataset) else catalog.describe(choice)
 
 
 def _own_networks(values: object) -> list[str]:

@@ -50,26 +50,31 @@ _LEAST_MARGIN = 0.5
 
 
 @torch.inference_mode()
-def evaluate(part: Replica | Stage, rows_N: Tensor, *, precision: Precision) -> Measured:
-    """What is measured of the images `rows_N`; each image counts once, on one rank."""
+def evaluate(
+    part: Replica | Stage,
+    rows_N: Tensor,
+    *,
+    precision: Precision,
+    logits: list[Tensor] | None = None,
+) -> Measured:
+    """What is measured of the images `rows_N`; each image counts once, on one rank.
+
+    logits: gets the logits_NK of this rank's images, batch by batch.
+    """
     part.eval()
     loss, ranks = part.setup.loss, part.setup.ranks
     sums = loss.nothing(ranks.device)
     with precision.applied(), precision.forward():
         for shard in shards(len(rows_N), batch_size=part.evaluation_batch, **part.share):
-            if shard.count:
-                sums += part.measure(rows_N[shard.positions])
+            if not shard.count:
+                continue
+            batch_N = rows_N[shard.positions]
+            if (logits_NK := part.logits(batch_N)) is None:
+                continue
+            sums += loss.evaluated(logits_NK, part.setup.batcher.labels(batch_N))
+            if logits is not None:
+                logits.append(logits_NK)
     return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))
-
-
-@torch.inference_mode()
-def logits_of(part: Replica, rows_N: Tensor, *, precision: Precision) -> Tensor:
-    """logits_NK of the images `rows_N`, at least in float32."""
-    part.eval()
-    with precision.applied(), precision.forward():
-        return torch.cat(
-            [part.logits(each).float() for each in rows_N.split(part.evaluation_batch)]
-        )
 
 
 def measure(

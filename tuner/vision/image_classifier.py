@@ -41,7 +41,6 @@ from tuner.vision.evaluation import (
     doubtful_labels,
     evaluate,
     latency_ms,
-    logits_of,
     mistakes,
 )
 from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
@@ -277,14 +276,12 @@ class ImageClassifier:
         if skipped := self._data.info.skipped:
             message = f"warning: without {some_of(skipped)}, which cannot be read"
             print(message, file=sys.stderr)
-        measured = self._averaged("test")
+        names, batches = image_names(self._settings.data), list[torch.Tensor]()
+        measured = self._averaged("test", batches)
         self.confusion = measured.confusion(self._data.info.classes)
-        names, part = image_names(self._settings.data), self._part
-        if names and isinstance(part, Replica) and not self._ranks.several:
-            rows_N = self._data.splits["test"][:MOST_MEASURED].to(self._data.rows_NP.device)
-            with self._average.applied(), self._randomness(_EVALUATION):
-                logits_NK = logits_of(part, rows_N, precision=self._trained_in)
-            self.mistakes = mistakes(logits_NK, self._data, rows_N, names)
+        if names and not self._ranks.several:
+            logits_NK = torch.cat(batches)[:MOST_MEASURED].float()
+            self.mistakes = mistakes(logits_NK, self._data, self._data.splits["test"], names)
             if self._settings.fit_head or self._settings.train_layers == "head":
                 self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
         return {**measured.of_test(), **self._data.baseline("test")}
@@ -379,10 +376,10 @@ class ImageClassifier:
             self._average.update()
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
-    def _averaged(self, split: str) -> Measured:
-        """What is measured of a split, of the averaged weights if there are any."""
+    def _averaged(self, split: str, logits: list[torch.Tensor] | None = None) -> Measured:
+        """What `evaluate` measures of a split, of the averaged weights if there are any."""
         if self._settings.ema_decay:
             self._part.eval()  # so that ranks share the statistics of the raw weights, too
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         with self._average.applied(), self._randomness(_EVALUATION):
-            return evaluate(self._part, rows_N, precision=self._trained_in)
+            return evaluate(self._part, rows_N, precision=self._trained_in, logits=logits)

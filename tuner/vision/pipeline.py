@@ -90,14 +90,12 @@ class Stage:
             total += mean.detach()
         return total * len(targets)
 
-    def measure(self, rows_N: Tensor) -> Tensor:
-        """`CrossEntropy.evaluated` of the images `rows_N` on the last rank; zeros elsewhere."""
-        x_NCHW, labels_N = self._batcher.batch(rows_N)
+    def logits(self, rows_N: Tensor) -> Tensor | None:
+        """logits_NK of the images `rows_N` on the last rank; None elsewhere."""
+        x_NCHW, _ = self._batcher.batch(rows_N)
         schedule = self._schedule(len(rows_N), training=False)
         views = [schedule.step(*self._input(view)) for view in self._loss.views(x_NCHW)]
-        if not self._is_last:
-            return self._loss.nothing(self._ranks.device)
-        return self._loss.evaluated(self._loss.averaged(views), labels_N)
+        return self._loss.averaged(views) if self._is_last else None
 
     def tensors(self) -> list[Tensor]:
         """The parameters and buffers of this rank's stage."""

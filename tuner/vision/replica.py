@@ -123,10 +123,6 @@ class Replica:
             self._rehearse(epoch, shard)
         return attempt(self._micro.size, overlap=True)
 
-    def measure(self, rows_N: Tensor) -> Tensor:
-        """`CrossEntropy.evaluated` of the images `rows_N`, in the precision that is applied."""
-        return self._loss.evaluated(self.logits(rows_N), self._batcher.labels(rows_N))
-
     def logits(self, rows_N: Tensor) -> Tensor:
         """logits_NK of the images `rows_N`, in the precision that is applied."""
         return self._evaluation_micro.compute(rows_N, self._logits)

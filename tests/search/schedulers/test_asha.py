@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.tune.schedulers.async_hyperband import _Bracket
 
-from tuner.search.schedulers.asha import AshaSettings, Brackets, Rungs, lot_of
+from tuner.search.schedulers.asha import AshaSettings, Brackets, lot_of
 from tuner.spec.settings import parse
 
 losses = st.floats(-10, 10).map(lambda x: round(x, 2))
@@ -19,11 +19,6 @@ shapes = st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4), (9, 1,
 
 def asha(max_t, grace_period, reduction_factor):
     return AshaSettings(max_t=max_t, grace_period=grace_period, reduction_factor=reduction_factor)
-
-
-def rungs_of(settings, start=0):
-    epochs = [rung for rung in settings.rungs() if rung >= start]
-    return Rungs(epochs, settings.reduction_factor)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ unequal = st.lists(st.tuples(st.integers(0, 9), losses), max_size=120, unique_by
 @given(unequal, st.sampled_from([(10, 1, 3), (27, 1, 3), (10, 2, 2), (16, 1, 4)]))
 def test_rungs_without_ties_decide_as_rays_asha(stream, shape):
     max_t, grace, factor = shape
-    ours, rays = rungs_of(asha(*shape)), _Bracket(grace, max_t, factor, 0)
+    ours, rays = Brackets(asha(*shape)), _Bracket(grace, max_t, factor, 0)
     epochs = dict.fromkeys(range(10), 0)
     for number, loss in stream:
         epochs[number] += 1
@@ -99,7 +94,7 @@ def test_brackets_stop_no_trial_early_or_by_another_bracket(stream, shape, data)
     count = data.draw(st.integers(1, settings.max_brackets))
     starts = settings.starts(count)
     every = Brackets(settings, count)
-    alone = [rungs_of(settings, start) for start in starts]
+    alone = [Brackets(settings, count) for _ in starts]
     epochs = Counter()
     for number, loss in stream:
         epochs[number] += 1
@@ -123,7 +118,7 @@ def test_expected_epochs_follow_from_the_rungs():
     st.sampled_from([1.5, 2, 2.7, 3, 4, 10]),
 )
 def test_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_factor):
-    rungs = Rungs([1], reduction_factor)
+    rungs = Brackets(asha(2, 1, reduction_factor))
     for number, loss in enumerate(losses):
         scores = [-before for before in losses[:number]]
         share = (1 - 1 / reduction_factor) * 100
@@ -135,7 +130,7 @@ def test_cutoff_is_numpys_percentile_to_the_last_bit(losses, reduction_factor):
 @pytest.mark.parametrize("reduction_factor", [2, 3, 4])
 def test_rungs_with_equal_losses_stop_by_lot(reduction_factor):
     def share(losses):
-        rungs = Rungs([1], reduction_factor)
+        rungs = Brackets(asha(2, 1, reduction_factor))
         return sum(rungs.goes_on(f"{n:05}", 1, x) for n, x in enumerate(losses)) / len(losses)
 
     assert share([0.9] * 2000) == pytest.approx(1 / reduction_factor, abs=0.03)

@@ -3,7 +3,7 @@
 import numpy as np
 from searches import search_of
 
-from tuner.search.searchers.mixed import Mixed
+from tuner.search.searchers._learning import Mixed
 from tuner.testing.searcher_contract import SPACE, LearningSearcherContract
 
 

@@ -11,28 +11,8 @@ from tuner.search.searchers._observations import (
     ENDED,
     FAILED,
     Observation,
-    Observations,
     expected_losses,
-    model_input,
 )
-from tuner.spec.sections import Objective
-from tuner.spec.space.encoding import Encoding
-from tuner.spec.space.parsing import parse_space
-
-ENCODING = Encoding(parse_space({"x": "uniform(0, 1)"}))
-
-
-def observations_of(*reports):
-    """Trials with these reports, spread over the space."""
-    observations = Observations()
-    for i, reported in enumerate(reports):
-        config = {"x": (i + 0.5) / len(reports)}
-        observations.trials[str(i)] = Observation(config, "random", reports=reported)
-    return observations
-
-
-def data(*reports, mode="min", max_t=None):
-    return model_input(observations_of(*reports), ENCODING, Objective(mode=mode), max_t)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tuner.places import default_storage, local
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.constraints import check_names
 from tuner.spec.space.domains import Choice, Domain, Normal, Numeric, Space, Value, decimal
 from tuner.spec.space.encoding import Encoding
 from tuner.spec.space.spaces import Position, names_of, space_text, transform
@@ -73,7 +73,7 @@ def refine(results: Results, *, points: int) -> Refinement:
     storage = results.files.storage
     is_default = local(default_storage()).resolve() == local(storage)
     names = names_of(space)  # a constraint over options that are gone goes as well
-    forbid = [t for t in search.search.forbid if not Constraints([t]).check_names(names)]
+    forbid = [t for t in search.search.forbid if not check_names([t], names)]
     values = [score_of(trial, results.objective) for trial in (best, leading[-1])]
     spec = search.replace(
         name=f"{results.name[:90]}-refined",

@@ -2,8 +2,6 @@
 
 # N trials, K milestones
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -186,7 +184,6 @@ class Forecasts:
         return False
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
-        """The forecasts of a trial, by epoch as text."""
         return self._made.get(trial_id, {})
 
     def _forecast(self, trial_id: str) -> dict[str, float]:

@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from tuner.errors import Fault
 from tuner.search.schedulers import GraceSettings, first_rung, stopping_scheduler
-from tuner.spec.schedulers import SchedulerSettings
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
 from tuner.wording import number
-
-if TYPE_CHECKING:
-    from tuner.search.goals import GoalRung
-    from tuner.search.schedulers._stopping import StoppingScheduler
 
 MAX_RUNGS = 100
 
@@ -106,7 +101,6 @@ class AshaSettings(GraceSettings):
         return tuple(weight / sum(weights) for weight in weights)
 
     def expected_epochs(self, brackets: int) -> float:
-        """The average length of a trial."""
         total = 0.0
         for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
             rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]
@@ -128,9 +122,6 @@ class AshaSettings(GraceSettings):
         first = first.replace("%", "% of trials")
         return f"{brackets}, first compared: {', '.join([first, *others])}"
 
-    def without_stopping(self) -> SchedulerSettings:
-        return self.model_copy(update={"grace_period": self.max_t, "brackets": None})
-
     def _milestones(self) -> Iterator[float]:
         milestone: float = self.grace_period or 1
         while milestone < self.max_t:
@@ -141,59 +132,12 @@ class AshaSettings(GraceSettings):
 SETTINGS = AshaSettings
 
 
-def build(settings: AshaSettings, objective: Objective, brackets: int) -> StoppingScheduler:
-    """ASHA in so many brackets."""
+def build(settings: AshaSettings, objective: Objective, brackets: int) -> Any:
     if not objective.others:
         return stopping_scheduler(objective, Brackets(settings, brackets))
     from tuner.search.goals import GoalRung
 
     return stopping_scheduler(objective, Brackets(settings, brackets, GoalRung))
-
-
-class Brackets:
-    """The rungs of `count` brackets; a trial's bracket follows from its number."""
-
-    def __init__(
-        self,
-        settings: AshaSettings,
-        count: int = 1,
-        kind: type[_Rung] | type[GoalRung] | None = None,
-    ) -> None:
-        self.weighs_goals = kind is not None
-        self._ends = list(accumulate(settings.shares(count)))
-        epochs, factor = settings.rungs(), settings.reduction_factor
-        self._rungs = [
-            Rungs([epoch for epoch in epochs if epoch >= start], factor, kind)
-            for start in settings.starts(count)
-        ]
-
-    def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
-        """See `Rungs.goes_on`, among the trials of its bracket."""
-        return self._rungs[self.bracket_of(int(trial_id))].goes_on(trial_id, epoch, loss)
-
-    def bracket_of(self, trial: int) -> int:
-        """The bracket of a trial: multiples of the golden ratio spread evenly over the shares."""
-        position = trial * (math.sqrt(5) - 1) / 2 % 1.0
-        return min(bisect_right(self._ends, position), len(self._ends) - 1)
-
-
-class Rungs:
-    """The reports at each rung, and the decision that follows."""
-
-    def __init__(
-        self,
-        epochs: list[float],
-        reduction_factor: float,
-        kind: type[_Rung] | type[GoalRung] | None = None,
-    ) -> None:
-        self._rungs: list[tuple[float, Any]]
-        self._rungs = [(epoch, (kind or _Rung)(reduction_factor)) for epoch in epochs]
-
-    def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
-        for milestone, rung in reversed(self._rungs):
-            if epoch >= milestone and trial_id not in rung.trials:
-                return bool(rung.goes_on(trial_id, loss))
-        return True
 
 
 def lot_of(trial_id: str) -> float:
@@ -238,3 +182,36 @@ def _between(below: float, above: float, share: float) -> float:
     if share < 0.5:
         return below + (above - below) * share
     return above - (above - below) * (1 - share)
+
+
+class Brackets:
+    """The rungs of `count` brackets; a trial's bracket follows from its number.
+
+    kind: makes a rung for a reduction factor; a GoalRung for several goals.
+    """
+
+    def __init__(
+        self, settings: AshaSettings, count: int = 1, kind: Callable[[float], Any] = _Rung
+    ) -> None:
+        self.weighs_goals = kind is not _Rung
+        self._ends = list(accumulate(settings.shares(count)))
+        self._rungs = [
+            [
+                (epoch, kind(settings.reduction_factor))
+                for epoch in settings.rungs()
+                if epoch >= start
+            ]
+            for start in settings.starts(count)
+        ]
+
+    def goes_on(self, trial_id: str, epoch: int, loss: Any) -> bool:
+        """The decision at the last rung that the trial has reached, if it is new to it."""
+        for milestone, rung in reversed(self._rungs[self.bracket_of(int(trial_id))]):
+            if epoch >= milestone and trial_id not in rung.trials:
+                return bool(rung.goes_on(trial_id, loss))
+        return True
+
+    def bracket_of(self, trial: int) -> int:
+        """The bracket of a trial: multiples of the golden ratio spread evenly over the shares."""
+        position = trial * (math.sqrt(5) - 1) / 2 % 1.0
+        return min(bisect_right(self._ends, position), len(self._ends) - 1)

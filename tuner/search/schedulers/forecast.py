@@ -1,16 +1,11 @@
 """Stops a trial when a new one has the better chance, for its cost, to become the best."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from tuner.search.schedulers import GraceSettings, stopping_scheduler
 from tuner.spec.sections import Objective
-
-if TYPE_CHECKING:
-    from tuner.search.schedulers._stopping import StoppingScheduler
 
 
 class ForecastSettings(GraceSettings):
@@ -50,7 +45,7 @@ class ForecastSettings(GraceSettings):
 SETTINGS = ForecastSettings
 
 
-def build(settings: ForecastSettings, objective: Objective, brackets: int) -> StoppingScheduler:
+def build(settings: ForecastSettings, objective: Objective, brackets: int) -> Any:
     """Stops trials by their predicted ends; there are no brackets."""
     from tuner.search.schedulers._stopping import Forecasts
 

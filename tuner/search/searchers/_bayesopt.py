@@ -2,8 +2,6 @@
 
 # N observations, M candidates, P pending, D columns, F features, S starts of the local search
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,7 +85,6 @@ class BayesOpt:
     def propose(
         self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """Points, the most promising first."""
         with blas().limit(limits=1, user_api="blas"):
             points = list(self._promising(data, encoding, rng))
         yield from points

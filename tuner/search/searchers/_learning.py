@@ -1,7 +1,5 @@
 """The searcher around every model; suggestions depend on seed, number and reports alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import replace
@@ -16,15 +14,15 @@ from tuner.experiment.history import collector_paused
 from tuner.search.searchers._numbered import nothing_left
 from tuner.search.searchers._observations import (
     FAILED,
+    LOST,
     RUNNING,
     ModelInput,
     Observation,
-    Observations,
     model_input,
 )
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import MAX_DRAWS, Constraints
+from tuner.spec.space.constraints import MAX_DRAWS, allows, untried
 from tuner.spec.space.domains import Value
 from tuner.spec.space.encoding import Array, Encoding
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
@@ -45,6 +43,18 @@ class Model(Protocol):
         """Points, the most promising first; the first allowed and new one is tried."""
 
 
+class Mixed:
+    """Proposes what one of its models does, each as often."""
+
+    def __init__(self, models: tuple[Model, ...]) -> None:
+        self._models = models
+
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        return self._models[int(rng.integers(len(self._models)))].propose(data, encoding, rng)
+
+
 class LearningSearch(Searcher):
     """Suggests what its model proposes, after `settings.startup` points of a Sobol sequence.
 
@@ -61,28 +71,28 @@ class LearningSearch(Searcher):
         max_t: int | None = None,
     ) -> None:
         super().__init__(objective.metric, objective.mode)
-        self.observations = Observations()
+        self.trials: dict[str, Observation] = {}  # by their ids
+        self._warm: list[Observation] = []  # of earlier experiments
         self._model, self._seed, self._objective, self._max_t = model, seed, objective, max_t
         self._startup = settings.startup
-        self._constraints = Constraints(settings.forbid)
+        self._forbid = settings.forbid
         self._encoding = Encoding(settings.space)
         self._priors = Priors(self._encoding)
-        self._initial = list(filter(self._constraints.allow, first_configs(settings, seed)))
+        self._initial = list(filter(settings.gives, first_configs(settings, seed)))
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str:  # type: ignore[override]
         """The config to try next, of plain Python values; FINISHED if none is left."""
-        trials = self.observations.trials
-        if trial_id not in trials:
-            number = len(trials)
+        if trial_id not in self.trials:
+            number = len(self.trials)
             suggestion = self._next(number, np.random.default_rng((self._seed, number)))
             if suggestion is None:
                 return str(Searcher.FINISHED)
-            trials[trial_id] = Observation(*suggestion)
-        return deepcopy(trials[trial_id].config)  # the trial may change it
+            self.trials[trial_id] = Observation(*suggestion)
+        return deepcopy(self.trials[trial_id].config)  # the trial may change it
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Record the value of an epoch of a running trial."""
-        trial = self.observations.running(trial_id)
+        trial = self._running(trial_id)
         if trial is None or self._objective.metric not in result:
             return
         if not self._objective.allows(result):
@@ -98,7 +108,7 @@ class LearningSearch(Searcher):
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         """Record a trial's end. error: avoid its config. Without a result it was lost."""
-        trial = self.observations.running(trial_id)
+        trial = self._running(trial_id)
         if trial is None:
             return
         if result:
@@ -123,7 +133,7 @@ class LearningSearch(Searcher):
         if not pruned and not error:
             trial.add(value)
         trial.end(error=error)
-        self.observations.warm.append(trial)
+        self._warm.append(trial)
 
     def begin_with(self, configs: Sequence[dict[str, Value]]) -> None:
         """Suggest these after the settings' own first configs; call it before any suggestion."""
@@ -132,27 +142,28 @@ class LearningSearch(Searcher):
     def take_trial(self, trial_id: str, config: dict[str, Value]) -> None:
         """Add a running trial that was suggested elsewhere. Its config is not copied."""
         origin = "initial" if config in self._initial else "resumed"
-        self.observations.trials[trial_id] = self._observed(config, origin)
+        self.trials[trial_id] = self._observed(config, origin)
 
     def go_on(self, trial_id: str) -> None:
         """Learn again from a trial that had ended; its earlier reports still count."""
-        if trial_id in self.observations.trials:
-            self.observations.trials[trial_id].status = RUNNING
+        if trial_id in self.trials:
+            self.trials[trial_id].status = RUNNING
 
     def origin(self, trial_id: str) -> str:
         """Why the trial's config was suggested; see `Observation`."""
-        return self.observations.trials[trial_id].origin
+        return self.trials[trial_id].origin
 
     def _next(self, number: int, rng: np.random.Generator) -> tuple[dict[str, Value], str] | None:
         """A config and its origin, or None."""
-        encoding, rules, observations = self._encoding, self._constraints, self.observations
-        tried = observations.tried()
-        for config in rules.untried(self._initial, tried):
+        encoding, forbid = self._encoding, self._forbid
+        trials = [*self._warm, *self.trials.values()]
+        tried = {trial.key for trial in trials if trial.status != LOST}
+        for config in untried(self._initial, tried, forbid):
             return config, "initial"
         with collector_paused():
-            data = model_input(observations, encoding, self._objective, self._max_t, number)
-        if rules:
-            data = replace(data, allows=lambda u_D: rules.allow(encoding.decode(u_D)))
+            data = model_input(trials, encoding, self._objective, self._max_t, number)
+        if forbid:
+            data = replace(data, allows=lambda u_D: allows(forbid, encoding.decode(u_D)))
         if self._priors:
             ended = len(data.curves) + len(data.failed_ND)
             data = replace(data, favour=partial(self._priors.favour, trials=ended))
@@ -161,19 +172,24 @@ class LearningSearch(Searcher):
             reporting += data.beyond
         if reporting >= self._startup:
             points, origin = self._model.propose(data, encoding, rng), "model"
-            trials = observations.trials.values()
-            reported = sum(1 for trial in trials if trial.reports and trial.status != FAILED)
-            if observations.warm and reported < self._startup:
+            own = self.trials.values()
+            reported = sum(1 for trial in own if trial.reports and trial.status != FAILED)
+            if self._warm and reported < self._startup:
                 origin = "warm"  # only trials of another run are enough
         else:
             point = sobol_point(encoding, self._seed, number)
             if self._priors:
                 point = self._priors.sampled(point, number, rng.random())
             points, origin = iter([point]), "random"
-        for config in rules.untried(map(encoding.decode, points), tried):
+        for config in untried(map(encoding.decode, points), tried, forbid):
             return config, origin
-        drawn = draw_untried(encoding, rules, tried, rng)
+        drawn = draw_untried(encoding, forbid, tried, rng)
         return None if drawn is None else (drawn, "random")
+
+    def _running(self, trial_id: str) -> Observation | None:
+        """The trial, if it was suggested and has not ended."""
+        trial = self.trials.get(trial_id)
+        return trial if trial is not None and trial.status == RUNNING else None
 
     def _observed(self, config: dict[str, Value], origin: str) -> Observation:
         """A trial of `config`. Raises SpecError if that is not of the space."""
@@ -214,16 +230,16 @@ def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:
 
 
 def draw_untried(
-    encoding: Encoding, constraints: Constraints, tried: Set[str], rng: np.random.Generator
+    encoding: Encoding, forbid: Sequence[str], tried: Set[str], rng: np.random.Generator
 ) -> dict[str, Value] | None:
     """An allowed untried config, or None. Raises SpecError if too few are allowed."""
     size = space_size(encoding.space)
     listed = size is not None and size <= MAX_LISTED
     count = _DRAWS if listed else MAX_DRAWS
     draws = (encoding.decode(rng.random(len(encoding))) for _ in range(count))
-    for config in constraints.untried(draws, tried):
+    for config in untried(draws, tried, forbid):
         return config
     if not listed:
         nothing_left(count)
-    left = list(constraints.untried(cells(encoding.space, every_value), tried))
+    left = list(untried(cells(encoding.space, every_value), tried, forbid))
     return left[int(rng.integers(len(left)))] if left else None

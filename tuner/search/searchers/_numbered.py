@@ -1,7 +1,5 @@
 """Searchers that learn nothing: config k depends on k, the seed and the space alone."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -11,7 +9,7 @@ import numpy as np
 from ray.tune.search import Searcher
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.space.constraints import MAX_DRAWS, Constraints
+from tuner.spec.space.constraints import MAX_DRAWS, allows, untried
 from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
 from tuner.spec.space.spaces import config_at, config_key
 from tuner.spec.strategies import SearchSettings
@@ -34,8 +32,8 @@ class NumberedSearch(Searcher):
         forbid: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self._constraints = Constraints(forbid)
         self._strategy, self._config_of, self._seeds = strategy, config_of, seeds
+        self._forbid = forbid
         self._passed: list[int] = []  # numbers of trials
         self._skipped: frozenset[str] = frozenset()  # keys of configs
         self._first: list[dict[str, Any]] = []
@@ -63,19 +61,18 @@ class NumberedSearch(Searcher):
         if number < len(self._first):
             return deepcopy(self._first[number])
         number -= len(self._first)
-        if not self._skipped and not self._constraints:
+        if not self._skipped and not self._forbid:
             return self._config_of(number)
         while len(self._numbers) <= number:
             config = self._config_of(self._next)
             if config is None:
                 return None
-            if self._constraints.allow(config) and config_key(config) not in self._skipped:
+            if allows(self._forbid, config) and config_key(config) not in self._skipped:
                 self._numbers.append(self._next)
             self._next += 1
         return self._config_of(self._numbers[number])
 
     def origin(self, trial_id: str) -> str:
-        """Why the trial's config was suggested."""
         is_first = self._number(trial_id) < len(self._first)
         return "initial" if is_first else self._strategy
 
@@ -110,14 +107,14 @@ class DistinctConfigs:
     ) -> None:
         self._space, self._seed, self._first = settings.space, seed, first
         self._size = space_size(settings.space)
-        self._constraints = Constraints(settings.forbid)
+        self._forbid = settings.forbid
         self._drawn: list[dict[str, Any]] = []  # configs 0, 1, ... of a finite space
         self._keys: set[str] = set()  # of the drawn ones
         self._left: list[dict[str, Any]] | None = None  # the last few, shuffled, once listed
 
     def __call__(self, number: int) -> dict[str, Any] | None:
         if self._size is None:
-            return self._draw_new(number, MAX_DRAWS) or nothing_left(MAX_DRAWS)
+            return self._next(number)
         while len(self._drawn) <= number:
             config = self._next(len(self._drawn))
             if config is None:
@@ -127,14 +124,13 @@ class DistinctConfigs:
         return self._drawn[number]
 
     def _next(self, number: int) -> dict[str, Any] | None:
-        """A config of a finite space that was not drawn yet, or None."""
-        assert self._size is not None
-        if self._size > MAX_LISTED:
+        """A config that was not drawn yet, or None if none of a finite space is left."""
+        if self._size is None or self._size > MAX_LISTED:
             return self._draw_new(number, MAX_DRAWS) or nothing_left(MAX_DRAWS)
         if self._left is None:
             if config := self._draw_new(number, _DRAWS):
                 return config
-            left = list(self._constraints.untried(cells(self._space, every_value), self._keys))
+            left = list(untried(cells(self._space, every_value), self._keys, self._forbid))
             order = np.random.default_rng((self._seed, number)).permutation(len(left))
             self._left = [left[i] for i in order]
         return self._left.pop() if self._left else None
@@ -142,7 +138,7 @@ class DistinctConfigs:
     def _draw_new(self, number: int, draws: int) -> dict[str, Any] | None:
         """The first of so many draws that is allowed and was not drawn before."""
         drawn = (self._draw(number, attempt) for attempt in range(draws))
-        return next(self._constraints.untried(drawn, self._keys), None)
+        return next(untried(drawn, self._keys, self._forbid), None)
 
     def _draw(self, number: int, attempt: int) -> dict[str, Any]:
         if self._first and not attempt:

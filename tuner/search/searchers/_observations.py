@@ -2,10 +2,8 @@
 
 # N trials with a loss, P trials without one yet, D columns of the encoding
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,27 +77,6 @@ class Observation:
         self.status = FAILED if error or self.broken else LOST if lost else ENDED
 
 
-class Observations:
-    """The trials of a search by their ids, after the `warm` ones of earlier experiments."""
-
-    def __init__(self) -> None:
-        self.trials: dict[str, Observation] = {}
-        self.warm: list[Observation] = []
-
-    def __iter__(self) -> Iterator[Observation]:
-        yield from self.warm
-        yield from self.trials.values()
-
-    def running(self, trial_id: str) -> Observation | None:
-        """The trial of the search, if it has not ended."""
-        trial = self.trials.get(trial_id)
-        return trial if trial is not None and trial.status == RUNNING else None
-
-    def tried(self) -> set[str]:
-        """Keys of the configs of all trials but lost ones, which must not come again."""
-        return {trial.key for trial in self if trial.status != LOST}
-
-
 @dataclass(frozen=True, slots=True)
 class ModelInput:
     """N trials with reports, and those without; less is better.
@@ -127,7 +104,7 @@ class ModelInput:
 
 
 def model_input(
-    observations: Observations,
+    trials: Sequence[Observation],
     encoding: Encoding,
     objective: Objective,
     max_t: int | None,
@@ -137,7 +114,6 @@ def model_input(
 
     max_t: epochs of a complete trial; None: the most that one reported.
     """
-    trials = list(observations)
     reported = [trial for trial in trials if trial.status != FAILED and trial.reports]
     whole = max_t or max((max(trial.reports) for trial in trials if trial.reports), default=1)
     sign = objective.sign

@@ -1,14 +1,15 @@
-"""Parzen estimators: densities of configs in the unit cube, a kernel around each config."""
+"""Parzen estimators, a kernel around each config, and the models that compare two of them."""
 
 # N observations, M draws, K kernels (the observations and the prior), D columns, C categories
 
-from __future__ import annotations
-
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tuner.search.searchers._observations import ModelInput
 from tuner.spec.space.encoding import Array, Column, Encoding
 
 _NEAR = 3  # neighbours that determine a kernel's width
@@ -16,6 +17,10 @@ _NARROWEST = 0.03
 _SPREAD = 0.2  # standard deviation that Scott's rule starts from, of the unit cube
 _ROUNDS = 4  # of draws, which may all be forbidden or tried
 _MOST_ENTRIES = 1 << 18  # of a matrix of draws and kernels
+_WIDENING = 2.0  # of the kernels that candidates are drawn from, once trials are stopped early
+_GOOD = 0.7  # of BOHB: ceil(_GOOD * sqrt(N)) of N trials are the good ones
+_MAX_GOOD = 25  # as in hyperopt
+_LEAST_WEIGHT = 1e-3
 _LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
@@ -153,3 +158,79 @@ def _categories(column: Column, u_K: Array) -> Array:
     chosen_K = np.minimum((u_K[active_K] * column.categories).astype(int), column.categories - 1)
     share_KC[np.flatnonzero(active_K), chosen_K] += 1
     return np.asarray(share_KC / share_KC.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True)
+class BOHB:
+    """Proposes configs that are likelier among the good trials than among the bad ones.
+
+    After Falkner, Klein and Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at
+    Scale" (2018), for asynchronous Hyperband. There the model has the trials of the highest rung
+    with enough of them; here all trials, by the loss that they are expected to reach.
+    """
+
+    random_share: float
+    candidates: int
+
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        """Points, the most promising first; none for a suggestion that is drawn at random."""
+        if rng.random() < self.random_share:
+            return
+        u_ND = data.u_ND[np.argsort(data.loss_N, kind="stable")]
+        count = min(math.ceil(_GOOD * math.sqrt(len(u_ND) + data.beyond)), len(u_ND))
+        good, bad = (
+            Parzen(points_ND, scott_widths(points_ND), encoding)
+            for points_ND in (u_ND[:count], np.concatenate([u_ND[count:], data.failed_ND]))
+        )
+        yield from likelier(good, bad, self.candidates, rng, widening=_WIDENING, favour=data.favour)
+
+
+@dataclass(frozen=True, slots=True)
+class TPE:
+    """Proposes configs that are likelier among the good trials than among the others.
+
+    Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (2011), with kernels over all
+    columns at once (Falkner et al., BOHB, 2018) and good trials weighted by how much better they
+    are than the others (Song et al., "A General Recipe for Likelihood-free Bayesian Optimization",
+    2022; Watanabe, "Tree-Structured Parzen Estimator", 2023, compares these choices). hyperopt's
+    `tpe.suggest` models each hyperparameter separately.
+
+    Once trials are stopped early, most losses are expectations, too uncertain to estimate widths
+    from: these then follow from the number of trials, and candidates are drawn from wider kernels,
+    as in BOHB. Failed trials and running ones without a report count among the others.
+    """
+
+    gamma: float
+    candidates: int
+
+    def propose(
+        self, data: ModelInput, encoding: Encoding, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        order = np.argsort(data.loss_N, kind="stable")
+        count = min(math.ceil(self.gamma * (len(order) + data.beyond)), _MAX_GOOD, len(order))
+        good_ND, rest_ND = data.u_ND[order[:count]], data.u_ND[order[count:]]
+        other_ND = np.concatenate([rest_ND, data.failed_ND, data.pending_PD])
+        weight_N = _improvements(data.loss_N[order], count)
+        if data.stops_early:
+            good_widths = other_widths = scott_widths
+            widening = _WIDENING
+        else:
+            good_widths, other_widths = neighbour_widths, adaptive_widths
+            widening = 1.0
+        good = Parzen(good_ND, good_widths(good_ND), encoding, weight_N)
+        other = Parzen(other_ND, other_widths(other_ND), encoding)
+        yield from likelier(
+            good, other, self.candidates, rng, widening=widening, favour=data.favour
+        )
+
+
+def _improvements(loss_N: Array, count: int) -> Array:
+    """How far each of the `count` least losses is below the rest, 1 on average."""
+    below = loss_N[min(count, len(loss_N) - 1)] - loss_N[:count]
+    most = below.max(initial=0.0)
+    if not most > 0 or not math.isfinite(most):
+        return np.ones(count)
+    weight = below / most
+    return np.asarray(np.maximum(weight / weight.mean(), _LEAST_WEIGHT))

@@ -1,18 +1,11 @@
 """Bayesian optimisation; the models are in `_bayesopt` and `_library_gp` beside."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tuner.search.searchers import learning_searcher
 from tuner.spec.strategies import ModelSettings
-
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
-
-    from tuner.search.searchers._learning import Model
 
 
 class BayesOptSettings(ModelSettings):
@@ -32,15 +25,11 @@ class BayesOptSettings(ModelSettings):
 SETTINGS = BayesOptSettings
 
 
-def build(settings: BayesOptSettings, seed: int, **context: Any) -> Searcher:
-    """The searcher of these settings."""
-    model: Model
-    if settings.engine == "tuner":
-        from tuner.search.searchers._bayesopt import BayesOpt
-
-        model = BayesOpt()
-    else:
+def build(settings: BayesOptSettings, seed: int, **context: Any) -> Any:
+    if settings.engine == "bayesian-optimization":
         from tuner.search.searchers._library_gp import LibraryGP
 
-        model = LibraryGP()
-    return learning_searcher(model, settings, seed, **context)
+        return learning_searcher(LibraryGP(), settings, seed, **context)
+    from tuner.search.searchers._bayesopt import BayesOpt
+
+    return learning_searcher(BayesOpt(), settings, seed, **context)

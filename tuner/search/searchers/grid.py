@@ -1,22 +1,17 @@
 """Grid search: the cells of a grid, or a list of configs, each with every seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.search.searchers import numbered_searcher
 from tuner.spec.space.grid import Grid
 from tuner.spec.strategies import GridSettings
 
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
-
 SETTINGS = GridSettings  # in `tuner.spec`, which needs it to confirm leaders
 
 
-def build(settings: GridSettings, seed: int, **_: Any) -> Searcher:
+def build(settings: GridSettings, seed: int, **_: Any) -> Any:
     """The searcher of these settings; nothing in it depends on the seed."""
     configs = settings.configs
     grid = Grid(settings.space, settings.points_of, through=settings.through)

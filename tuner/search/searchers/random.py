@@ -1,14 +1,9 @@
 """Random search: independent draws; where the space is finite, each config comes once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from tuner.search.searchers import distinct_searcher, draw_with_priors
 from tuner.spec.strategies import SampledSettings
-
-if TYPE_CHECKING:
-    from ray.tune.search import Searcher
 
 
 class RandomSettings(SampledSettings):
@@ -22,7 +17,7 @@ class RandomSettings(SampledSettings):
 SETTINGS = RandomSettings
 
 
-def build(settings: RandomSettings, seed: int, **_: Any) -> Searcher:
+def build(settings: RandomSettings, seed: int, **_: Any) -> Any:
     """The searcher of these settings; config k depends on k, the seed and the settings alone."""
     searcher = distinct_searcher(settings, seed, draw_with_priors(settings.space, seed))
     if settings.points_to_evaluate:

@@ -4,12 +4,9 @@ Python's syntax tree is translated by a whitelist of nodes, never evaluated by P
 inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
@@ -128,32 +125,26 @@ Expression = Annotated[str, AfterValidator(lambda text: condition(text) and text
 as_list = BeforeValidator(lambda raw: (raw,) if isinstance(raw, str) else raw)
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
-    """Expressions that must not hold for a config. Methods raise FaultsError for invalid ones."""
+def allows(forbid: Sequence[str], config: Config) -> bool:
+    """Whether none of the expressions holds for `config`. Raises FaultsError for invalid ones."""
+    return not any(condition(text).holds(config) for text in forbid)
 
-    forbid: Sequence[str] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.forbid)
+def untried(
+    configs: Iterable[dict[str, Any]], tried: Set[str], forbid: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Those of `configs` that are allowed, and whose `config_key` is not among `tried`."""
+    return (c for c in configs if config_key(c) not in tried and allows(forbid, c))
 
-    def allow(self, config: Config) -> bool:
-        return not any(condition(text).holds(config) for text in self.forbid)
 
-    def untried(
-        self, configs: Iterable[dict[str, Any]], tried: Set[str]
-    ) -> Iterator[dict[str, Any]]:
-        """Those of `configs` that are allowed, and whose `config_key` is not among `tried`."""
-        return (c for c in configs if config_key(c) not in tried and self.allow(c))
-
-    def check_names(self, names: Sequence[str]) -> list[Fault]:
-        """A fault for each name in an expression that is none of `names`, by dotted path."""
-        return [
-            unknown(str(index), "hyperparameter", name, names)
-            for index, text in enumerate(self.forbid)
-            for name in condition(text).names
-            if name not in names
-        ]
+def check_names(forbid: Sequence[str], names: Sequence[str]) -> list[Fault]:
+    """A fault for each name in an expression that is none of `names`, by dotted path."""
+    return [
+        unknown(str(index), "hyperparameter", name, names)
+        for index, text in enumerate(forbid)
+        for name in condition(text).names
+        if name not in names
+    ]
 
 
 def _present(evaluate: Evaluate, config: Config) -> Any:

@@ -5,8 +5,6 @@ Each domain is a column, with the quantile of `Domain.at`; NaN in another branch
 
 # N points, D columns
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from tuner.errors import Fault, unknown
 from tuner.spec.plain_values import is_number
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import Constraints
+from tuner.spec.space.constraints import allows
 from tuner.spec.space.domains import Choice, Domain, Numeric, Space, Value
 from tuner.spec.space.spaces import ROOT, Position, config_at, has_value, is_same, quantile, walk
 
@@ -176,7 +174,7 @@ def config_of(
         for name, constant in constants
         if not is_same(constant, values[name])
     ]
-    if not Constraints(forbid).allow(config):
+    if not allows(forbid, config):
         faults.append(Fault("", f"the space forbids it: {'; '.join(forbid)}"))
     if faults:
         raise FaultsError(*faults)

@@ -8,8 +8,6 @@ of each density, and at least half of the draws, are even.
 
 # M points, D columns
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -34,7 +32,6 @@ class _Near:
     sd: float
 
     def at(self, u: float) -> float:
-        """The coordinate at quantile `u`."""
         low, high = self._ends()
         return float(np.clip(self.centre + self.sd * ndtri(low + u * (high - low)), 0.0, 1.0))
 
