@@ -4,6 +4,8 @@ A local Ray listens on the loopback address alone, and needs a token. The token 
 only this user can read, in a folder that is removed at the end. Ray's processes inherit its path.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
 import socket

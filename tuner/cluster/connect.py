@@ -3,6 +3,8 @@
 `connect` makes the connection. The other functions ask, and prepare, the Ray that is connected.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import sys

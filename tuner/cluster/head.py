@@ -4,6 +4,8 @@ Ray itself waits up to a minute for a missing head, and then names one of many c
 driver whose head has been gone for a minute, without saying how to resume.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import sys

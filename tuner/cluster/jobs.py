@@ -4,6 +4,8 @@ The job is `tuner run`, or `tuner resume`, started on the cluster's head in a co
 directory. Needs the extra `tuner[cluster]`, here and on the cluster.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import shlex

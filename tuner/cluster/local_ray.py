@@ -4,6 +4,8 @@ Its daemons are watched: when one is killed, Ray ends the process that uses it, 
 and without a word to the user.
 """
 
+from __future__ import annotations
+
 import importlib
 import logging
 import os

@@ -3,6 +3,8 @@
 A cluster that autoscales adds nodes on request.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import time

@@ -4,6 +4,8 @@ One node downloads that, the others receive it: it travels through Ray's object 
 broadcasts an object from node to node, and spills it to disk where memory is short.
 """
 
+from __future__ import annotations
+
 import random
 import sys
 from collections.abc import Callable, Sequence

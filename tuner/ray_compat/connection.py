@@ -1,5 +1,7 @@
 """How a Ray is started here, lean and private, and how a cluster is joined."""
 
+from __future__ import annotations
+
 import functools
 import os
 from collections.abc import Callable, Sequence

@@ -3,6 +3,8 @@
 They cannot fail where they are used: the test of each fails when Ray changes it.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
 import os

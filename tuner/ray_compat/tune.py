@@ -13,6 +13,8 @@ What `tune.with_parameters` holds Ray keeps in its object store, and drops what 
 that Ray has ended, nothing is left. Until: it lasts as long as the function.
 """
 
+from __future__ import annotations
+
 import inspect
 import sys
 import time

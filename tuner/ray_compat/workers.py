@@ -1,5 +1,7 @@
 """Actors that have died, and workers that do not answer."""
 
+from __future__ import annotations
+
 import re
 import time
 from dataclasses import dataclass

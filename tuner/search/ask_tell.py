@@ -5,6 +5,8 @@ search, or after a silence of `timeouts.report_s`. If the driver is closed or ki
 goes on.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Iterator, Mapping

@@ -7,6 +7,8 @@ Asynchronous Successive Halving" (2021).
 
 # N reports, G goals
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

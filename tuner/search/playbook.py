@@ -5,6 +5,8 @@ that `tuner advise` suggests. exploit: a search that learns from both. confirm: 
 fresh seeds. The experiments are the only state, so a user may extend or add one in between.
 """
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -10,6 +10,8 @@ A refit has no image left to choose by. So its objective is the number of epochs
 of the last epoch, and of several seeds that of the first, the seed of the search.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Creates, starts and resumes experiments."""
 
+from __future__ import annotations
+
 import logging
 import platform
 import subprocess

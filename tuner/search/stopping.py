@@ -1,5 +1,7 @@
 """What ends a search before its trials do: a signal, a spent time budget, an error, or a rule."""
 
+from __future__ import annotations
+
 import signal
 import time
 from typing import Any

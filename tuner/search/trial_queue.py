@@ -1,5 +1,7 @@
 """Hands out the trials of a search in their order."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from random import Random

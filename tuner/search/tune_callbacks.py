@@ -1,5 +1,7 @@
 """Ray Tune as a client of the driver: its searcher gets trials, its callbacks record them."""
 
+from __future__ import annotations
+
 import logging
 import time
 from collections import defaultdict

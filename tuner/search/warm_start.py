@@ -4,6 +4,8 @@ The trials are saved in the new experiment's folder. Several experiments are tas
 their best configs are tried first, as a portfolio.
 """
 
+from __future__ import annotations
+
 import math
 import os
 from collections import Counter

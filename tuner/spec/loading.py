@@ -5,6 +5,8 @@ and `build`. Those that ship are a package's modules without underscore; a dotte
 of the user's.
 """
 
+from __future__ import annotations
+
 import inspect
 import sys
 from collections.abc import Callable, Mapping

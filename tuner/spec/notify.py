@@ -3,6 +3,8 @@
 Paths of URLs are hidden in what is written: webhooks have their secret there.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 

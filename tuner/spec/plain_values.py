@@ -1,5 +1,7 @@
 """Plain values, as JSON and YAML have them, of a size that everything here can work with."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

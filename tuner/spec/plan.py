@@ -1,5 +1,7 @@
 """What a spec comes to: how many trials, what each reserves, how many fit at once."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from math import prod

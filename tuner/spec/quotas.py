@@ -1,5 +1,7 @@
 """CPUs and memory that control groups leave this process (man 7 cgroups). root: for tests."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Sections of a spec, each frozen and self-checking: objective, resources, timeouts, ..."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self

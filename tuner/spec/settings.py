@@ -1,5 +1,7 @@
 """The base of every settings model: frozen, unknown keys refused, faults in plain words."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Self, TypeVar
 

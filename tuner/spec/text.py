@@ -3,6 +3,8 @@
 YAML of limited size with the values of JSON; 1e-3 is a float, unlike in YAML 1.1.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from reprlib import repr as short  # and safe for deeply nested values

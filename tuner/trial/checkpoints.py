@@ -6,6 +6,8 @@ state is written every few seconds while the trial trains. With every checkpoint
 epoch so far is journaled, too.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import pickle

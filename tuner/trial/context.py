@@ -1,5 +1,7 @@
 """The context and the assignments that the driver sends to workers, and a worker's environment."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 Pure: it reads types and messages, and imports no torch.
 """
 
+from __future__ import annotations
+
 import math
 import re
 import signal

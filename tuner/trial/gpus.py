@@ -7,6 +7,8 @@ process chooses among them by file locks, which the system releases when the pro
     door    locked while a process looks at the others and chooses, never while it waits
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import time

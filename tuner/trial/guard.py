@@ -11,6 +11,8 @@ workers, have no trial's mark, and end with their parent.
 This file is run by its path and uses the standard library alone, so that it starts in milliseconds.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import signal

@@ -1,5 +1,7 @@
 """Trials of a plain function, of a class of `ray.tune.Trainable`, and of a command."""
 
+from __future__ import annotations
+
 import json
 import os
 import shlex

@@ -1,5 +1,7 @@
 """The workers of a trial that has several: one actor a rank, in the trial's placement group."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

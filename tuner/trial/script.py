@@ -5,6 +5,8 @@ has printed a report is paused (SIGSTOP) until the search has decided. It runs o
 read, mostly for less than a millisecond: what it writes in that time may be in the checkpoint.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import selectors

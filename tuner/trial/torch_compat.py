@@ -4,6 +4,8 @@ Each piece was tried with torch 2.13 and says why it is there and what is lost w
 changed in torch is put back, so that the next trial of the process finds torch as it was.
 """
 
+from __future__ import annotations
+
 import inspect
 import sys
 import time

@@ -5,6 +5,8 @@ the names of failures. It reports a failure as the trial's last result, so that 
 can run the next trial. Ray only notices processes that die.
 """
 
+from __future__ import annotations
+
 import faulthandler
 import logging
 import time

@@ -5,6 +5,8 @@ search was started need a path from there (`tuner.start_dir`). A trial's log.txt
 its process and its children, capped at each epoch.
 """
 
+from __future__ import annotations
+
 import ctypes
 import faulthandler
 import gc

@@ -4,6 +4,8 @@ A killed process cannot say why it ended. Who kills it leaves a note: a file in 
 local Ray, named by the process and the kind of failure. On a joined cluster there are no notes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import socket

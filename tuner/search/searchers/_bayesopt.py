@@ -2,6 +2,8 @@
 
 # N observations, M candidates, P pending, D columns, F features, S starts of the local search
 
+from __future__ import annotations
+
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

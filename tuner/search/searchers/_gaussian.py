@@ -7,6 +7,8 @@ shared by the features of a group, as by the one-hot features of a choice.
 
 # N observations, M queries, F features, G groups, A pairs of observations
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

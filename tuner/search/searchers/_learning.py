@@ -1,5 +1,7 @@
 """The searcher around every model; suggestions depend on seed, number and reports alone."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Searchers that learn nothing: config k depends on k, the seed and the space alone."""
 
+from __future__ import annotations
+
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy

@@ -2,6 +2,8 @@
 
 # N trials with a loss, P trials without one yet, D columns of the encoding
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,6 +2,8 @@
 
 # N observations, M draws, K kernels (the observations and the prior), D columns, C categories
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ Feurer et al., "Auto-Sklearn 2.0" (2022), on ranks that the models predict.
 
 # N trials of a source, S sources, M candidates, D columns
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

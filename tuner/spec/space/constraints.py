@@ -4,6 +4,8 @@ Python's syntax tree is translated by a whitelist of nodes, never evaluated by P
 inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
 """
 
+from __future__ import annotations
+
 import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set

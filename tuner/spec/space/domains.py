@@ -4,6 +4,8 @@
 unit cube. `str(domain)` is its text, as in `loguniform(0.0001, 0.1)`.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

@@ -5,6 +5,8 @@ Each domain is a column, with the quantile of `Domain.at`; NaN in another branch
 
 # N points, D columns
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 through: a config that becomes a cell; it replaces the nearest values of continuous domains.
 """
 
+from __future__ import annotations
+
 import math
 import random
 from bisect import bisect_right

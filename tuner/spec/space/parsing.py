@@ -1,5 +1,7 @@
 """Spaces and domains from text, by a whitelist and never evaluated, or from Ray's objects."""
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -8,6 +8,8 @@ of each density, and at least half of the draws, are even.
 
 # M points, D columns
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
