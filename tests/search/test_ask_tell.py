@@ -268,6 +268,17 @@ def test_time_budget_counts_for_all_drivers(spec):
     assert Results(spec.folder).spec.time_budget_s == 200
 
 
+def test_failed_trials_go_to_any_client_however_often_the_search_is_opened(spec):
+    with AskTell(spec) as search:
+        for number in range(3):
+            search.complete(search.suggest(f"client {number}").trial_id, failure="boom")
+    for _ in range(2):
+        with AskTell(spec.folder):
+            pass
+    with AskTell(spec.folder) as search:
+        assert search.suggest("new").trial_id == "00000"
+
+
 def test_resume_hands_out_trials_whose_clients_were_told_to_stop(spec):
     with AskTell(spec.replace(stop={"patience_trials": 1}, scheduler=None)) as search:
         suggested(search, 2)

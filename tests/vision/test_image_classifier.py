@@ -89,6 +89,10 @@ def test_step_reports_parameters_and_requested_latency():
     assert "latency_ms" not in tiny().step()
 
 
+def quick(report):
+    return {name: report[name] for name in ("train_loss", "val_loss", "val_accuracy", "lr")}
+
+
 def test_image_classifier_learns_digits():
     learner = ImageClassifier({"lr": 0.3}, {"model": "cnn", "dataset": "digits", "epochs": 5})
     reports = [learner.step() for _ in range(5)]

@@ -241,6 +241,26 @@ def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_ho
 def test_domain_of_the_user_replaces_a_default(photos_dir):
     spec, _ = resolve("folder:my photos", ["search.space.batch_size=choice([4, 8])"])
     assert "batch_size" not in spec.training
+    with pytest.raises(SpecError, match=r"training\.dataset"):
+        resolve("folder:my photos", ["search.space.dataset=choice(['digits'])"])
+
+
+@pytest.mark.parametrize(
+    ("lr", "begins"), [("loguniform(1e-3, 1)", True), ("uniform(1, 2)", False)]
+)
+def test_first_configs_keep_values_of_the_domain_of_the_user(photos_dir, lr, begins):
+    spec, _ = resolve("folder:my photos", [f"search.space.lr={lr}"])
+    assert ("lr" in spec.search.points_to_evaluate[0]) is begins
+
+
+@pytest.mark.parametrize("key", ["training.model=resnet20", "search.space.model=choice(['resnet20'])"])
+def test_tiny_images_take_any_network(tmp_path, key):
+    for name in "ab":
+        (tmp_path / "tiny" / name).mkdir(parents=True)
+        for number in range(8):
+            Image.new("RGB", (12, 12)).save(tmp_path / "tiny" / name / f"{number}.png")
+    spec, _ = resolve("folder:tiny", [key])
+    assert "width" not in spec.training
 
 
 def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path):

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import psutil
@@ -232,9 +232,9 @@ class Room:
     grows: bool = False
     on_join: Callable[[list[Node], list[Node]], object] = lambda new, others: None
     poll_s: float = POLL_S
-    _announced: set[str] | None = None
-    _polled: float = -math.inf
-    _limit: int = 0
+    _announced: set[str] | None = field(default=None, init=False)
+    _polled: float = field(default=-math.inf, init=False)
+    _limit: int = field(default=0, init=False)
 
     def __call__(self) -> int:
         if time.monotonic() - self._polled >= self.poll_s:

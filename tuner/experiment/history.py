@@ -201,7 +201,7 @@ class History:
         time = event["time"]
         trial.runs.append(Run(time, time))
         trial.error = trial.ended = trial.ended_by = None
-        trial.client = event.get("client")
+        trial.client, trial.client_left = event.get("client"), False
         self._set_status(trial, RUNNING)
         if is_new:
             origin = event.get("origin")
@@ -261,6 +261,7 @@ class History:
         trial.ended, trial.error = event["time"], None
         trial.forecasts, trial.ended_by = event.get("forecasts"), event.get("control")
         trial.done = trial.done or event.get("done") is True
+        trial.client_left |= trial.status == FAILED or trial.ended_by is not None
         if trial.status == FAILED:
             trial.error = TrialError(event["error"]["kind"], event["error"]["message"])
 

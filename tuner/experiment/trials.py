@@ -76,6 +76,7 @@ class TrialRecord:
 
     runs: its start and resumes. origin: of its config. seed: None for the experiment's. forecasts:
     by epoch. ended_by: a control's id. done: it came to its natural end. client: its latest name.
+    client_left: a control or a failure has ended the trial since that client began it.
     """
 
     trial_id: str
@@ -94,6 +95,7 @@ class TrialRecord:
     ended_by: str | None = None
     done: bool = False
     client: str | None = None
+    client_left: bool = False
 
     def trained_with(self, seed: int | None) -> int | None:
         """The seed it trained with: its config's, its own, or else the experiment's `seed`."""

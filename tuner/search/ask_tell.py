@@ -330,8 +330,7 @@ class _Trials:
         driver = self._driver
 
         def has_left(trial: TrialRecord) -> bool:
-            was_paused = trial.status == events.INTERRUPTED and trial.ended_by is not None
-            return had_to_stop or was_paused
+            return had_to_stop or trial.client_left
 
         trials = sorted(driver.unfinished(), key=has_left)
         driver.begin(map(_assignment, trials), fits=lambda: UNBOUNDED)

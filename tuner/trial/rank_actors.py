@@ -135,6 +135,7 @@ class RankGroup:
         return self._all("call", "save", epoch, how, is_best=is_best)[0]
 
     def written(self, *, wait: bool = False) -> Any:
+        """As of a Worker, that of rank 0."""
         return self._all("call", "written", wait=wait, only=0)[0] if self._ranks else []
 
     def end(self) -> str | None:

@@ -240,7 +240,8 @@ class ProcessTrial(Trial):
         if self._process is None:
             return reason
         self._store.release()
-        return self._process.end() or reason
+        ended = self._process.end()
+        return reason or ended
 
 
 class LearnerTrial(Trial):

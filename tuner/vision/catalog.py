@@ -213,6 +213,7 @@ def decoded_set(choice: DataChoice) -> DecodedSet:
 
 
 def _decoded(choice: DataChoice) -> tuple[DecodedSet, tuple[str, ...]]:
+    """The decoded set and the doubts of `pinned`. Raises DataError."""
     scheme, _, location = choice.dataset.partition(":")
     if scheme == DECODED:
         return DecodedSet(location), ()

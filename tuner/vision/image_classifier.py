@@ -276,10 +276,11 @@ class ImageClassifier:
         if skipped := self._data.info.skipped:
             message = f"warning: without {some_of(skipped)}, which cannot be read"
             print(message, file=sys.stderr)
-        names, batches = image_names(self._settings.data), list[torch.Tensor]()
-        measured = self._averaged("test", batches)
+        names = () if self._ranks.several else image_names(self._settings.data)
+        batches: list[torch.Tensor] = []
+        measured = self._averaged("test", batches if names else None)
         self.confusion = measured.confusion(self._data.info.classes)
-        if names and not self._ranks.several:
+        if names:
             logits_NK = torch.cat(batches)[:MOST_MEASURED].float()
             self.mistakes = mistakes(logits_NK, self._data, self._data.splits["test"], names)
             if self._settings.fit_head or self._settings.train_layers == "head":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from tuner.errors import SpecError
 from tuner.spec.plan import gpus_here
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.domains import Choice
+from tuner.spec.space.domains import Choice, Domain
 from tuner.spec.space.parsing import parse_domain
+from tuner.spec.space.spaces import has_value
 from tuner.vision import catalog
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.settings import ClassifierSettings
@@ -162,7 +163,9 @@ def default_experiment(
     gpus = gpus_here()
     batch_size = min(_BATCH, max(1, info.train // 2))
     networks = _networks(space)
-    start = _start(info, training, "gpu" if gpus else "cpu", networks)
+    network = space.get("model") or training.get("model")
+    models = [each["model"] for each in networks] or ([network] if network else [])
+    start = _start(info, training, "gpu" if gpus else "cpu", models)
     search = _SCRATCH
     if start:
         search = _HEADS if training.get("train_layers") == "head" else _FINE_TUNING
@@ -170,11 +173,13 @@ def default_experiment(
     given = {*training, *space}
     if training.get("flip") is False:
         given.add("test_time_flip")
-    searched, *points = (
-        {name: value for name, value in each.items() if name not in given}
-        for each in (search.space, *search.points)
-    )
-    points = [{**point, **network} for point in points for network in networks or ({},)]
+    searched = {name: text for name, text in search.space.items() if name not in given}
+    domains = {name: _domain(text) for name, text in space.items()}
+    points = [
+        {**_kept(point, given, domains), **network}
+        for point in search.points
+        for network in networks or ({},)
+    ]
     constants = {
         "dataset": dataset,
         "batch_size": batch_size,
@@ -182,9 +187,9 @@ def default_experiment(
         "lr_schedule": "one_cycle",
         "label_smoothing": 0.1,
         "decay_norms_and_biases": False,
-        **(start or {**_from_scratch(info), **_REGULARISED}),
+        **(start or {**_from_scratch(info, network), **_REGULARISED}),
     }
-    fixed = constants.keys() - search.space.keys() - space.keys()
+    fixed = constants.keys() - search.space.keys() - (space.keys() - {"dataset"})
     startup = {"startup": len(points)} if networks else {}  # what is tried of each network decides
     return {
         "name": catalog.short_name(dataset),
@@ -203,12 +208,28 @@ def default_experiment(
 
 def _networks(space: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The choice of each network that the user searches over."""
-    text = space.get("model")
-    with suppress(FaultsError):  # the spec reports it
+    domain = _domain(space.get("model"))
+    return [{"model": name} for name in domain.values] if isinstance(domain, Choice) else []
+
+
+def _domain(text: object) -> Domain | None:
+    """The domain that the user gives as text; None for a constant, or for what the spec refuses."""
+    with suppress(FaultsError):
         domain = parse_domain(text) if isinstance(text, str) else None
-        if isinstance(domain, Choice):
-            return [{"model": network} for network in domain.values]
-    return []
+        return domain if isinstance(domain, Domain) else None
+    return None
+
+
+def _kept(
+    point: Mapping[str, Any], given: Set[str], domains: Mapping[str, Domain | None]
+) -> dict[str, Any]:
+    """What a first config still says beside what the user sets: values of the user's domains."""
+
+    def is_kept(name: str, value: Any) -> bool:
+        domain = domains.get(name)
+        return name not in given or (domain is not None and has_value(domain, value))
+
+    return {name: value for name, value in point.items() if is_kept(name, value)}
 
 
 class _Search(NamedTuple):
@@ -235,7 +256,7 @@ _SCRATCH = _Search(
     points=(_FIRST, _UPRIGHT),
 )
 _FINE_TUNING = _Search(
-    trials=6,  # none is stopped, as from scratch
+    trials=6,  # none is stopped, as from scratch, unless further networks make it more
     steps=300,
     least_epochs=3,
     space={
@@ -260,29 +281,35 @@ _HEADS = _Search(
 )
 
 
-def _from_scratch(info: DatasetInfo) -> dict[str, Any]:
+def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:
+    """The size, and a network that fits it. network: the user's, or their domain of networks."""
     size = min(info.image_size, _SIZE)
-    model = {"model": "cnn", "width": 32} if size <= _SMALL else {"model": "resnet10"}
-    return {"image_size": size, **model}
+    if size > _SMALL:
+        return {"image_size": size, "model": "resnet10"}
+    width = {"width": 32} if network in (None, "cnn") else {}
+    return {"image_size": size, "model": "cnn", **width}
 
 
 def _start(
     info: DatasetInfo,
     training: Mapping[str, Any],
     device: str,
-    networks: Sequence[Mapping[str, Any]],
+    models: Sequence[object],
 ) -> dict[str, Any] | None:
-    """The settings that begin with pretrained weights, or None if there are none to use."""
+    """The settings that begin with pretrained weights, or None if there are none to use.
+
+    models: that the user names or searches over, if any.
+    """
     recipe = {"fit_head": True, "flip": True, "test_time_flip": True, "weight_decay": 0.05}
     if source := training.get("start_from"):
         exported = (export_config(str(source)) or {}).get("model") or {}
         given = {"model": exported.get("name"), "image_size": exported.get("image_size")}
         settings = {name: value for name, value in given.items() if value is not None}
-        return {**_from_scratch(info), **settings, **exported.get("settings", {}), **recipe}
+        scratch = _from_scratch(info, exported.get("name") or next(iter(models), None))
+        return {**scratch, **settings, **exported.get("settings", {}), **recipe}
     if training.get("pretrained") is False or info.image_size <= _SMALL:
         return None
-    models = [network["model"] for network in networks]
-    models = models or [training.get("model") or best_model(device, info.train)]
+    models = models or [best_model(device, info.train)]
     are_here = all(isinstance(model, str) and catalog.has_weights(model) for model in models)
     if not (training.get("pretrained") or are_here):
         return None

@@ -2,6 +2,8 @@
 
 # N trials, K milestones
 
+from __future__ import annotations
+
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,6 +130,7 @@ class StoppingScheduler(InOrder):
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
+        """The forecasts of a trial, by epoch as text."""
         predicting = (rule for rule in self.rules if hasattr(rule, "forecasts"))
         return next((rule.forecasts(trial_id) for rule in predicting), {})
 

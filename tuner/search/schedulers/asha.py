@@ -101,6 +101,7 @@ class AshaSettings(GraceSettings):
         return tuple(weight / sum(weights) for weight in weights)
 
     def expected_epochs(self, brackets: int) -> float:
+        """The average length of a trial."""
         total = 0.0
         for start, share in zip(self.starts(brackets), self.shares(brackets), strict=True):
             rungs = [*(rung for rung in self.rungs() if rung >= start), self.max_t]

@@ -1,5 +1,7 @@
 """Stops a trial when a new one has the better chance, for its cost, to become the best."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 from pydantic import Field

@@ -140,6 +140,7 @@ def _fit(x_NF: Array, y_N: Array, groups_F: Groups, noise_N: Array) -> Array:
 
 
 def squared_distances(a_NF: Array, b_MF: Array) -> Array:
+    """distance_NM, of each of the N points from each of the M."""
     # centred, so that little is lost where points lie close together
     centre_F = b_MF.mean(axis=0) if len(b_MF) else 0.0
     a_NF, b_MF = a_NF - centre_F, b_MF - centre_F

@@ -1,5 +1,7 @@
 """Bayesian optimisation; the models are in `_bayesopt` and `_library_gp` beside."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field

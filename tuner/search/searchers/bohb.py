@@ -1,5 +1,7 @@
 """BOHB: kernel densities of the good and the bad configs, at all rungs; see `_parzen`."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field

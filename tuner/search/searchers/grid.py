@@ -1,5 +1,7 @@
 """Grid search: the cells of a grid, or a list of configs, each with every seed."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any

@@ -1,5 +1,7 @@
 """Tree-structured Parzen estimators, with hyperopt's adaptive widths; see `_parzen`."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 from pydantic import Field, model_validator

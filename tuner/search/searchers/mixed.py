@@ -1,4 +1,6 @@
-"""The suggestions of bayesopt and of hyperopt in turns, so that the search is not lost with one."""
+"""The suggestions of bayesopt and of hyperopt in turns, see `_learning`."""
+
+from __future__ import annotations
 
 from typing import Any, Literal
 

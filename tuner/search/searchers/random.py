@@ -1,5 +1,7 @@
 """Random search: independent draws; where the space is finite, each config comes once."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Literal
 
 from tuner.search.searchers import distinct_searcher, draw_with_priors

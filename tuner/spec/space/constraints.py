@@ -135,7 +135,10 @@ def allows(forbid: Sequence[str], config: Config) -> bool:
 def untried(
     configs: Iterable[dict[str, Any]], tried: Set[str], forbid: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Those of `configs` that are allowed, and whose `config_key` is not among `tried`."""
+    """Those of `configs` that are allowed, and whose `config_key` is not among `tried`.
+
+    Raises FaultsError for an invalid expression, as `check_names` does.
+    """
     return (c for c in configs if config_key(c) not in tried and allows(forbid, c))
 
 
