@@ -253,7 +253,9 @@ def test_first_configs_keep_values_of_the_domain_of_the_user(photos_dir, lr, beg
     assert ("lr" in spec.search.points_to_evaluate[0]) is begins
 
 
-@pytest.mark.parametrize("key", ["training.model=resnet20", "search.space.model=choice(['resnet20'])"])
+@pytest.mark.parametrize(
+    "key", ["training.model=resnet20", "search.space.model=choice(['resnet20'])"]
+)
 def test_tiny_images_take_any_network(tmp_path, key):
     for name in "ab":
         (tmp_path / "tiny" / name).mkdir(parents=True)
