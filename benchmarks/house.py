@@ -31,7 +31,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 SHORT = 60  # lines
 LIMITS = {
-    "lines": 43_000,
+    "lines": 42_700,
     "modules": 260,
     "packages below tuner/": 11,
     "lines of tests": 41_000,
