@@ -9,8 +9,8 @@ import hashlib
 import json
 import sys
 import time
+from contextlib import redirect_stderr
 from dataclasses import replace
-from functools import partial
 
 from tuner.cluster import connect as cluster
 from tuner.cluster import nodes, preflight
@@ -32,8 +32,8 @@ def main(head, fields, joining):
     need = NeededData(replace(OFFICIAL, **json.loads(fields)), None)
     with cluster.connect(head):
         there = list_nodes()
-        notify = partial(print, flush=True)
-        preflight.distribute(there, need, driver=cluster.driver(), notify=notify)
+        with redirect_stderr(sys.stdout):
+            preflight.distribute(there, need, driver=cluster.driver())
         room = nodes.Room(
             Resources(),
             nodes=list_nodes,
