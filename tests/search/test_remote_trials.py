@@ -7,7 +7,7 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from synthetic import Clock
 
@@ -166,6 +166,7 @@ class Fleet:
 @pytest.mark.parametrize("strategy", ["random", "bohb"])
 @settings(max_examples=15)
 @given(steps=STEPS)
+@example(steps=[("ask", "a"), ("ask", "b"), ("vanish", "a")])  # three time out at once
 def test_remote_trials_lose_and_repeat_nothing_whatever_happens(tmp_path_factory, strategy, steps):
     fleet = Fleet(tmp_path_factory.mktemp("fleet"), strategy)
     for step in steps:

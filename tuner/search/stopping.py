@@ -133,11 +133,13 @@ class EarlyEnd:
     def _would_all_fail(self, cause: TrialError) -> bool:
         """Whether these failures show that all trials would fail.
 
-        Three do, or ten if configs may be the cause: NaN, memory, or one value of a choice.
+        Three do, or ten if configs may be the cause: NaN, memory, or one value of a choice. Lost
+        nodes and clients that fall silent say nothing of the others.
         """
         ids = [i for i, other in self._failures.items() if other == cause]
         failed = [self._history.trials[i] for i in ids if i not in self._retried]
-        if cause.kind == "node_lost" or len(failed) < _ENOUGH:
+        is_silent = cause.kind == "timeout" and any(trial.client for trial in failed)
+        if cause.kind == "node_lost" or is_silent or len(failed) < _ENOUGH:
             return False
         if cause.kind == "bad_report" or len(failed) >= _SURELY:
             return True
