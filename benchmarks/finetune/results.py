@@ -81,14 +81,13 @@ def table(rows: Sequence[Row], name: str, size: int, lines: Sequence[str]) -> st
 
 def best_named(rows: Iterable[Row]) -> str:
     """How often the named trial is within the interval of the trial that is best on the test."""
-    searches = [row for row in rows if "named" in row]
-    best = [max(row["accuracies"].values()) for row in searches]
-    named = [row["accuracies"][row["named"]] for row in searches]
-    behind = [high - value for high, value in zip(best, named, strict=True)]
-    within = sum(
-        value >= wilson(high, row["test"])[0]
-        for row, high, value in zip(searches, best, named, strict=True)
-    )
+    searches = [
+        (row["accuracies"][row["named"]], max(row["accuracies"].values()), row["test"])
+        for row in rows
+        if "named" in row
+    ]
+    behind = [best - named for named, best, _ in searches]
+    within = sum(named >= wilson(best, count)[0] for named, best, count in searches)
     return (
         f"the named best is within the 95 % interval of the best trial in {within} of "
         f"{len(searches)} searches, and {mean(behind):.3f} behind it, at most {max(behind):.3f}"

@@ -261,8 +261,7 @@ def fit_head(
     nn.init.zeros_(head.bias)
     least, best, chosen = float("inf"), head.state_dict(), _STRENGTHS[0]
     for strength in _STRENGTHS:
-        with without_compiler():
-            _regress(head, x_NF, y_N, strength=strength)
+        _regress(head, x_NF, y_N, strength=strength)
         with torch.no_grad():
             loss = float(F.cross_entropy(head(x_val_NF), y_val_N))
         if not loss < least:
@@ -272,16 +271,13 @@ def fit_head(
     if fits_all:
         head.load_state_dict(best)
         x_NF, y_N = fitted(torch.cat([train_N, held_out_N]))
-        with without_compiler():
-            _regress(head, (x_NF - mean_F) / std_F, y_N, strength=chosen)
+        _regress(head, (x_NF - mean_F) / std_F, y_N, strength=chosen)
         best = head.state_dict()
     weight_KF = best["weight"].detach() / std_F
     return weight_KF, best["bias"].detach() - weight_KF @ mean_F
 
 
 def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float) -> None:
-    optimizer = torch.optim.LBFGS(head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe")
-
     def loss() -> Tensor:
         optimizer.zero_grad()
         penalty = strength / 2 * head.weight.square().sum()
@@ -289,4 +285,8 @@ def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float
         total.backward()
         return total
 
-    optimizer.step(loss)
+    with without_compiler():
+        optimizer = torch.optim.LBFGS(
+            head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe"
+        )
+        optimizer.step(loss)

@@ -173,9 +173,10 @@ class ImageClassifier:
             splits = self._searched_on.splits
             key = settings.train_on, splits["validation"].numpy().tobytes()
             if key not in features.fitted:  # once for all trials of this process
-                rows, fits_all = (splits["train"], splits["validation"]), not self._validates
-                fitted = fit_head(features, self._searched_on, *rows, fits_all=fits_all)
-                features.fitted[key] = fitted
+                rows = splits["train"], splits["validation"]
+                features.fitted[key] = fit_head(
+                    features, self._searched_on, *rows, fits_all=not self._validates
+                )
             weight_KF, bias_K = features.fitted[key]
             head = self._model.get_submodule(features.head)
             with torch.no_grad():

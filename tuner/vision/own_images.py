@@ -223,8 +223,7 @@ def _kept(point: Mapping[str, Any], given: Set[str], space: Mapping[str, Any]) -
 def _domain(text: object) -> Domain | None:
     """The domain that the user gives as text; None for a constant, or for what the spec refuses."""
     with suppress(FaultsError):
-        domain = parse_domain(text) if isinstance(text, str) else None
-        return domain if isinstance(domain, Domain) else None
+        return parse_domain(text) if isinstance(text, str) else None
     return None
 
 
@@ -287,10 +286,7 @@ def _from_scratch(info: DatasetInfo, network: object = None) -> dict[str, Any]:
 
 
 def _start(
-    info: DatasetInfo,
-    training: Mapping[str, Any],
-    device: str,
-    models: Sequence[object],
+    info: DatasetInfo, training: Mapping[str, Any], device: str, models: Sequence[object]
 ) -> dict[str, Any] | None:
     """The settings that begin with pretrained weights, or None if there are none to use.
 

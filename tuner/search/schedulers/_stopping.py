@@ -130,7 +130,6 @@ class StoppingScheduler(InOrder):
         return goes_on
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
-        """The forecasts of a trial, by epoch as text."""
         predicting = (rule for rule in self.rules if hasattr(rule, "forecasts"))
         return next((rule.forecasts(trial_id) for rule in predicting), {})
 
@@ -187,6 +186,7 @@ class Forecasts:
         return False
 
     def forecasts(self, trial_id: str) -> dict[str, dict[str, float]]:
+        """The forecasts of a trial, by epoch as text."""
         return self._made.get(trial_id, {})
 
     def _forecast(self, trial_id: str) -> dict[str, float]:
