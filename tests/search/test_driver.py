@@ -47,19 +47,20 @@ def test_searcher_of_reads_all_earlier_events(strategy):
         assert list(searcher.trials) == ["00000"]
 
 
-# --- a space that has grown
+# --- drivers that are killed
 
 
-def driven(folder, trials, *, has_grown=False):
+def driven(folder, trials, *, has_grown=False, last_ends=True):
     """The configs of so many further trials; then the driver is killed. None: of all that are left.
 
-    The loss is the distance of lr from 0.3.
+    The loss is the distance of lr from 0.3. last_ends: whether the last end is journaled.
     """
     files = ExperimentFolder(folder)
     spec = settled(build_spec(files.document()["spec"]))
     writer = Writer(folder, resumed=has_grown)
     driver = Driver(spec, files, writer.journal, has_grown=has_grown)
     driver.restore()
+    assert not list(driver.unfinished())
     driver.begin([], fits=lambda: 9)
     configs = []
     while len(configs) != trials and (trial := driver.queue.next()):
@@ -67,6 +68,8 @@ def driven(folder, trials, *, has_grown=False):
         driver.start(trial.trial_id, trial.config)
         metrics = {"loss": abs(trial.config["lr"] - 0.3)}
         driver.emit("result", trial_id=trial.trial_id, epoch=1, metrics=metrics)
+        if len(configs) == trials and not last_ends:
+            break
         driver.end(trial.trial_id, "completed")
         driver.queue.leave(trial.trial_id, {**metrics, "training_iteration": 1}, failed=False)
     writer.kill()
@@ -109,3 +112,14 @@ def test_grown_space_is_searched_alike_after_every_kill(tmp_path, strategy, spac
     assert sum(config.get("n") == 0.5 for config in whole) == len(
         search.get("points_to_evaluate", [])
     )
+
+
+@pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "bohb", "mixed"])
+def test_trial_whose_driver_is_killed_before_its_end_counts_as_ended(tmp_path, strategy):
+    search = {"strategy": strategy, "space": {"lr": "uniform(0, 1)"}, "startup": 2}
+    spec = {"search": search, "metric": "loss", "mode": "min", "num_samples": 9}
+    folder = make_folder(tmp_path / "whole", scheduler={"name": "asha", "max_t": 1}, **spec)
+    killed = shutil.copytree(folder, tmp_path / "killed")
+    parts = [driven(killed, count, last_ends=False) for count in (3, 2, 1)]
+    parts.append(driven(killed, None))
+    assert [config for part in parts for config in part] == driven(folder, None)

@@ -24,7 +24,7 @@ from tuner.experiment.verbs import VERBS
 from tuner.search.resuming import in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.stopping import EarlyEnd, StopRequest, ending
-from tuner.search.trial_queue import TrialQueue, last_result, replay
+from tuner.search.trial_queue import TrialQueue, last_result, replay, replay_end
 from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.validation import ValidatedSpec
@@ -94,7 +94,9 @@ class Driver:
         if self.retry_failed:  # journaled, in case this driver is killed before they go on
             self.interrupt(events.FAILED)
         for trial in in_turn(unfinished(self.history), self.lengths, self.spec.objective):
-            if not self._end_if_over(trial, runs_on=runs_on):
+            if self._end_if_over(trial, runs_on=runs_on):
+                replay_end(self.searcher, trial)
+            else:
                 yield trial
 
     def begin(self, trials: Iterable[Assignment], *, fits: Callable[[], int]) -> None:

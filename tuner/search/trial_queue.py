@@ -210,3 +210,9 @@ def replay(strategy: Any, events: Iterable[Event]) -> None:
             strategy.on_trial_complete(trial_id, latest[trial_id] or None)
             if latest[trial_id]:
                 latest[trial_id] = _REPORTED  # saves memory: there may be 100,000 trials
+
+
+def replay_end(strategy: Any, trial: TrialRecord) -> None:
+    """Replay the end of a trial to a `strategy` that learns; its driver was killed before it."""
+    if hasattr(strategy, "take_trial"):
+        strategy.on_trial_complete(trial.trial_id, last_result(trial) or None)
