@@ -207,6 +207,25 @@ def test_forecasts_stop_as_ever_where_first_epochs_are_slow():
     assert [r[:2] for r in slow] == [r[:2] for r in play(forecasting(), curves)]
 
 
+def within_limits():
+    """ASHA, where the early reports of falling curves are beyond a limit."""
+    return SETTINGS.build(Objective(metric="m", mode="min", limits=("m <= 0.9",)))
+
+
+@pytest.mark.parametrize("make", [asha_of, within_limits, forecasting, timed])
+def test_reports_of_epochs_that_are_run_again_change_no_decision(make):
+    again, once, decided = make(), make(), {}
+    for number, epoch, metrics in play(make(), falling(40), seconds=noisy):
+        for earlier in range(max(1, epoch - 3), epoch):
+            report = {**decided[number, earlier], "epoch_s": 99.0}
+            assert again.record(f"{number:05}", earlier, report)
+        decided[number, epoch] = metrics
+        report = f"{number:05}", epoch, metrics
+        assert again.record(*report) == once.record(*report)
+    assert again.stopped == once.stopped != set()
+    assert all(again.forecasts(i) == once.forecasts(i) for i in once.stopped)
+
+
 def brackets_of(count):
     settings = AshaSettings(max_t=10, reduction_factor=3, brackets=count)
     return lambda: asha_of(settings, brackets=count)

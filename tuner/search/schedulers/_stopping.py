@@ -109,9 +109,13 @@ class StoppingScheduler(InOrder):
         super().__init__()
         self._objective = objective
         self._worst: tuple[float, ...] = ()  # losses of reports that keep the limits
+        self._came_to: dict[str, int] = {}  # trial_id -> its last epoch
         self.rules: list[StoppingRule] = [rule]  # each takes in every report; any may stop
 
     def record(self, trial_id: str, epoch: int, metrics: Mapping[str, float]) -> bool:
+        if epoch <= self._came_to.get(trial_id, 0):
+            return True  # run again since its last checkpoint: decided already
+        self._came_to[trial_id] = epoch
         losses = self._objective.losses(metrics)
         if self._objective.allows(metrics):
             self._worst = tuple(map(max, losses, self._worst or losses))
@@ -158,9 +162,9 @@ class Forecasts:
         self._paces: dict[str, list[float]] = {}  # trial_id -> seconds per epoch by each milestone
 
     def took(self, trial_id: str, epoch: int, seconds: float) -> None:
-        """Take in the seconds of an epoch; those of an epoch that is run again do not count."""
+        """Take in the seconds of an epoch."""
         if self._in_seconds:
-            self._took.setdefault(trial_id, {}).setdefault(epoch, seconds)
+            self._took.setdefault(trial_id, {})[epoch] = seconds
 
     def goes_on(self, trial_id: str, epoch: int, loss: float) -> bool:
         losses = self._losses.setdefault(trial_id, [])
