@@ -148,6 +148,23 @@ def test_recorder_journals_a_trial_at_its_own_end_as_done(trials):
     assert trials.history.trials["00003"].status == "stopped"
 
 
+def test_recorder_shows_the_scheduler_a_report_that_ends_its_trial(trials, monkeypatch):
+    shown = []
+
+    def stops(trial_id, epoch, metrics):
+        shown.append((trial_id, epoch, metrics["val_loss"]))
+        trials.stopped.add(trial_id)
+
+    monkeypatch.setattr(trials.driver.scheduler, "record", stops)
+    trials.start(0, 1)
+    trials.stopped.add("00001")  # by a report that Tune has shown
+    for number in range(2):
+        trials.result(number, 3, val_loss=0.5, done=True)
+        trials.complete(number)
+    assert shown == [("00000", 3, 0.5)]
+    assert [trial.status for trial in trials.history.trials.values()] == ["completed", "stopped"]
+
+
 def test_recorder_journals_the_schedulers_forecasts_with_the_end(trials):
     trials.start(0, 1)
     forecast = {"3": {"end": 0.5, "chance": 0.01}}

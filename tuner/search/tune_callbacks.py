@@ -112,6 +112,10 @@ class Recorder(Callback):
         record = self._history.trials.get(trial_id)  # None if the journal has failed
         again = record is not None and epoch <= record.last_epoch  # was not saved before a kill
         self._came_to[trial_id] = epoch
+        scheduler = self._driver.scheduler
+        if trial_id not in scheduler.stopped:  # Tune shows it no report that ends its trial
+            scheduler.record(trial_id, epoch, metrics)
+            scheduler.stopped.discard(trial_id)
         if not again:
             done = {"done": True} if report.get("done") else {}
             self._driver.emit(
