@@ -45,7 +45,7 @@ def space_of(kind, folder, task, seed):
     if kind == "without":
         return SPACE
     if kind == "right":
-        tasks = SPLITS["tuning"]
+        tasks = next(tasks for tasks in SPLITS.values() if task in tasks)
         other = tasks[(tasks.index(task) + 1 + seed) % len(tasks)]
         rng = np.random.default_rng((seed, 7))
         point_D = encoding.encode(best_of_random(folder, other))
@@ -64,19 +64,22 @@ def main():
     parser.add_argument("folder", type=Path, help="of LCBench's surrogate")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lines", default=",".join(LINES))
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--split", choices=sorted(SPLITS), default="tuning")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    tasks, lines, seeds = SPLITS["tuning"], arguments.lines.split(","), arguments.seeds
+    tasks, lines, count = SPLITS[arguments.split], arguments.lines.split(","), arguments.seeds
     if arguments.quick:
-        tasks, lines, seeds = tasks[:2], lines[:1], 1
+        tasks, lines, count = tasks[:2], lines[:1], 1
+    seeds = range(arguments.first_seed, arguments.first_seed + count)
     jobs = [
         (line, kind, arguments.folder, task, seed)
-        for seed, task, line, kind in product(range(seeds), tasks, lines, KINDS)
+        for seed, task, line, kind in product(seeds, tasks, lines, KINDS)
     ]
     with ProcessPoolExecutor(arguments.processes) as pool:
         error = dict(pool.map(job, jobs))
-    print(f"{len(tasks)} tasks, {seeds} seeds\n{'':20} right              wrong")
+    print(f"{len(tasks)} tasks, {count} seeds from {seeds[0]}\n{'':20} right              wrong")
     for line in lines:
         print(f"{line:20}", end="")
         for kind in KINDS[1:]:
@@ -85,7 +88,7 @@ def main():
                     [
                         np.log(error[line, kind, arguments.folder, task, seed])
                         - np.log(error[line, "without", arguments.folder, task, seed])
-                        for seed in range(seeds)
+                        for seed in seeds
                     ]
                 )
                 for task in tasks

@@ -65,9 +65,38 @@ def test_drawn_points_have_the_density(text, prior, confidence):
 def test_favour_fades_with_trials_and_ignores_inactive_columns():
     priors = priors_of(x="uniform(0, 1, prior=0.5)")
     u_MD = np.array([[0.5], [0.0]])
-    early, late = priors.favour(u_MD, 1), priors.favour(u_MD, 100)
+    early, late = (priors.favour(u_MD, trials=n, trust=1.0) for n in (1, 100))
     np.testing.assert_allclose(late, early / 100)
     assert early[0] > early[1]
     space = {"m": "choice([{'k': 'a', 'x': uniform(0, 1, prior=0.2)}, {'k': 'b'}])"}
     priors = priors_of(**space)
-    assert priors.favour(np.array([[0.75, np.nan]]), 1) == [0.0]
+    assert priors.favour(np.array([[0.75, np.nan]]), trials=1, trust=1.0) == [0.0]
+
+
+@pytest.mark.parametrize("failed", [0, 3])
+def test_trust_depends_on_how_the_priors_rank_the_losses(failed):
+    priors = priors_of(x="uniform(0, 1, prior=0.5)")
+    u_ND = np.linspace(0.3, 1, 12)[:, None]
+    loss_N = abs(u_ND[:, 0] - 0.5)
+    loss_N[len(loss_N) - failed :] = np.inf  # the furthest away
+    assert priors.trust(u_ND, loss_N) > 0.99
+    assert priors.trust(u_ND, -loss_N) < 0.05
+    lots_N = np.random.default_rng(0).permutation(loss_N)
+    assert 0.3 < priors.trust(u_ND, lots_N) < 0.99
+    assert priors.favour(u_ND, trials=12, trust=0.5)[0] < priors.favour(u_ND, trials=12, trust=1)[0]
+
+
+@pytest.mark.parametrize("losses", [[], [1.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
+def test_trust_without_evidence_is_whole(losses):
+    u_ND = np.linspace(0.5, 1, len(losses))[:, None]
+    assert priors_of(x="uniform(0, 1, prior=0.5)").trust(u_ND, np.array(losses)) == 1.0
+
+
+def test_sampled_draws_from_a_mistrusted_prior_more_rarely():
+    priors = priors_of(x="uniform(0, 1, prior=0.5)")
+    even, lots = np.array([0.01]), np.linspace(0, 1, 200)
+    moved = [
+        sum(priors.sampled(even, 10, lot, trust=trust)[0] != 0.01 for lot in lots)
+        for trust in (1.0, 0.5, 0.0)
+    ]
+    assert moved[0] > 1.5 * moved[1] > moved[2] == 0

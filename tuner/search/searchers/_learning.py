@@ -167,8 +167,11 @@ class LearningSearch(Searcher):
         if forbid:
             data = replace(data, allows=lambda u_D: allows(forbid, encoding.decode(u_D)))
         if self._priors:
-            ended = len(data.curves) + len(data.failed_ND)
-            data = replace(data, favour=partial(self._priors.favour, trials=ended))
+            u_ND = np.concatenate([data.u_ND, data.failed_ND])
+            loss_N = np.append(data.loss_N, np.full(len(data.failed_ND), np.inf))
+            trust = self._priors.trust(u_ND, loss_N)
+            favour = partial(self._priors.favour, trials=len(loss_N), trust=trust)
+            data = replace(data, favour=favour)
         reporting = len(data.curves)
         if reporting >= _LEAST:  # a single loss is no scale
             reporting += data.beyond
@@ -181,7 +184,7 @@ class LearningSearch(Searcher):
         else:
             point = sobol_point(encoding, self._seed, number)
             if self._priors:
-                point = self._priors.sampled(point, number, rng.random())
+                point = self._priors.sampled(point, number, rng.random(), trust=trust)
             points, origin = iter([point]), "random"
         for config in untried(map(encoding.decode, points), tried, forbid):
             return config, origin

@@ -3,7 +3,8 @@
 A number's prior is a normal distribution around it, cut off at the bounds; of a choice, the value
 that is expected is as likely as all others together. What a prior says fades as trials end, after
 Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half
-of each density, and at least half of the draws, are even.
+of each density, and at least half of the draws, are even, and a prior counts less where trials of a
+high density had high losses.
 """
 
 # M points, D columns
@@ -24,6 +25,8 @@ _SD = 0.2  # of a number's prior, as a share of its domain, for a confidence of 
 _STRENGTH = 10.0  # trials that a prior's logarithm counts in full for
 _EVEN = 0.5  # the share of the even distribution
 _EARLY = 40  # draws after which the priors' share of them is halved
+_FEW = 3  # trials; fewer say nothing of a prior
+_BENEFIT = 1.0  # a prior is half trusted where trials rank so many deviations worse than by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,27 @@ class Priors:
             log_M[active_M] += np.log(density_M)
         return log_M
 
-    def favour(self, u_MD: Array, trials: int) -> Array:
-        """What is added to the logarithm of each point's merit once so many trials have ended."""
-        return _STRENGTH / max(trials, 1) * self.log_density(u_MD)
+    def trust(self, u_ND: Array, loss_N: Array) -> float:
+        """From 0, where trials speak against the priors, to 1, where they do not."""
+        density_N, ends_N = (_ranks(x_N) for x_N in (self.log_density(u_ND), loss_N))
+        if len(loss_N) < _FEW or not density_N.any() or not ends_N.any():
+            return 1.0
+        agreement = -float(np.corrcoef(density_N, ends_N)[0, 1])
+        return float(ndtr(agreement * math.sqrt(len(loss_N) - 1) + _BENEFIT))
 
-    def sampled(self, u_D: Array, number: int, lot: float) -> Array:
+    def favour(self, u_MD: Array, *, trials: int, trust: float) -> Array:
+        """What is added to the logarithm of each point's merit once so many trials have ended."""
+        return trust * _STRENGTH / max(trials, 1) * self.log_density(u_MD)
+
+    def sampled(self, u_D: Array, number: int, lot: float, *, trust: float = 1.0) -> Array:
         """`drawn(u_D)` if `lot`, from 0 to 1, is low; ever less often with the draw's number."""
-        return self.drawn(u_D) if lot < (1 - _EVEN) * _EARLY / (_EARLY + number) else u_D
+        share = trust * (1 - _EVEN) * _EARLY / (_EARLY + number)
+        return self.drawn(u_D) if lot < share else u_D
+
+
+def _ranks(x_N: Array) -> Array:
+    """From 0 on; equal values have equal ranks."""
+    return np.unique(x_N, return_inverse=True)[1].astype(float)
 
 
 def _of_column(column: Column) -> _Near | _Option | None:
