@@ -1,13 +1,14 @@
 """What right and wrong priors do to a search, on learning curves that others made (LCBench).
 
-    python -m benchmarks.priors FOLDER            ten minutes of two cores
-    python -m benchmarks.priors FOLDER --quick    that it works, no more
+    python -m benchmarks.priors FOLDER --split claims    a quarter of an hour of a core
+    python -m benchmarks.priors FOLDER                   on which settings were chosen
+    python -m benchmarks.priors FOLDER --quick           that it works, no more
 
 FOLDER, budget and lines are those of `benchmarks.search_curves`. "right": the prior of each
-hyperparameter is that of the best of 200 random configs of another task, moved by a normal
-distribution of a tenth of the domain. "wrong": the worst corner of the space on the task itself. A
-ratio is the error at the end over that of the same search without priors, the geometric mean over
-tasks and seeds, with a 95 % interval by a bootstrap over tasks.
+hyperparameter is that of the best of 200 random configs of another task of the split, moved by a
+normal distribution of a tenth of the domain. "wrong": the worst corner of the space on the task
+itself. A ratio is the error at the end over that of the same search without priors, the geometric
+mean over tasks and seeds, with a 95 % interval by a bootstrap over tasks.
 """
 
 import argparse
