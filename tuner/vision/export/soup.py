@@ -207,7 +207,9 @@ class _Combinations:
         chosen = greedy(len(self._averaged), value, objective)
         trials = tuple(ids[self._averaged[number]] for number in chosen)
         together = joined(self._weights)
-        ensemble = self._metrics(ensemble_of(self._plans, _copied(together)))
+        ensemble = soups[0,]  # of a single trial: measured again, it may differ by rounding
+        if len(ids) > 1:
+            ensemble = self._metrics(ensemble_of(self._plans, _copied(together)))
         candidates = (
             Candidate("single", (ids[0],), soups[0,]),
             Candidate("soup", trials, soups[chosen]),
