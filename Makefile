@@ -6,7 +6,7 @@
 # make faults:      searches that are killed come to the same as one that is not
 # make gpu:         all that only a GPU can show, in at most 45 minutes; writes benchmarks/GPU.md
 #
-# Once installed, on 2 quiet cores: make test 6 minutes, make integration 41, make docs 9
+# Once installed, on 2 quiet cores: make test 5 minutes, make integration 19, make docs 9
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV := .venv
