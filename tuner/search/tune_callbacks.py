@@ -113,7 +113,7 @@ class Recorder(Callback):
         again = record is not None and epoch <= record.last_epoch  # was not saved before a kill
         self._came_to[trial_id] = epoch
         scheduler = self._driver.scheduler
-        if trial_id not in scheduler.stopped:  # Tune shows it no report that ends its trial
+        if trial_id not in scheduler.stopped:  # Tune passes a report that ends its trial to none
             scheduler.record(trial_id, epoch, metrics)
             scheduler.stopped.discard(trial_id)
         if not again:
