@@ -1,6 +1,6 @@
 """Two objectives with early stopping: validation error against training seconds, on LCBench.
 
-    python -m benchmarks.objectives FOLDER --seeds 3            some minutes of two cores
+    python -m benchmarks.objectives FOLDER --seeds 5            two minutes of two cores
     python -m benchmarks.objectives FOLDER --split tuning       on which settings were chosen
 
 FOLDER is LCBench's, as in `benchmarks.search_curves`. Four asynchronous workers are simulated, with
