@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Counter, context
 
+from tuner.experiment.folder import ExperimentFolder
 from tuner.spec.sections import MEASURED, Objective
 from tuner.trial.checkpoints import SaveRules, load_state
 from tuner.trial.failures import STORAGE, Failure, WorkerSpentError
@@ -259,3 +260,11 @@ def test_report_of_done_ends_the_trial(make, tmp_path):
     assert "done" not in last[REPORT]["metrics"]
     assert last[REPORT]["checkpoints"][-1]["epoch"] == 2
     assert log(tmp_path) == "step 1\nstep 2\n"  # nothing of a metric that is no number
+
+
+def test_log_is_uploaded_before_the_last_report(make, monkeypatch):
+    uploaded = []
+    monkeypatch.setattr(ExperimentFolder, "upload", lambda self, path: uploaded.append(path.name))
+    trial = make({"does": "has enough"})
+    assert [trial.train()["done"], "log.txt" in uploaded] == [False, False]
+    assert [trial.train()["done"], "log.txt" in uploaded] == [True, True]

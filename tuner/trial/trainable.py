@@ -194,6 +194,8 @@ class Trial(Trainable):
         if is_last:
             journaled["done"] = True
         done = is_last or (is_whole and not self.runs_on)
+        if done:
+            self._log.upload()  # so that after a kill the store has the log of what is complete
         if is_whole and not done:
             journaled[RUNS_ON] = True
         return {**metrics, "training_iteration": self._epoch, "done": done, REPORT: journaled}
