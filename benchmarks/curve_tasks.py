@@ -43,6 +43,12 @@ CONDITIONAL = {
     "schedule": "choice(['none', 'cosine'])",
 }
 KINDS = ("lcbench", "tables", "adam", "conditional", "categorical")
+TABLES = ("digits", "photographs", "breast_cancer", "wine")
+TUNING = {"adam": ("breast_cancer", "wine", "made1"), "conditional": ("wine", "made0")}
+CLAIMS = {
+    "adam": ("made0", "made2", "made3", "made4", "made5", "made6"),
+    "conditional": ("breast_cancer", "made1", "made2", "made3", "made4", "made5"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,20 +62,28 @@ class CurveTask:
 
 
 @cache
-def tasks(kind: str, lcbench: Path | None = None) -> tuple[CurveTask, ...]:
-    """The tasks of a kind. lcbench: see `benchmarks.search_curves`."""
+def tasks(kind: str, lcbench: Path | None = None, split: str = "tuning") -> tuple[CurveTask, ...]:
+    """The tasks of a kind. lcbench: see `benchmarks.search_curves`. split: tuning, or claims.
+
+    There are no other tables: those of claims are those of tuning.
+    """
+    is_tuning = split == "tuning"
     if kind == "lcbench":
-        names = search_curves.SPLITS["tuning"][::3]
+        names = search_curves.SPLITS[split][:: 3 if is_tuning else 1]
         return tuple(_lcbench(lcbench, name) for name in names)
     if kind == "tables":
-        return tuple(_table(name) for name in ("digits", "photographs", "breast_cancer", "wine"))
-    if kind == "adam":
-        return tuple(_adam(name) for name in ("breast_cancer", "wine", "made1"))
-    if kind == "conditional":
-        return tuple(_conditional(name) for name in ("wine", "made0"))
-    return tuple(
-        _categorical(*each) for each in ((0, 20, 0.5), (2, 34, 0.9), (3, 24, 0.6), (5, 30, 0.4))
-    )
+        return tuple(_table(name) for name in TABLES)
+    if kind == "categorical":
+        tuning = ((0, 20, 0.5), (2, 34, 0.9), (3, 24, 0.6), (5, 30, 0.4))
+        return tuple(_categorical(*each) for each in (tuning if is_tuning else _choices()))
+    make = {"adam": _adam, "conditional": _conditional}[kind]
+    return tuple(make(name) for name in (TUNING if is_tuning else CLAIMS)[kind])
+
+
+def _choices():
+    """Eight made tasks for claims: number, choices, correlation of the first epoch with the end."""
+    rng = np.random.default_rng(0)
+    return [(n, int(rng.integers(16, 35)), float(rng.uniform(0.4, 0.9))) for n in range(10, 18)]
 
 
 def _lcbench(folder, name):

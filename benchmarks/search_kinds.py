@@ -65,8 +65,8 @@ def search(job):
     import torch
 
     torch.set_num_threads(1)
-    line, kind, folder, index, seed = job
-    task = curve_tasks.tasks(kind, folder)[index]
+    line, kind, folder, split, index, seed = job
+    task = curve_tasks.tasks(kind, folder, split)[index]
     name, rule = line.split("+")
     watched = Watched(rule_of(rule, name, task.epochs))
     random = method("random", Task(task.space), 0)
@@ -85,19 +85,19 @@ def search(job):
     return job, best[-1], least, len(watched.ends), whole, watched.deviations()
 
 
-def show(runs, lines, kinds, folder, seeds):
+def show(runs, lines, kinds, folder, split, seeds):
     print(f"{len(seeds)} seeds from {seeds[0]}, {WORKERS} workers; ", end="")
     packages = ("optuna", "hyperopt", "numpy", "scipy")
     print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
     print(f"{'':22}{'':14}regret                trials  within beyond")
     for line in lines:
         for kind in kinds:
-            count = len(curve_tasks.tasks(kind, folder))
+            count = len(curve_tasks.tasks(kind, folder, split))
             logs, begun, whole, deviations = [], [], [], []
             for index in range(count):
-                mine = [runs[line, kind, folder, index, seed] for seed in seeds]
-                floor = [runs[FLOOR, kind, folder, index, seed] for seed in seeds]
-                met = [run[1] for key, run in runs.items() if key[1] == kind and key[3] == index]
+                mine = [runs[line, kind, folder, split, index, seed] for seed in seeds]
+                floor = [runs[FLOOR, kind, folder, split, index, seed] for seed in seeds]
+                met = [run[1] for key, run in runs.items() if key[1] == kind and key[4] == index]
                 least = 0.0 if kind == "lcbench" else min(met)
                 level = max(np.mean([run[0] for run in floor]) - least, 1e-9)
                 regret = max(np.mean([run[0] for run in mine]) - least, LEAST * level)
@@ -120,6 +120,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--kinds", default=",".join(curve_tasks.KINDS))
+    parser.add_argument("--split", choices=("tuning", "claims"), default="tuning")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
@@ -130,15 +131,15 @@ def main():
     if arguments.quick:
         lines, kinds, seeds = lines[:2], ["tables"], seeds[:1]
     jobs = [
-        (line, kind, arguments.folder, index, seed)
+        (line, kind, arguments.folder, arguments.split, index, seed)
         for seed in seeds
         for kind in kinds
-        for index in range(len(curve_tasks.tasks(kind, arguments.folder)))
+        for index in range(len(curve_tasks.tasks(kind, arguments.folder, arguments.split)))
         for line in lines
     ]
     with ProcessPoolExecutor(arguments.processes) as pool:
         runs = {job: tuple(run) for job, *run in pool.map(search, jobs)}
-    show(runs, lines, kinds, arguments.folder, seeds)
+    show(runs, lines, kinds, arguments.folder, arguments.split, seeds)
 
 
 if __name__ == "__main__":
