@@ -32,7 +32,7 @@ LINES = (
     *("bayesopt+asha", "bayesopt+forecast", "optuna-tpe+asha"),
 )
 WHOLE = 12  # trainings, the budget of a search
-LEAST = 1e-3  # of the floor's regret; less cannot be distinguished
+LEAST = 1e-2  # of all searches' regret; less cannot be distinguished
 
 
 class Watched:
@@ -97,10 +97,13 @@ def show(runs, lines, kinds, folder, split, seeds):
             for index in range(count):
                 mine = [runs[line, kind, folder, split, index, seed] for seed in seeds]
                 floor = [runs[FLOOR, kind, folder, split, index, seed] for seed in seeds]
-                met = [run[1] for key, run in runs.items() if key[1] == kind and key[4] == index]
-                least = 0.0 if kind == "lcbench" else min(met)
-                level = max(np.mean([run[0] for run in floor]) - least, 1e-9)
-                regret = max(np.mean([run[0] for run in mine]) - least, LEAST * level)
+                others = [run for key, run in runs.items() if key[1] == kind and key[4] == index]
+                least = 0.0 if kind == "lcbench" else min(run[1] for run in others)
+                least_regret = LEAST * (np.mean([run[0] for run in others]) - least) or 1e-12
+                regret, level = (
+                    max(np.mean([run[0] for run in each]) - least, least_regret)
+                    for each in (mine, floor)
+                )
                 logs.append(np.log(regret / level))
                 begun += [run[2] for run in mine]
                 whole += [run[3] for run in mine]
