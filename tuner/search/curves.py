@@ -24,7 +24,8 @@ _FACTOR = 1.7  # from one milestone to the next
 _PRIOR = 4.0  # trials that the variance of the previous step counts for
 _VARIANCE = 0.25  # expected of a step, for curves of unit variance
 _WEIGHTS = (0.1, 0.25, 0.25)  # expected size of a step's weights, for curves of unit variance
-_TOO_SURE = (1.3, 10.0)  # by how much chains are expected to be, and trials that this counts for
+_WIDEST = 10.0  # the unit of the scale, of the first quartile: divergent trials do not matter
+_TOO_SURE = (1.5, 30.0)  # by how much chains are expected to be, and trials that this counts for
 _CAPPED = 4.0  # deviations that a single error counts for at most
 _FREEDOM = 4.0  # degrees of Student's distribution of the errors
 _LARGEST = 1e100  # loss: beyond it differences are not finite
@@ -67,7 +68,8 @@ class Scale:
         above = bounded(loss_NK[np.isfinite(loss_NK)])
         least = float(above.min())
         above = above - least
-        units = (float(np.quantile(above, 0.1)), float(above.mean()), 1.0)
+        low, high = np.quantile(above, [0.25, 0.75])
+        units = (float(min(high, _WIDEST * low)), float(above.mean()), 1.0)
         unit = next(unit for unit in units if unit > 1 / _LARGEST)  # dividing by it is finite
         log = np.log1p(above / unit)
         return cls(least, unit, float(log.mean()), float(log.std()) or 1.0)

@@ -257,7 +257,7 @@ def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(
     whole = make()
     reports = reports_of(whole)
     assert 0 < len(whole.stopped) < 40
-    for cut in (1, 39, 150, len(reports) - 1):
+    for cut in {1, 39, 150, len(reports) - 1}:
         writer = Writer(make_folder(tmp_path / f"cut-{cut}"))
         for number, epoch, metrics in reports[:cut]:
             if epoch == 1:
