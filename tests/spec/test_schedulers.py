@@ -11,23 +11,13 @@ from tuner.spec.schedulers import SCHEDULERS
 MINIMAL: dict[str, Any] = {"search": {"space": {"lr": "uniform(0, 1)"}}, "num_samples": 3}
 
 
-BAYESOPT: dict[str, Any] = {**MINIMAL, "search": {"strategy": "bayesopt", **MINIMAL["search"]}}
-
-
+@pytest.mark.parametrize("strategy", ["random", "bayesopt", "mixed"])
 @pytest.mark.parametrize("unnamed", [{}, {"max_t": 5}, {"max_t": 5, "grace_period": 2}])
-def test_unnamed_scheduler_follows_the_strategy(unnamed):
-    for spec, name in ((BAYESOPT, "forecast"), (MINIMAL, "asha")):
-        scheduler = build_spec({**spec, "scheduler": unnamed}).scheduler
-        assert scheduler == SCHEDULERS.settings(name).model_validate({"name": name, **unnamed})
-    thirds = {**unnamed, "max_t": 5, "reduction_factor": 3}  # a key of ASHA's alone
-    assert build_spec({**BAYESOPT, "scheduler": thirds}).plain()["scheduler"]["name"] == "asha"
-
-
-def test_scheduler_is_recorded_as_resolved():
-    recorded = build_spec(BAYESOPT).plain()
-    assert recorded["scheduler"]["name"] == "forecast"
-    before = {**recorded, "scheduler": {"name": "asha", "max_t": 9}}  # an earlier version's
-    assert build_spec(before).plain()["scheduler"]["name"] == "asha"
+def test_unnamed_scheduler_is_asha_for_every_strategy(strategy, unnamed):
+    search = {**MINIMAL["search"], "strategy": strategy}
+    spec = build_spec({**MINIMAL, "search": search, "scheduler": unnamed})
+    assert spec.scheduler == SCHEDULERS.settings("asha").model_validate(unnamed)
+    assert spec.plain()["scheduler"]["name"] == "asha"
 
 
 @pytest.mark.parametrize("none", ["none", {"name": "none"}, None])

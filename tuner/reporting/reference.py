@@ -16,7 +16,7 @@ from typing import Any
 from tuner.errors import UsageError, did_you_mean
 from tuner.spec.declaration import default_declaration
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.schedulers import SCHEDULERS, SchedulerSettings
+from tuner.spec.schedulers import DEFAULT, SCHEDULERS, SchedulerSettings
 from tuner.spec.sections import SECTIONS
 from tuner.spec.settings import MAX_COUNT, Settings, schema_of
 from tuner.spec.space.parsing import CALLS
@@ -37,7 +37,6 @@ def reference() -> str:
         trim_blocks=True,
     )
     apart = {"training", "search", "scheduler", *SECTIONS}
-    scheduler_default = {"name": "asha, and with bayesopt forecast"}
     text = environment.get_template("spec.md.jinja").render(
         top=_entries("", ExperimentSpec, besides=apart),
         trainable=_trainable(),
@@ -46,7 +45,7 @@ def reference() -> str:
         list_of=_list,
         search=_entries("search", SearchSettings, defaults={"strategy": "random"}),
         domains=_domains(),
-        scheduler=_entries("scheduler", SchedulerSettings, defaults=scheduler_default),
+        scheduler=_entries("scheduler", SchedulerSettings, defaults={"name": DEFAULT}),
         settings=_settings,
         strategies=SEARCHERS.shipped(),
         schedulers=SCHEDULERS.shipped(),

@@ -13,7 +13,7 @@ from tuner.spec.sections import Objective
 from tuner.spec.settings import Count, FaultsError, Settings
 
 NONE = "none"  # the name that stands for no scheduler
-DEFAULT = "asha"  # for a strategy that names none
+DEFAULT = "asha"
 
 
 class SchedulerSettings(Settings):
@@ -83,24 +83,12 @@ SCHEDULERS = Registry(
 )
 
 
-def _name_of(raw: Mapping[str, Any], usual: str) -> str:
-    """The scheduler that the section names; else `usual`, or ASHA where a key is ASHA's alone."""
-    if "name" in raw:
-        return str(raw["name"])
-    of_asha = SCHEDULERS.settings(DEFAULT).model_fields.keys()
-    other = SCHEDULERS.settings(usual).model_fields.keys()
-    return DEFAULT if raw.keys() & of_asha - other else usual
-
-
 def _read(raw: object, info: ValidationInfo) -> object:
     if isinstance(raw, str):
         raw = {"name": raw}
     if not isinstance(raw, Mapping):
         return raw
-    search = info.data.get("search")  # None: that section is at fault
-    objective = info.data.get("objective")
-    usual = DEFAULT if objective and objective.others else search and search.scheduler
-    name = _name_of(raw, usual or DEFAULT)
+    name = str(raw.get("name", DEFAULT))
     if name == NONE:  # no trial is stopped before `max_t`
         rule = f"is not used by scheduler {NONE}, which takes max_t alone"
         unused = {key: value for key, value in raw.items() if key not in ("name", "max_t")}

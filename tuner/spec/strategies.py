@@ -19,7 +19,6 @@ from pydantic import (
 from tuner.errors import Fault, unknown
 from tuner.spec.loading import Registry
 from tuner.spec.plain_values import is_number
-from tuner.spec.schedulers import DEFAULT
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.space.constraints import Expression, allows, as_list, check_names
@@ -37,7 +36,6 @@ SpaceField = Annotated[
 class SearchSettings(Settings):
     """What every search strategy takes; each strategy's own settings are a subclass."""
 
-    scheduler: ClassVar[str] = DEFAULT  # where the spec names none
     brackets: ClassVar[int] = 1  # of the scheduler, where its own settings leave it open
     learns: ClassVar[bool] = False  # whether suggestions depend on what trials reported
     skips: ClassVar[bool] = False  # whether it can leave out what an earlier experiment has tried

@@ -192,7 +192,7 @@ def default_experiment(
         "name": catalog.short_name(dataset),
         "training": {name: value for name, value in constants.items() if name in fixed},
         "search": {
-            "strategy": "hyperopt",
+            "strategy": "hyperopt" if search is _HEADS else "mixed",  # heads take a few ms each
             "space": {name: text for name, text in search.space.items() if name not in given},
             "points_to_evaluate": points,
             # What has been tried of each network decides

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -12,8 +12,6 @@ from tuner.spec.strategies import ModelSettings
 
 class BayesOptSettings(ModelSettings):
     """A Gaussian process and expected improvement."""
-
-    scheduler: ClassVar[str] = "forecast"
 
     strategy: Literal["bayesopt"] = "bayesopt"
     engine: Literal["tuner", "bayesian-optimization"] = Field(
