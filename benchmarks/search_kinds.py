@@ -1,6 +1,7 @@
 """How each strategy does on five kinds of task, and whether its forecasts keep their word.
 
-    python -m benchmarks.search_kinds FOLDER --seeds 3             half an hour of two cores
+    python -m benchmarks.search_kinds FOLDER --split claims        half an hour of two cores
+    python -m benchmarks.search_kinds FOLDER                       on which settings were chosen
     python -m benchmarks.search_kinds FOLDER --quick               that it works, no more
 
 FOLDER is LCBench's, as in `benchmarks.search_curves`; the kinds are those of
