@@ -192,7 +192,7 @@ def default_experiment(
         "name": catalog.short_name(dataset),
         "training": {name: value for name, value in constants.items() if name in fixed},
         "search": {
-            "strategy": "hyperopt" if search is _HEADS else "mixed",  # heads take a few ms each
+            "strategy": search.strategy,
             "space": {name: text for name, text in search.space.items() if name not in given},
             "points_to_evaluate": points,
             # What has been tried of each network decides
@@ -235,6 +235,7 @@ class _Search(NamedTuple):
     least_epochs: int
     space: dict[str, str]
     points: tuple[dict[str, Any], ...]
+    strategy: str = "mixed"
 
 
 _SCRATCH = _Search(
@@ -273,6 +274,7 @@ _HEADS = _Search(
     least_epochs=3,  # a fitted head is near its best before it trains
     space={"lr": "loguniform(1e-4, 1e-1)", "weight_decay": "loguniform(1e-4, 1.0)"},
     points=({"lr": 1e-3, "weight_decay": 0.05},),
+    strategy="hyperopt",  # a suggestion of mixed takes longer than such a trial
 )
 
 
