@@ -85,7 +85,7 @@ def test_problem_of_is_one_line(text, problem):
 def test_shortage_names_free_resources(free, is_short):
     reason = shortage(Resources(cpus=2), lambda: TWO, lambda: {"a": free})
     if is_short:
-        assert reason.endswith("1 node of 4 CPUs, of which is free: 1 node of 1 CPU")
+        assert reason.endswith("1 node of 4 CPUs; free now: 1 node of 1 CPU")
     else:
         assert reason is None
 

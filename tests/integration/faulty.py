@@ -82,7 +82,7 @@ class Learner:
         if self.epoch == 2 and self.does in REPORTS:
             return REPORTS[self.does]
         if self.does == "tells_its_process":
-            return {"val_loss": 1 / self.epoch, "pid": os.getpid(), "threads": _threads()}
+            return {"val_loss": 1 / self.epoch, **_process()}
         return {"val_loss": 1 / self.epoch, "odd": float("nan"), "name": "x"}
 
     def state_dict(self):
@@ -135,7 +135,7 @@ def train(config):
                 report = {"val_loss": 1 / epoch, "first": first}
                 tune.report(report, checkpoint=tune.Checkpoint.from_directory(folder))
         elif does == "tells_its_process":
-            tune.report({"val_loss": 1 / epoch, "pid": os.getpid(), "threads": _threads()})
+            tune.report({"val_loss": 1 / epoch, **_process()})
         else:
             tune.report({"val_loss": 1 / epoch})
     return None
@@ -158,8 +158,8 @@ def _restored():
     return int(Path(checkpoint.path, "epoch.txt").read_text()) if checkpoint else 0
 
 
-def _threads():
-    return torch.get_num_threads()
+def _process():
+    return {"pid": os.getpid(), "threads": torch.get_num_threads(), "nice": os.nice(0)}
 
 
 class Gated(ImageClassifier):

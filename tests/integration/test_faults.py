@@ -161,6 +161,12 @@ def test_threads_are_those_reserved(learners, functions):
         assert trial_that(results, "tells_its_process").results[0].metrics["threads"] == 1
 
 
+def test_trials_have_the_niceness_of_the_command(learners, functions):
+    for results in (learners, functions):
+        metrics = trial_that(results, "tells_its_process").results[0].metrics
+        assert metrics["nice"] == os.nice(0)
+
+
 @pytest.mark.slow
 def test_reused_actor_keeps_no_state(searched):
     tells = ["tells_its_process"] * 2

@@ -53,4 +53,4 @@ def test_search_waits_for_cpus_that_others_hold(hog, searched, monkeypatch):
         logger.removeHandler(handler)
     assert results.status == "completed"
     assert ": a trial reserves 1 CPU, and the cluster has 1 node of " in messages[0]
-    assert messages[0].endswith(", of which is free: no node that offers CPUs")
+    assert messages[0].endswith("; free now: nothing")

@@ -310,7 +310,8 @@ def waiting(caplog):
         calls.append(now[0])
         return reasons[0] if reasons else None
 
-    callback = Waiting(why, clock=lambda: now[0])
+    workers = [0]
+    callback = Waiting(why, starting=lambda: workers[0], clock=lambda: now[0])
 
     def until(moment, *states):
         trials = [SimpleNamespace(status=state) for state in states]
@@ -319,7 +320,7 @@ def waiting(caplog):
             callback.on_step_end(0, trials)
         return [record.getMessage() for record in caplog.records]
 
-    return SimpleNamespace(until=until, reasons=reasons, calls=calls)
+    return SimpleNamespace(until=until, reasons=reasons, calls=calls, workers=workers)
 
 
 def test_waiting_warns_after_a_while_and_then_rarely(waiting):
@@ -337,6 +338,14 @@ def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
     assert waiting.calls == []
     assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
     assert waiting.until(11.1 * FIRST_S, "PENDING") != []
+
+
+def test_waiting_for_starting_workers_names_them_and_no_shortage(waiting):
+    waiting.workers[0] = 2
+    assert waiting.until(FIRST_S, "PENDING") == [
+        "no trial has run for 1m 00s: 2 workers still starting"
+    ]
+    assert waiting.calls == []
 
 
 IN_LOG = "; its log shows where it hung"

@@ -107,7 +107,7 @@ def too_large(resources: Resources, nodes: Iterable[Node]) -> str:
     return f"a trial reserves {resources.text}, and the cluster has {inventory(nodes)}"
 
 
-def inventory(nodes: Iterable[Node]) -> str:
+def inventory(nodes: Iterable[Node], *, none: str = "no node that offers CPUs") -> str:
     """The resources of the nodes in words: "2 nodes of 4 CPUs and 1 GPU"."""
     kinds: dict[str, int] = {}
     for node in nodes:
@@ -115,7 +115,7 @@ def inventory(nodes: Iterable[Node]) -> str:
             has = devices(node.cpus, node.gpus)
             kinds[has] = kinds.get(has, 0) + 1
     counted = (f"{amount_of(count, 'node')} of {has}" for has, count in kinds.items())
-    return ", ".join(counted) or "no node that offers CPUs"
+    return ", ".join(counted) or none
 
 
 def shortage(
@@ -136,7 +136,7 @@ def shortage(
     ]
     if capacity(resources, left).trials:
         return None
-    return f"{too_large(resources, every)}, of which is free: {inventory(left)}"
+    return f"{too_large(resources, every)}; free now: {inventory(left, none='nothing')}"
 
 
 # --- functions that run on nodes

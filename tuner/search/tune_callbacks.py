@@ -27,7 +27,7 @@ from tuner.trial.failures import STORAGE, Failure
 from tuner.trial.trainable import REPORT, SAVE_NOW
 from tuner.trial.trial_process import is_recycled
 from tuner.trial.worker_death import death_of
-from tuner.wording import duration
+from tuner.wording import amount_of, duration
 
 FIRST_S, AGAIN_S = 60.0, 1800.0  # without a trial that runs: until the first warning, the next
 _POLL_S = 1.0
@@ -219,10 +219,21 @@ def _id(trial: Trial) -> str:
 
 
 class Waiting(Callback):
-    """Logs the reason that `why` returns, if any, while trials wait and none of them runs."""
+    """Logs why no trial runs, while trials wait for one.
 
-    def __init__(self, why: Callable[[], str | None], clock: Clock = time.monotonic) -> None:
+    why: returns the reason, or None if there is none. starting: returns how many workers are
+    starting: they hold the resources that their trials reserve, so none is short.
+    """
+
+    def __init__(
+        self,
+        why: Callable[[], str | None],
+        *,
+        starting: Callable[[], int] = lambda: 0,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self._why = why
+        self._starting = starting
         self._clock = clock
         self._since = self._polled = clock()
         self._after = FIRST_S
@@ -236,9 +247,14 @@ class Waiting(Callback):
         if Trial.RUNNING in states or Trial.PENDING not in states:
             self._since, self._after = now, FIRST_S
         elif now - self._since >= self._after:
-            if reason := self._why():
+            if reason := self._reason():
                 _log.warning("no trial has run for %s: %s", duration(now - self._since), reason)
             self._after += AGAIN_S if reason else FIRST_S
+
+    def _reason(self) -> str | None:
+        if starting := self._starting():
+            return f"{amount_of(starting, 'worker')} still starting"
+        return self._why()
 
 
 _MOST_CRASHES = 2  # of a trial that is tried again after each

@@ -149,7 +149,7 @@ class TuneRun:
                 stop=StopAll(driver.is_over),
                 callbacks=[
                     Recorder(driver, call_of=watch.call_of),
-                    Waiting(partial(shortage, spec.resources)),
+                    Waiting(partial(shortage, spec.resources), starting=lambda: watch.starting),
                 ],
                 progress_reporter=_SilentReporter(),
                 storage_path=files,
