@@ -4,6 +4,7 @@ import json
 
 import pytest
 import synthetic
+from fresh import ran
 
 from tuner.cli.printing import print_outcome
 from tuner.experiment.results.results import Results
@@ -15,6 +16,16 @@ def test_some_failed_trials_are_exit_code_3(digits, ended, capsys):
     text, _, document = capsys.readouterr().out.partition("{")
     assert "Best trial 00000" in text
     assert json.loads("{" + document)["test"] is None
+
+
+def test_print_outcome_without_evaluation_imports_no_torch(ended):
+    code = """
+        import sys
+        from tuner.cli.printing import print_outcome
+        from tuner.experiment.results.results import Results
+        print_outcome(Results(sys.argv[1]), evaluate=False, as_json=False)
+    """
+    assert "torch" not in ran(code, ended.folder).modules
 
 
 @pytest.mark.parametrize("as_json", [False, True])

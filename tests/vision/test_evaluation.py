@@ -11,7 +11,7 @@ from torch import nn
 from tuner.vision.batches import ImageSet, image_set
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DataChoice
-from tuner.vision.evaluation import Predictor, doubtful_labels, measure
+from tuner.vision.evaluation import Predictor, doubtful_labels, measure, prepare_device
 from tuner.vision.features import Features
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
@@ -53,6 +53,17 @@ def separable(count=300, classes=3):
     return Features(views_NVF, "head"), ImageSet(info, views_NVF.flatten(1), labels_N, {})
 
 
+@pytest.mark.parametrize(("cpus", "threads"), [(1, 1), (0.5, 1), (2.0, 2), (99, 3)])
+def test_prepare_device_limits_threads_to_the_cpus(cpus, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        prepare_device(cpus)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_doubtful_labels_lists_the_labels_that_were_changed():
     features, images = separable()
     changed = [7, 100, 205]
@@ -89,7 +100,7 @@ def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, monkeypatch):
     for entry in learner.mistakes:
         assert entry["file"].startswith(f"{folder}/{entry['label']}/")
         assert entry["predicted"] != entry["label"]
-    assert learner.doubtful_labels is None  # there are no features to judge by
+    assert learner.find_doubtful_labels() is None  # there are no features to judge by
 
 
 def test_test_of_images_without_names_lists_no_mistakes():

@@ -77,7 +77,7 @@ def test_features_are_computed_once_for_all_processes(weights, store, capsys):
     features._kept.clear()  # as in another process
     head_of_digits(weights)
     assert [path for path in store.iterdir() if path.is_dir()] == [folder]
-    assert capsys.readouterr().out.count("computing the features") == 1
+    assert capsys.readouterr().err.count("computing the features") == 1
 
 
 @pytest.mark.parametrize("change", [{"pixel_stats": "imagenet"}, {"flip": True}])

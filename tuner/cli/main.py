@@ -7,6 +7,7 @@ stdout, all else to stderr.
 from __future__ import annotations
 
 import gc
+import os
 import pkgutil
 import signal
 import sys
@@ -72,6 +73,8 @@ for command in _commands():
 
 
 def main() -> NoReturn:
+    # torch's threads that wait would take CPU time from other programs, and from each other
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with process.lasting(), process.handled(process.interrupt):  # a search takes them over
         process.guard()
         code = _exit_code()

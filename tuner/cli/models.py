@@ -106,8 +106,8 @@ def evaluate(
     exported model in folder DIR is measured each time: with --data on every image of that folder,
     which has a sub-folder for each class, or on its test/ where it holds splits.
 
-    A search that begins with pretrained weights and fits a head also lists the labels of the whole
-    folder that may be wrong.
+    If NAME begins with pretrained weights and fits a head, --labels judges the labels of all images
+    of its folder by their features.
     """
     from tuner.experiment.results.confirmation import best_model
     from tuner.experiment.results.statistics import with_interval
@@ -117,7 +117,9 @@ def evaluate(
     if export is None:
         pick = best_model(tuner.load_results(name, storage), trial_id)
         admit_experiment(pick.results, trust=trust, trains_only=True)
-        measured = evaluation.evaluate(pick.results, pick.trial_id, data_dir=data_dir)
+        measured = evaluation.evaluate(
+            pick.results, pick.trial_id, data_dir=data_dir, labels=labels_file is not None
+        )
         measured = {**measured, **pick.origin}
     elif trial_id is not None:
         raise UsageError(f"--trial is for an experiment; {name} is one exported model")
@@ -168,7 +170,7 @@ def _text(measured: dict[str, Any]) -> str:
     lines += classes if CONFUSION in measured else []
     if doubtful := measured.get(DOUBTFUL_LABELS):
         count = amount_of(len(doubtful), "label")
-        lines += ["", f"{count} may be wrong; --labels FILE lists them"]
+        lines += ["", f"{count} may be wrong (--labels FILE)"]
     return "\n".join([*lines, *warning_lines(accuracy)])
 
 

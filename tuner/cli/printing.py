@@ -67,10 +67,13 @@ def print_confirmation(
 
 def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[str, Any] | None:
     """The metrics on the test split, or None if unwanted or if the trainable has none."""
+    if not evaluate:
+        return None
     from tuner.vision.export import evaluate as evaluation
 
-    if not evaluate or not evaluation.can_evaluate(results.spec):
+    if not evaluation.can_evaluate(results.spec):
         return None
+    warn(f"measuring trial {trial_id} on the test split")
     return evaluation.evaluate(results, trial_id)
 
 

@@ -44,6 +44,20 @@ def without_compiler() -> Iterator[None]:
             delattr(method, _DISABLED)
 
 
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Within it torch computes with one thread.
+
+    For many small steps: on a busy machine each of them would wait for the slowest thread.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @cache
 def eager(kind: Any) -> Any:
     """The optimizer `kind` with a `step` that does not import torch's compiler.

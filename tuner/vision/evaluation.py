@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tuner.experiment.results.statistics import CONFUSION, MISTAKES
+from tuner.spec.quotas import usable_cpus
 from tuner.vision.batches import ImageSet, normaliser
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._dataset import stratified_folds
@@ -95,8 +96,13 @@ def measure(
     return measured.of_test() | images.baseline("test"), details
 
 
-def usable_device() -> torch.device:
-    """Where a trained model is evaluated: a GPU if this process sees one, else the CPU."""
+def prepare_device(cpus: float | None = None) -> torch.device:
+    """Where a trained model is evaluated: a GPU if this process sees one, else the CPU.
+
+    Limits torch to as many threads as `cpus`, by default those that this process may use.
+    """
+    threads = usable_cpus() if cpus is None else max(1, int(cpus))
+    torch.set_num_threads(min(threads, torch.get_num_threads()))
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
-from tuner.trial.torch_compat import without_compiler
+from tuner.trial.torch_compat import single_thread, without_compiler
 from tuner.vision.batches import Batcher, ImageSet, home_of
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._archive import folder_made_once, progress_bar
@@ -139,7 +140,8 @@ def _computed(
     batcher = Batcher(images, dtype=dtype, augmentation=Augmentation(), device=device)
     micro = MicroBatch(evaluation_batch(device), device=device, purpose="features")
     count = len(images.rows_NP)
-    print(f"computing the features of {count:,} images, once for all trials")
+    message = f"computing the features of {count:,} images, once for all trials"
+    print(message, file=sys.stderr, flush=True)
     parts: list[Tensor] = []
     with (
         torch.inference_mode(),
@@ -285,7 +287,7 @@ def _regress(head: nn.Linear, x_NF: Tensor, labels_N: Tensor, *, strength: float
         total.backward()
         return total
 
-    with without_compiler():
+    with without_compiler(), single_thread():
         optimizer = torch.optim.LBFGS(
             head.parameters(), max_iter=_STEPS, line_search_fn="strong_wolfe"
         )

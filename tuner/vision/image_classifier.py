@@ -264,10 +264,9 @@ class ImageClassifier:
             self._part.eval()
         return {EPOCHS_TRAINED: self._epoch + 1}
 
-    # Of the last `test`: the confusion matrix of at most 100 classes, and `evaluation`'s lists
+    # Of the last `test`: the confusion matrix of at most 100 classes, and `evaluation`'s list
     confusion: dict[str, Any] | None = None
     mistakes: list[dict[str, Any]] | None = None
-    doubtful_labels: list[dict[str, Any]] | None = None
 
     def test(self) -> dict[str, float]:
         """The loss, the accuracy (0 to 1) and the chosen metrics on the held-out test split.
@@ -284,9 +283,14 @@ class ImageClassifier:
         if names:
             logits_NK = torch.cat(batches)[:MOST_MEASURED].float()
             self.mistakes = mistakes(logits_NK, self._data, self._data.splits["test"], names)
-            if self._settings.fit_head or self._settings.train_layers == "head":
-                self.doubtful_labels = doubtful_labels(self._features(), self._data, names)
         return {**measured.of_test(), **self._data.baseline("test")}
+
+    def find_doubtful_labels(self) -> list[dict[str, Any]] | None:
+        """The images of all splits whose labels may be wrong; None without features or names."""
+        names = image_names(self._settings.data)
+        if not names or not (self._settings.fit_head or self._settings.train_layers == "head"):
+            return None
+        return doubtful_labels(self._features(), self._data, names)
 
     copies_state = True
 

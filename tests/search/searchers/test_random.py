@@ -2,6 +2,8 @@
 
 import json
 
+from fresh import ran
+
 from tuner.search.searchers.random import RandomSettings
 from tuner.testing import searcher_contract
 from tuner.testing.searcher_contract import SearcherContract
@@ -31,3 +33,13 @@ def test_random_search_begins_with_its_points_and_skips_them_later():
     assert (search.origin("00000"), search.origin("00001")) == ("initial", "random")
     search.skip([configs[0]])
     assert search.suggest("00000") == configs[1]
+
+
+def test_random_search_of_complete_points_imports_no_slow_part_of_scipy():
+    code = """
+        import experiments.digits
+        from tuner.spec.validation import validate
+        spec = validate(experiments.digits.experiment())
+        spec.search.build(0, objective=spec.objective, max_t=10)
+    """
+    assert not {"scipy.stats", "scipy.optimize"} & ran(code).modules

@@ -35,6 +35,11 @@ class Tested:
         return {"test_loss": torch.tensor(0.25) + self.bias, "test_accuracy": self.accuracy}
 
 
+class Doubtful(Tested):
+    def find_doubtful_labels(self):
+        return [{"file": "a.jpg"}]
+
+
 class Untested(Tested):
     test = None
 
@@ -96,6 +101,18 @@ def test_evaluate_measures_the_best_checkpoint_once(folder):
     assert len(measured) == 1
     path = folder / "trials" / "00002" / "test.json"
     assert json.loads(path.read_text()) == first
+
+
+def test_evaluate_looks_for_doubtful_labels_on_request_alone(folder):
+    results = changed(folder, trainable=f"{__name__}:Doubtful")
+    first = evaluate(results)
+    assert "doubtful_labels" not in first
+    labelled = {**first, "doubtful_labels": [{"file": "a.jpg"}]}
+    assert evaluate(results, labels=True) == labelled
+    assert evaluate(results, labels=True) == labelled  # recorded
+    assert evaluate(results) == labelled
+    assert len(measured) == 2
+    assert len(measured[1]) == 2  # the second Learner needs no checkpoint
 
 
 @pytest.mark.parametrize("name", ["Untested", "train"])

@@ -217,9 +217,18 @@ def first_configs(settings: SampledSettings, seed: int) -> list[dict[str, Value]
     if settings.learns and prior and not has_prior:
         points.insert(0, prior)
     return [
-        encoding.complete(point, sobol_point(encoding, seed, number))
-        for number, point in enumerate(points)
+        _complete(point, encoding, seed=seed, number=number) for number, point in enumerate(points)
     ]
+
+
+def _complete(
+    point: dict[str, Value], encoding: Encoding, *, seed: int, number: int
+) -> dict[str, Value]:
+    """`point` with the values that it lacks, from point `number` of the seed's Sobol sequence."""
+    point_D = encoding.encode(point, partial=True)
+    if np.isnan(point_D).any():
+        point_D = sobol_point(encoding, seed, number)
+    return encoding.complete(point, point_D)
 
 
 def sobol_point(encoding: Encoding, seed: int, number: int) -> Array:

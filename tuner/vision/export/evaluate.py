@@ -11,7 +11,7 @@ from typing import Any
 from tuner.errors import CheckpointError, UsageError, translate_error
 from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import DETAILS
+from tuner.experiment.results.statistics import DETAILS, DOUBTFUL_LABELS
 from tuner.spec.code import ByValue, is_by_value
 from tuner.spec.experiment import ExperimentSpec, trainable_text
 from tuner.spec.loading import is_learner, load_trainable
@@ -38,33 +38,39 @@ def evaluate(
     *,
     data_dir: str | None = None,
     trainable: Any = None,
+    labels: bool = False,
 ) -> dict[str, Any]:
     """The test metrics of a trial's best checkpoint (None: of the best trial's).
 
     Returns {trial_id, epoch, checkpoint_sha256, test_accuracy, test_loss, ...}, which is recorded
     in the trial's folder, where a second call reads it. Imports the trainable that the experiment
     names. trainable: the trainable of an experiment that has it by value. data_dir: default that of
-    the search. Raises UsageError if the trainable cannot be imported or built, or has no method
-    `test`, CheckpointError if it does not take the checkpoint, and what `Results.best_checkpoint`
-    raises.
+    the search. labels: whether to look for labels that may be wrong, too, which takes longer; they
+    are `doubtful_labels`, if the Learner can tell.
+    Raises UsageError if the trainable cannot be imported or built, or has no method `test`,
+    CheckpointError if it does not take the checkpoint, and what `Results.best_checkpoint` raises.
     """
     trial = results.get_best_trial() if trial_id is None else results.trial(trial_id)
     checkpoint = results.best_checkpoint(trial)
     known = recorded_test(results.folder, trial.trial_id, checkpoint)
-    if known is not None:
+    if known is not None and (DOUBTFUL_LABELS in known or not labels):
         return known
     spec = results.spec
     constants = with_trial_seed(spec.constants, trial.seed)
     take(spec.resources.gpus)
     path = spec.trainable if trainable is None else trainable_text(trainable)
-    learner = _learner(path, trial.config, constants, data_dir)
-    state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
-    with translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
-        learner.load_state_dict(state)
-    metrics, origin = learner.test(), (trial.trial_id, checkpoint.epoch, checkpoint.sha256)
-    measured = _record(metrics, _details(learner), *origin)
-    record_test(results.folder, trial.trial_id, measured)
-    return measured
+    learner = _learner(path, trial.config, constants, data_dir, cpus=spec.resources.cpus)
+    if known is None:
+        state = load_state(checkpoint.path, None)  # `best_checkpoint` has compared its digest
+        with translate_error(CheckpointError, f"{checkpoint.path} does not fit {spec.trainable}"):
+            learner.load_state_dict(state)
+        origin = trial.trial_id, checkpoint.epoch, checkpoint.sha256
+        known = _record(learner.test(), _details(learner), *origin)
+    if labels and (find_labels := getattr(learner, "find_doubtful_labels", None)):
+        doubtful = find_labels()
+        known |= {} if doubtful is None else {DOUBTFUL_LABELS: doubtful}
+    record_test(results.folder, trial.trial_id, known)
+    return known
 
 
 def evaluate_export(
@@ -98,9 +104,9 @@ def _of_classifier(
     export: Export, plan: Blueprint, pixels: ImageInput, data_dir: str | None
 ) -> tuple[Mapping[str, float], dict[str, Any]]:
     from tuner.vision.batches import image_set, image_set_of
-    from tuner.vision.evaluation import Predictor, measure, usable_device
+    from tuner.vision.evaluation import Predictor, measure, prepare_device
 
-    device, config = usable_device(), export.config
+    device, config = prepare_device(), export.config
     from_folder = str(config.training.get("dataset")).startswith("folder:")
     if data_dir is not None and (
         from_folder or is_labelled(Path(data_dir).expanduser(), config.classes)
@@ -151,10 +157,15 @@ def _import(path: str) -> Any:
 
 
 def _learner(
-    path: str, config: Mapping[str, Any], constants: Mapping[str, Any], data_dir: str | None
+    path: str,
+    config: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    data_dir: str | None,
+    *,
+    cpus: float | None = None,
 ) -> Any:
     """A new Learner of the trainable at `path`, which has a method `test`."""
-    from tuner.vision.evaluation import usable_device
+    from tuner.vision.evaluation import prepare_device
 
     trainable = _import(path)
     cannot = UsageError(f"{path} has no method test(), so it cannot be evaluated")
@@ -163,7 +174,7 @@ def _learner(
     if data_dir is not None:
         constants = moved(constants, data_dir)
     with translate_error(UsageError, f"{path} cannot be built"):
-        single = {"device": usable_device(), "rank": 0, "world_size": 1}
+        single = {"device": prepare_device(cpus), "rank": 0, "world_size": 1}
         learner: Learner = trainable(config, dict(constants), **single)
     if not callable(getattr(learner, "test", None)):  # a function's Learner exists only now
         raise cannot

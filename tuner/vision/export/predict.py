@@ -94,14 +94,14 @@ def predictions(
     export: Export, files: Sequence[str], *, top: int | None = None, trust_code: bool = False
 ) -> Iterator[Prediction]:
     """`predict` of an open export, for `image_files`."""
-    from tuner.vision.evaluation import Predictor, usable_device
+    from tuner.vision.evaluation import Predictor, prepare_device
 
     plan, given = export.takes_images()
     if len(export.config.classes) != plan.num_classes:
         named, made = len(export.config.classes), plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
     settings, model = export.settings(), export.model(trust_code=trust_code)
-    parts = model, plan, settings, usable_device(), (given.mean, given.std)
+    parts = model, plan, settings, prepare_device(), (given.mean, given.std)
     predictor = Predictor(*parts, temperature=export.temperature)
     return _predictions(export, predictor, files, top)
 

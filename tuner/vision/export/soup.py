@@ -27,7 +27,7 @@ from tuner.trial.gpus import take
 from tuner.vision.batches import image_set, of_trial
 from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
-from tuner.vision.evaluation import Predictor, usable_device
+from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange
 from tuner.vision.export.predict import MOST, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
@@ -176,7 +176,8 @@ class _Combinations:
         self._models, self._metric = models, metric
         settings = models[0].settings
         assert settings is not None  # of the classifier that ships
-        self._settings, self._device = settings, usable_device()
+        self._settings = settings
+        self._device = prepare_device(models[0].results.spec.resources.cpus)
         images = image_set(settings.data, self._device)
         self._images = of_trial(images, settings, fold=models[0].checkpoint.epoch - 1)
         check_same({"content": models[0].entries["data"].content}, self._images.info)

@@ -33,7 +33,7 @@ from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, short_name
 from tuner.vision.datasets._archive import partial_folder
 from tuner.vision.datasets._dataset import DatasetInfo, info_in
-from tuner.vision.evaluation import Predictor, usable_device
+from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange, read
 from tuner.vision.export.model_card import card_text
 from tuner.vision.export.predict import MOST, fitted, images_here
@@ -141,7 +141,8 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
     if images is None or images.info.content != data.content:
         return None
     stats = pixels.mean, pixels.std
-    predictor = Predictor(network, plan, model.settings, usable_device(), stats)
+    device = prepare_device(model.results.spec.resources.cpus)
+    predictor = Predictor(network, plan, model.settings, device, stats)
     return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
 
 
