@@ -26,7 +26,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from benchmarks.figures import options
-from tuner.vision.models import cnn, speednet
+from tuner.vision.models import cnn
 
 MOMENTUM = 0.9
 STEPS = 3  # of which a time is the mean
@@ -44,7 +44,6 @@ SHAPES = {
     "perceptron of 64 units, 8x8": (partial(perceptron, 8), 1, 8),
     "cnn of width 4, 8x8": (partial(cnn.build, in_channels=1, width=4), 1, 8),
     "cnn of width 16, 8x8": (partial(cnn.build, in_channels=1, width=16), 1, 8),
-    "speednet of width 8, 32x32": (partial(speednet.build, in_channels=3, width=8), 3, 32),
 }
 
 

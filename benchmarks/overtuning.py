@@ -54,9 +54,8 @@ SPACE = {
     "lr": "loguniform(1e-3, 0.1)",
     "weight_decay": "loguniform(1e-3, 1)",
     "label_smoothing": "uniform(0, 0.2)",
-    "norm_bias_lr": "loguniform(0.3, 10)",
 }
-DEFAULT = {"lr": 0.02, "weight_decay": 0.05, "label_smoothing": 0.05, "norm_bias_lr": 1.0}
+DEFAULT = {"lr": 0.02, "weight_decay": 0.05, "label_smoothing": 0.05}
 TRAINING = {"model": "cnn", "width": 8, "batch_size": 32, "optimizer": "adamw"}
 OF_HEAD = {
     "lr": "loguniform(1e-4, 0.1)",

@@ -28,14 +28,3 @@ CIFAR10_RESNET = {
     "label_smoothing": "choice([0.0, 0.1, 0.2])",
     "batch_size": "choice([128, 256, 512])",
 }
-
-# A few fast epochs on a GPU. `decoupled`, so that lr, momentum, weight_decay and batch_size can be
-# searched one by one; lr and weight_decay are for 1,024 images.
-CIFAR10_SPEEDNET = {
-    "lr": "loguniform(1, 50)",
-    "momentum": "uniform(0.7, 0.95)",
-    "weight_decay": "loguniform(1e-3, 1e-1)",
-    "label_smoothing": "uniform(0, 0.3)",
-    "norm_bias_lr": "choice([1, 8, 64])",
-    "batch_size": "choice([512, 1024, 2048])",
-}

@@ -290,7 +290,7 @@ def test_training_page_settings_exist_in_code() -> None:
     text = PAGES["training"].text
     names = {name for name in re.findall(r"`(?:training|resources)\.(\w+)", text) if name != "*"}
     assert names <= {*ClassifierSettings.model_fields, *Resources.model_fields}
-    plain = {"crop_padding", "flip", "cutout", "alternating_flip"}
+    plain = {"crop_padding", "flip", "cutout"}
     assert names >= {*Resources.model_fields, *RecipeSettings.model_fields} - plain
     assert all(f"`{name}`" in text for name in OPTIONAL_METRICS)
     assert set(re.findall(r"`(micro_\w+)`", text)) <= set(METRICS)

@@ -17,9 +17,7 @@ AUGMENTATIONS = st.builds(
     crop_padding=st.integers(0, 4),
     flip=st.booleans(),
     cutout=st.integers(0, 8),
-    crop_fill=st.sampled_from(["black", "reflect"]),
 )
-PADDED = {"black": "constant", "reflect": "reflect"}  # as numpy calls it
 
 
 def draws_of(count, size, augmentation, seed=0):
@@ -30,8 +28,8 @@ def draws_of(count, size, augmentation, seed=0):
 def naive_crop_and_flip(image_HWC, flip, top, left, augmentation):
     """One image, as the tutorials do it: pad, cut out a window, mirror it."""
     height, width, _ = image_HWC.shape
-    padding, fill = augmentation.crop_padding, PADDED[augmentation.crop_fill]
-    padded = np.pad(image_HWC, ((padding, padding), (padding, padding), (0, 0)), fill)
+    padding = augmentation.crop_padding
+    padded = np.pad(image_HWC, ((padding, padding), (padding, padding), (0, 0)))
     window = padded[top : top + height, left : left + width]
     return window[:, ::-1] if flip else window
 

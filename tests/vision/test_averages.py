@@ -1,12 +1,10 @@
-from contextlib import nullcontext
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from tuner.vision.averages import Lookahead, WeightAverage
-from tuner.vision.recipe import RecipeSettings
+from tuner.vision.averages import WeightAverage
 
 
 def tensors(model):
@@ -54,48 +52,17 @@ def test_weight_average_begins_again_or_keeps_nothing_without_decay(decay):
         assert weight.item() == 5
 
 
-def made(of, **settings):
-    values = {"steps": 2, "decay": 0.8, "power": 0, **settings}
-    prefixed = {f"lookahead_{name}": value for name, value in values.items()}
-    return Lookahead(of, RecipeSettings(**prefixed), total=10)
-
-
-@pytest.mark.parametrize("power", [0, 1, 3])
-def test_lookahead_slow_weights_follow_the_formula(power):
-    weight = torch.zeros(2, dtype=torch.float64)
-    lookahead, slow, present = made(lambda: [weight], power=power), 0.0, 0.0
-    for epoch in range(2):
-        lookahead.begin()
-        for step in range(1, 6):
-            done = 5 * epoch + step
-            weight += 1  # what the optimizer does
-            present += 1
-            lookahead.update(done, last=step == 5)
-            if step in (2, 4, 5):
-                keep = 0.8 * (done / 10) ** power
-                slow = present = keep * slow + (1 - keep) * present
-            assert weight.tolist() == pytest.approx([present] * 2)
-    assert weight.tolist() == pytest.approx([slow] * 2)
-
-
-def evaluated(kind, of, change, *, updates=1):
-    """The tensors as they are evaluated, after `change` and an update of half the distance."""
-    if kind == "lookahead":
-        averaged = made(of, steps=1, decay=0.5)
-        averaged.begin()
-        update, context = partial(averaged.update, 1, last=False), nullcontext()
-    else:
-        averaged = WeightAverage(of, decay=0.1)
-        update, context = averaged.update, averaged.applied()
+def evaluated(of, change, *, updates=1):
+    """The tensors as they are evaluated, after `change`."""
+    average = WeightAverage(of, decay=0.1)
     change()
     for _ in range(updates):
-        update()
-    with context:
+        average.update()
+    with average.applied():
         return [tensor.clone() for tensor in of()]
 
 
-@pytest.mark.parametrize(("kind", "share"), [("average", 0.9), ("lookahead", 0.5)])
-def test_average_mixes_statistics_and_complex_weights_and_copies_counts(kind, share):
+def test_average_mixes_statistics_and_complex_weights_and_copies_counts():
     norm = nn.BatchNorm1d(2)
     norm.spectrum = nn.Parameter(torch.zeros(1, dtype=torch.complex64), requires_grad=False)
 
@@ -103,14 +70,13 @@ def test_average_mixes_statistics_and_complex_weights_and_copies_counts(kind, sh
         norm(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
         norm.spectrum.fill_(10j)
 
-    _, _, spectrum, mean, _, count = evaluated(kind, partial(tensors, norm), train)
-    assert torch.allclose(mean, share * torch.tensor([0.2, 0.4]))
-    assert spectrum.item() == pytest.approx(10j * share)
+    _, _, spectrum, mean, _, count = evaluated(partial(tensors, norm), train)
+    assert torch.allclose(mean, 0.9 * torch.tensor([0.2, 0.4]))
+    assert spectrum.item() == pytest.approx(9j)
     assert count == 1
 
 
-@pytest.mark.parametrize("kind", ["average", "lookahead"])
-def test_average_of_unchanged_tensors_keeps_them_bit_for_bit(kind):
+def test_average_of_unchanged_tensors_keeps_them_bit_for_bit():
     weight = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     before = weight.clone()
-    assert torch.equal(evaluated(kind, lambda: [weight], lambda: None, updates=20)[0], before)
+    assert torch.equal(evaluated(lambda: [weight], lambda: None, updates=20)[0], before)

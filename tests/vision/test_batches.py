@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 import tiny_images
 import torch
-from test_epochs import plan
 
 from tuner.vision.batches import Batcher, home_of, image_set, of_trial
 from tuner.vision.catalog import DataChoice
@@ -34,27 +33,6 @@ def test_batch_normalises_pixels_by_channel(images, dtype):
     assert (x - expected).abs().max() <= (2e-6 if dtype == torch.float32 else 1e-14)
     assert x.is_contiguous(memory_format=torch.channels_last)
     assert labels.tolist() == images.labels_N[[5, 2]].tolist()
-
-
-PADDED, RESIZED = {"crop_padding": 4, "crop_fill": "reflect"}, {"crop_scale": 0.3}
-
-
-@pytest.mark.parametrize("mixed", [{}, {"mixup": 0.4, "cutmix": 1.0}], ids=["alone", "mixed"])
-@pytest.mark.parametrize("crop", [PADDED, RESIZED], ids=["padded", "resized"])
-def test_at_once_gives_the_same_batches(images, crop, mixed):
-    augmentation = Augmentation(flip=True, cutout=8, **crop, **mixed)
-    batcher = Batcher(images, dtype=torch.float32, augmentation=augmentation)
-    epoch = plan(rows=range(20), augmentation=augmentation)
-    whole = batcher.at_once(epoch, part_size=7)
-    for positions in (slice(0, 8), slice(8, 20), slice(1, 20, 2)):
-        (x, labels), (expected, expected_labels) = (
-            batcher.training_batch(each, positions) for each in (whole, epoch)
-        )
-        assert torch.equal(x, expected)
-        assert torch.equal(labels, expected_labels)
-        assert x.is_contiguous(memory_format=torch.channels_last)
-        x.zero_()  # as a first layer may that works in place
-        assert torch.equal(batcher.training_batch(whole, positions)[0], expected)
 
 
 def test_batches_of_images_on_the_host_use_pinned_memory(images, monkeypatch):

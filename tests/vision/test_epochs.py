@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.epochs import micro_shards, plan_epoch, seeded, shards, trained_images
+from tuner.vision.epochs import micro_shards, plan_epoch, seeded, shards
 from tuner.vision.recipe import Augmentation
-from tuner.vision.settings import ClassifierSettings
 
 CPU = torch.device("cpu")
 
@@ -102,37 +101,3 @@ def test_plan_epoch_depends_on_seed_and_epoch_only():
     for other in (plan(seed=4, epoch=3), plan(seed=3, epoch=5), plan(seed=4, epoch=4)):
         assert not torch.equal(first.order_N, other.order_N)
         assert not torch.equal(first.draws.row_N, other.draws.row_N)
-
-
-@given(st.integers(1, 50), st.integers(1, 50))
-def test_trained_images_drops_or_fills_the_last_batch(count, batch_size):
-    batch_size = min(batch_size, count)
-    whats = ("short", "drop", "fill")
-    settings = [ClassifierSettings(batch_size=batch_size, last_batch=what) for what in whats]
-    short, dropped, filled = (trained_images(count, each) for each in settings)
-    assert short == count
-    assert dropped <= count <= filled < count + batch_size
-    assert dropped % batch_size == filled % batch_size == 0
-    assert count - dropped < batch_size
-    epoch = plan(rows=range(count), augmentation=Augmentation(mixup=0.3)).of(filled)
-    assert epoch.order_N.tolist() == [*epoch.order_N[:count], *epoch.order_N[: filled - count]]
-    parts = (epoch.draws, epoch.mixes, epoch.partners.draws)
-    for values in (epoch.partners.order_N, *(v for part in parts for v in vars(part).values())):
-        assert torch.equal(values[count:], values[: filled - count])
-    unchanged = plan(rows=range(count))
-    assert unchanged.of(dropped) is unchanged
-
-
-def test_alternating_flip_mirrors_each_image_in_every_second_epoch():
-    augmentation = Augmentation(flip=True, alternating_flip=True)
-
-    def flipped(epoch, seed=0):
-        planned = plan(seed=seed, epoch=epoch, augmentation=augmentation, rows=range(200))
-        return set(planned.order_N[planned.draws.flip_N].tolist())
-
-    first, second = flipped(0), flipped(1)
-    assert first | second == set(range(200))
-    assert not first & second
-    assert (flipped(2), flipped(3)) == (first, second)
-    assert 70 < len(first) < 130
-    assert flipped(0, seed=1) != first

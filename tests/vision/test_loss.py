@@ -65,31 +65,6 @@ def test_training_loss_of_shares_is_their_weighted_sum(weights_K):
     assert mixed.item() == pytest.approx(0.3 * parts[0].item() + 0.7 * parts[1].item())
 
 
-@pytest.mark.parametrize("flip", [False, True])
-def test_evaluated_weighs_shifts_together_as_the_image(flip):
-    """With the mirror images, the six views of airbench."""
-    loss = CrossEntropy(torch.float32, test_time_flip=flip, test_time_shift=1)
-    torch.manual_seed(0)
-    x_NCHW, weight_PK = torch.rand(2, 1, 4, 4), torch.randn(16, 3)
-
-    def logits_of(x_NCHW):
-        return x_NCHW.flatten(1).tanh() @ weight_PK
-
-    padded = F.pad(x_NCHW, (1, 1, 1, 1), mode="reflect")
-    shifts = (1 / 2, x_NCHW), (1 / 4, padded[:, :, 2:, 2:]), (1 / 4, padded[:, :, :4, :4])
-    mean_NK = torch.zeros(2, 3)
-    for share, shifted in shifts:
-        sides = [shifted, shifted.flip(3)] if flip else [shifted]
-        for view in sides:
-            mean_NK += share / len(sides) * logits_of(view)
-    views = loss.views(x_NCHW)
-    assert len(views) == (6 if flip else 3)
-    expected = CrossEntropy(torch.float32).evaluated(mean_NK, LABELS2_N)
-    assert torch.allclose(
-        loss.evaluated(loss.averaged([*map(logits_of, views)]), LABELS2_N), expected
-    )
-
-
 LABELS = torch.tensor([0] * 6 + [1] * 3 + [2])
 
 

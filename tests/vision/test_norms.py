@@ -3,7 +3,6 @@ import pytest
 import tiny_images
 import torch
 from real_ranks import assert_equal, trained
-from test_image_classifier import TINY
 from test_replica import short_of_memory
 from torch import nn
 
@@ -11,27 +10,10 @@ from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
-    norm_parameters,
     renew_statistics,
     shared_norms,
     shared_over_ranks,
 )
-
-SMALL = {**TINY, "model": "cnn", "width": 4, "lr": 0.1}
-
-
-@pytest.mark.parametrize("norm", ["batch", "group"])
-@pytest.mark.parametrize("freeze", [{}, {"freeze": "features.1", "unfreeze_epoch": 1}])
-def test_train_norm_scales_false_keeps_only_scales(norm, freeze):
-    learner = ImageClassifier({"train_norm_scales": False, "norm": norm, **freeze}, SMALL)
-    before = {name: p.detach().clone() for name, p in learner.model.named_parameters()}
-    for _ in range(2):
-        learner.step()
-    changed = {n for n, p in learner.model.named_parameters() if not torch.equal(p, before[n])}
-    scales = norm_parameters(learner.model, "weight")
-    assert changed == before.keys() - scales
-    assert all((before[name] == 1).all() for name in scales)
-
 
 SETTINGS = {**tiny_images.EXACT, "norm": "batch", "epochs": 2}
 

@@ -56,7 +56,6 @@ EXACT = {
     "flip": True,
     "test_time_flip": True,
     "label_smoothing": 0.1,
-    "norm_bias_lr": 2,
 }
 OPTIMIZERS = ("adamw", "muon")  # the latter trains some parameters by SGD
 

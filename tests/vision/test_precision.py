@@ -1,10 +1,8 @@
 import pytest
 import torch
-from test_image_classifier import ClassifierContract, quick
 from tiny_images import TINY
 from torch import nn
 
-from tuner.testing.contracts import same
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.precision import Hardware, cast_weights, choose
 
@@ -79,34 +77,9 @@ def test_step_in_half_precision_learns(setting, runs_on):
         assert got["train_loss"] != expected["train_loss"]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_weights_in_half_precision_have_norms_in_float32(dtype, runs_on):
-    runs_on(ALL)
-    learner, plain = ImageClassifier({"dtype": dtype}, TINY), ImageClassifier({}, TINY)
-    norms = {n for n, m in learner.model.named_modules() if isinstance(m, nn.BatchNorm2d)}
-    for name, tensor in learner.model.state_dict().items():
-        if tensor.is_floating_point():
-            expected = torch.float32 if name.rpartition(".")[0] in norms else getattr(torch, dtype)
-            assert tensor.dtype == expected, name
-    for _ in range(3):
-        got, expected = learner.step(), plain.step()
-        assert got["train_loss"] == pytest.approx(expected["train_loss"], rel=0.05)
-    state = learner.state_dict()
-    assert {w.dtype for w in state["model"].values()} == {torch.float32, torch.int64}
-
-
-class TestWeightsInHalfPrecision(ClassifierContract):
-    @pytest.fixture(autouse=True)
-    def hardware(self, runs_on):
-        runs_on(ALL)
-
-    def make(self, *, seed=0):
-        return ImageClassifier({"dtype": "float16"}, {**TINY, "seed": seed})
-
-
 @pytest.mark.parametrize(
     ("dtype", "complex_dtype"),
-    [("float32", "complex64"), ("float64", "complex128"), ("bfloat16", "complex64")],
+    [("float32", "complex64"), ("float64", "complex128")],
 )
 def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
     model = nn.ParameterDict({"spectrum": torch.tensor([1 + 2j]), "gain": torch.ones(1)})
@@ -116,19 +89,11 @@ def test_cast_weights_keeps_imaginary_parts(dtype, complex_dtype):
     assert model["gain"].dtype == getattr(torch, dtype)
 
 
-def test_weights_stay_in_float32_if_half_precision_is_emulated(runs_on):
-    runs_on(NONE)
-    learner, plain = ImageClassifier({"dtype": "float16"}, TINY), ImageClassifier({}, TINY)
-    assert quick(learner.step()) == quick(plain.step())
-    assert same(learner.state_dict(), plain.state_dict())
-
-
-@pytest.mark.parametrize("half", [{"dtype": "float16"}, {"precision": "fp16"}])
-def test_gradients_in_half_precision_are_unscaled_and_clipped(half, runs_on):
+def test_gradients_in_half_precision_are_unscaled_and_clipped(runs_on):
     runs_on(ALL)
-    learner = ImageClassifier({**half, "clip_grad_norm": 0.05}, TINY)
+    learner = ImageClassifier({"precision": "fp16", "clip_grad_norm": 0.05}, TINY)
     learner.step()
-    gradients = [p.grad.float().flatten() for p in learner.model.parameters()]
+    gradients = [p.grad.flatten() for p in learner.model.parameters()]
     assert torch.cat(gradients).norm().item() == pytest.approx(0.05, rel=0.01)
 
 

@@ -150,27 +150,9 @@ def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
 def fused_steps(parameters: Iterable[Tensor]) -> bool:
     """Whether torch's fused optimizers can be trusted with these parameters.
 
-    They refuse complex ones. On a CPU, torch 2.13's fused SGD leaves most of a tensor in half
-    precision as it was.
+    They refuse complex ones.
     """
-    return all(
-        p.is_floating_point() and (p.device.type != "cpu" or p.dtype.itemsize > 2)
-        for p in parameters
-    )
-
-
-class HalfScaler(torch.amp.GradScaler):
-    """torch's GradScaler for gradients in float16, too, as weights in float16 have.
-
-    torch refuses to unscale them, since small ones may become 0, unless a subclass allows it, as
-    its own for sharded weights does. Without it neither `unscale_` nor an optimizer that does not
-    unscale by itself works with such weights.
-    """
-
-    def _unscale_grads_(
-        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
-    ) -> dict[torch.device, Tensor]:
-        return super()._unscale_grads_(optimizer, inv_scale, found_inf, True)
+    return all(p.is_floating_point() for p in parameters)
 
 
 def cpu_computes_in() -> tuple[bool, bool]:

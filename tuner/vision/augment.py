@@ -100,8 +100,7 @@ def crop_and_flip(
 ) -> Tensor:
     """Crop, then mirror, each image by its draws; rows of uint8 in, rows of uint8 out.
 
-    Padding is black, as in torchvision's RandomCrop, or the image's reflection. Resized crops are
-    rows of float32.
+    Padding is black, as in torchvision's RandomCrop. Resized crops are rows of float32.
     """
     if augmentation.crop_scale < 1:
         images_NHWC = rows_NP.view(len(rows_NP), image_size, image_size, channels)
@@ -109,10 +108,10 @@ def crop_and_flip(
     padding = augmentation.crop_padding
     if not (padding or augmentation.flip):
         return rows_NP
-    reflects = augmentation.crop_fill == "reflect"
-    count, padded_size = len(rows_NP), image_size + (0 if reflects else 2 * padding)
+    count = len(rows_NP)
+    padded_size = image_size + 2 * padding
     images_NHWC = rows_NP.view(count, image_size, image_size, channels)
-    if padding and not reflects:
+    if padding:
         images_NHWC = F.pad(images_NHWC, (0, 0, padding, padding, padding, padding))
     # One gather of pixels does both: the address of every output pixel in the padded batch
     span = torch.arange(image_size, device=rows_NP.device)
@@ -121,8 +120,6 @@ def crop_and_flip(
     if augmentation.flip:
         x_NW = torch.where(draws.flip_N[:, None], image_size - 1 - x_NW, x_NW)
     x_NW = x_NW + draws.left_N[:, None]
-    if reflects:
-        y_NH, x_NW = (_reflected(at - padding, image_size - 1) for at in (y_NH, x_NW))
     y_NH = y_NH + padded_size * torch.arange(count, device=rows_NP.device)[:, None]
     address_NHW = padded_size * y_NH[:, :, None] + x_NW[:, None, :]
     pixels = images_NHWC.view(-1, channels).index_select(0, address_NHW.view(-1))
@@ -156,11 +153,6 @@ def _interpolated(images_NHWC: Tensor, y_NH: Tensor) -> Tensor:
     below = rows.index_select(0, (address_NH + (above_NH < size - 1)).view(-1)).float()
     # In place, and without lerp, whose rounding may differ with the size of a batch
     return below.sub_(above).mul_((y_NH - above_NH).view(-1, 1)).add_(above).view_as(images_NHWC)
-
-
-def _reflected(position: Tensor, last: int) -> Tensor:
-    """Positions beyond 0 and `last`, mirrored at these."""
-    return last - (last - position.abs()).abs()
 
 
 def cut_out(x_NCHW: Tensor, draws: Draws, *, augmentation: Augmentation) -> Tensor:

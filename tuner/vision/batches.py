@@ -29,7 +29,6 @@ from tuner.vision.models._model import PixelStats
 from tuner.vision.recipe import Augmentation
 from tuner.vision.settings import ClassifierSettings
 
-AT_ONCE = 5000  # images that are augmented in one go where a whole epoch is
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 
 
@@ -154,8 +153,8 @@ class Batcher:
         size, dtype = self._images.info.image_size, self._dtype
         self._normalise = normaliser(stats, size=size, dtype=dtype, device=self._device)
 
-    def epoch(self, number: int, *, seed: int, count: int) -> Epoch:
-        """Epoch `number` over the training split, with `count` positions; see `plan_epoch`."""
+    def epoch(self, number: int, *, seed: int) -> Epoch:
+        """Epoch `number` over the training split; see `plan_epoch`."""
         return plan_epoch(
             self._images.splits["train"],
             seed=seed,
@@ -164,7 +163,7 @@ class Batcher:
             augmentation=self._augmentation,
             device=self._device,
             home=self._images.rows_NP.device,
-        ).of(count)
+        )
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         """(x_NCHW, labels_N) at `positions`, augmented; shares_NK of the classes if mixed."""
@@ -175,25 +174,7 @@ class Batcher:
         classes = self._images.info.num_classes
         return mix(batch, partners, epoch.mixes.at(positions), classes=classes)
 
-    def at_once(self, epoch: Epoch, *, part_size: int = AT_ONCE) -> Epoch:
-        """The same epoch with its images augmented, `part_size` of them at a time."""
-        size, count = self._images.info.image_size, len(epoch.order_N)
-        shape = count, self._images.info.channels, size, size
-        x_NCHW = torch.empty(shape, dtype=self._dtype, device=self._device).to(
-            memory_format=torch.channels_last
-        )
-        labels_N = torch.empty(count, dtype=torch.int64, device=self._device)
-        for start in range(0, count, part_size):
-            part = slice(start, start + part_size)
-            x_NCHW[part], labels_N[part] = self._augmented(epoch, part)
-        partners = epoch.partners and self.at_once(epoch.partners, part_size=part_size)
-        return replace(epoch, augmented=(x_NCHW, labels_N), partners=partners)
-
     def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
-        if epoch.augmented is not None:
-            x_NCHW, labels_N = epoch.augmented
-            # Copies, since a first layer may work in place
-            return x_NCHW[positions].clone(memory_format=torch.channels_last), labels_N[positions]
         info, rows_N = self._images.info, epoch.order_N[positions]
         draws = epoch.draws.at(positions)
         rows_NP, labels_N = self._select(rows_N)
@@ -211,11 +192,6 @@ class Batcher:
         """(x_NCHW, labels_N) of the images `rows_N`, not augmented."""
         rows_NP, labels_N = self._select(rows_N)
         return self._normalise(rows_NP), labels_N
-
-    def first(self, count: int) -> Tensor:
-        """x_NCHW of the first `count` images of the training split, not augmented."""
-        rows_N = self._images.splits["train"][:count].to(self._images.rows_NP.device)
-        return self.batch(rows_N)[0]
 
     def labels(self, rows_N: Tensor) -> Tensor:
         """labels_N of the images `rows_N`, on the device that trains."""

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from tuner.vision.augment import Draws, Mixes, draw, draw_mixes
 from tuner.vision.recipe import Augmentation
-from tuner.vision.settings import ClassifierSettings
 
-_FLIPS, _MIXES = 1, 2  # the streams of the first flips and of mixing, beside those of the epochs
+_MIXES = 2  # the stream of mixing, beside those of the epochs
 
 
 def mixed(*numbers: int) -> int:
@@ -87,44 +86,19 @@ def micro_shards(shard: Shard, *, size: int, world_size: int = 1) -> list[Shard]
     return parts
 
 
-def trained_images(count: int, settings: ClassifierSettings) -> int:
-    """The number of images an epoch trains on, including those that fill its last batch."""
-    size = settings.batch_size
-    batches = count // size if settings.last_batch == "drop" else ceil(count / size)
-    return count if settings.last_batch == "short" else batches * size
-
-
 @dataclass(frozen=True, eq=False)
 class Epoch:
     """One epoch over a split: the order of its images, and the random decisions for each.
 
     The order is on the images' device, the draws are on the device that trains. If images are
     mixed, `partners` is the same epoch one position on, so that each image's partner is the next,
-    and the last image's the first. augmented: (x_NCHW, labels_N) of all positions, if they were
-    computed at once.
+    and the last image's the first.
     """
 
     order_N: Tensor
     draws: Draws
     partners: Epoch | None = None
     mixes: Mixes | None = None
-    augmented: tuple[Tensor, Tensor] | None = None
-
-    def of(self, count: int) -> Epoch:
-        """This epoch with `count` positions: after the last position it begins again."""
-        if count <= len(self.order_N):
-            return self
-        position_N = torch.arange(count) % len(self.order_N)
-
-        def again(values_N: Tensor) -> Tensor:
-            return values_N[position_N.to(values_N.device)]
-
-        return Epoch(
-            again(self.order_N),
-            self.draws.each(again),
-            self.partners and self.partners.of(count),
-            self.mixes and self.mixes.each(again),
-        )
 
 
 def plan_epoch(
@@ -141,10 +115,6 @@ def plan_epoch(
     generator = torch.Generator().manual_seed(mixed(seed, epoch))
     permutation_N = torch.randperm(len(rows_N), generator=generator)
     draws = draw(len(rows_N), image_size=image_size, augmentation=augmentation, generator=generator)
-    if augmentation.alternating_flip:
-        first_N = torch.Generator().manual_seed(mixed(seed, 0, _FLIPS))
-        flip_N = torch.randint(2, (len(rows_N),), generator=first_N)[permutation_N]
-        draws = replace(draws, flip_N=(flip_N + epoch) % 2 == 1)
     planned = Epoch(rows_N[permutation_N].to(home or device), draws.to(device))
     if not (augmentation.mixup or augmentation.cutmix):
         return planned

@@ -32,7 +32,7 @@ from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.models._model import PixelStats
 from tuner.vision.new_model import median_s, set_layout
 from tuner.vision.norms import renew_statistics
-from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
+from tuner.vision.precision import Precision, cast_weights, dtype_of, precision_for
 from tuner.vision.replica import Replica, evaluation_batch
 from tuner.vision.settings import ClassifierSettings
 
@@ -125,7 +125,7 @@ class Predictor:
     ) -> None:
         self._model, self._settings, self._device = model, settings, device
         self._precision = precision_for(settings, device)
-        dtype = weights_in(settings, self._precision)
+        dtype = dtype_of(settings)
         cast_weights(model.to(device).eval(), dtype)
         set_layout(model, plan, self._precision)
         self._normalise = normaliser(stats, size=plan.image_size, dtype=dtype, device=device)

@@ -35,7 +35,7 @@ from tuner.vision.datasets._dataset import data_folder
 from tuner.vision.epochs import Epoch, seeded
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.new_model import set_layout
-from tuner.vision.precision import Precision, cast_weights
+from tuner.vision.precision import Precision, cast_weights, dtype_of
 from tuner.vision.recipe import Augmentation
 from tuner.vision.replica import evaluation_batch
 from tuner.vision.settings import ClassifierSettings
@@ -134,7 +134,7 @@ def _computed(
     if not isinstance(head, nn.Linear) or head.bias is None:
         rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
         raise SpecError([Fault("train_layers", rule)], "the image classifier")
-    dtype = getattr(torch, settings.dtype)
+    dtype = dtype_of(settings)
     set_layout(cast_weights(model, dtype).to(device).eval(), plan, precision)
     model.eval()
     batcher = Batcher(images, dtype=dtype, augmentation=Augmentation(), device=device)
@@ -202,7 +202,7 @@ class FeatureBatcher(Batcher):
         self, features: Features, images: ImageSet, *, augmentation: Augmentation, **how: Any
     ) -> None:
         self._shape = features.views_NVF.shape[1:]
-        flips = Augmentation(flip=augmentation.flip, alternating_flip=augmentation.alternating_flip)
+        flips = Augmentation(flip=augmentation.flip)
         views_NP = features.views_NVF.flatten(1)
         rows = replace(images, rows_NP=views_NP, labels_N=images.labels_N.to(views_NP.device))
         super().__init__(rows, augmentation=flips, **how)
@@ -215,10 +215,6 @@ class FeatureBatcher(Batcher):
         rows_NP, labels_N = self._select(rows_N)
         x_NVF = rows_NP.view(-1, *self._shape).to(self._dtype)
         return x_NVF.transpose(1, 2).unsqueeze(2), labels_N
-
-    def at_once(self, epoch: Epoch, **_: object) -> Epoch:
-        """The epoch as it is: there is nothing to compute beforehand."""
-        return epoch
 
     def _augmented(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:
         x_NF1V, labels_N = self.batch(epoch.order_N[positions])

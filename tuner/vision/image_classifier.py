@@ -27,15 +27,15 @@ from torch import nn
 
 from tuner.errors import UsageError
 from tuner.spec.sections import EPOCHS_TRAINED
-from tuner.trial.torch_compat import HalfScaler, without_compiler
+from tuner.trial.torch_compat import without_compiler
 from tuner.vision import transfer
-from tuner.vision.averages import Lookahead, WeightAverage
+from tuner.vision.averages import WeightAverage
 from tuner.vision.batches import Batcher, image_set, of_trial
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import LATENCY, METRICS, REFIT_METRICS, await_copy, image_names
 from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
-from tuner.vision.epochs import mixed, seeded, shards, trained_images
+from tuner.vision.epochs import mixed, seeded, shards
 from tuner.vision.evaluation import (
     MOST_MEASURED,
     doubtful_labels,
@@ -46,9 +46,8 @@ from tuner.vision.evaluation import (
 from tuner.vision.features import FeatureBatcher, Features, Head, features_of, fit_head
 from tuner.vision.loss import Measured, training_loss
 from tuner.vision.new_model import new_model
-from tuner.vision.norms import norm_parameters
 from tuner.vision.optimizer import LRSchedule, build_optimizer
-from tuner.vision.precision import precision_for, trained_in, weights_in
+from tuner.vision.precision import dtype_of, precision_for, trained_in
 from tuner.vision.replica import Replica, Setup
 from tuner.vision.settings import settings_of_trial
 from tuner.wording import some_of
@@ -110,10 +109,10 @@ class ImageClassifier:
         # A data set that ships and keeps its own mean and std needs no description in a checkpoint
         self._is_described = bool(images.info.content) or self._data.info is not images.info
         self._precision = precision_for(settings, self._device, split=split)
-        self._dtype = weights_in(settings, self._precision)
+        self._dtype = dtype_of(settings)
         self._trained_in = self._precision
-        self._scaler = HalfScaler(self._device.type, enabled=self._precision.scaled)
-        self._images = trained_images(len(self._data.splits["train"]), settings)
+        self._scaler = torch.amp.GradScaler(device.type, enabled=self._precision.scaled)
+        self._images = len(self._data.splits["train"])
         self._plan = blueprint_of(settings, self._data.info)
         self._batching: Any = {"dtype": self._dtype, "augmentation": settings, "device": device}
         if settings.train_layers == "head":
@@ -124,13 +123,11 @@ class ImageClassifier:
             self._batcher = Batcher(self._data, **self._batching)
             how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
             how |= {"images": self._images}
-            model = complete = new_model(settings, self._plan, self._batcher, **how)
+            model = complete = new_model(settings, self._plan, **how)
         self._parameters = sum(parameter.numel() for parameter in complete.parameters())
         self._model = model = self._ranks.synchronised(model)
         self._frozen = transfer.matching(self._model, settings.freeze)
-        scales = norm_parameters(self._model, "weight")
-        self._fixed = frozenset() if settings.train_norm_scales else scales
-        transfer.freeze(self._model, self._frozen | self._fixed)
+        transfer.freeze(self._model, self._frozen)
         self._loss = training_loss(settings, self._data, self._device)
         setup = Setup(model, settings, self._ranks, self._batcher, self._loss, self._precision)
         self._part: Replica | Stage
@@ -142,12 +139,10 @@ class ImageClassifier:
             self._part = Replica(setup, self._scaler)
         self._average = WeightAverage(self._part.tensors, decay=settings.ema_decay)
         self._batches = ceil(self._images / settings.batch_size)
-        self._steps = settings.epochs * self._batches
-        self._lookahead = Lookahead(self._part.tensors, settings, total=self._steps)
+        steps = settings.epochs * self._batches
         with self._optimizing():
-            frozen = self._frozen | self._fixed
-            self._optimizer = build_optimizer(settings, self._model, frozen=frozen)
-            self._lr_schedule = LRSchedule(settings, self._optimizer, steps=self._steps)
+            self._optimizer = build_optimizer(settings, self._model, frozen=self._frozen)
+            self._lr_schedule = LRSchedule(settings, self._optimizer, steps=steps)
         self._epoch = 0
 
     def _new_head(self) -> nn.Module:
@@ -339,7 +334,7 @@ class ImageClassifier:
         with self._optimizing():
             self._optimizer.load_state_dict(deepcopy(state["optimizer"]))
         self._epoch = state["epoch"]
-        self._trained_in = trained_in(state, self._device, weights=self._dtype)
+        self._trained_in = trained_in(state, self._device)
         self._part.load(state)
         if state.get("scaler"):
             self._scaler.load_state_dict(state["scaler"])
@@ -356,29 +351,25 @@ class ImageClassifier:
     def _train_epoch(self) -> tuple[float, float]:
         """(sum of the loss over all images and ranks, lr of the last batch)."""
         settings = self._settings
-        epoch = self._batcher.epoch(self._epoch, seed=settings.seed, count=self._images)
-        if settings.augment_at_once:
-            epoch = self._batcher.at_once(epoch)
+        epoch = self._batcher.epoch(self._epoch, seed=settings.seed)
         until = settings.unfreeze_epoch
         still_frozen = until is None or self._epoch < until
-        transfer.freeze(self._model, self._fixed | (self._frozen if still_frozen else frozenset()))
+        transfer.freeze(self._model, self._frozen if still_frozen else ())
         self._part.train(self._optimizer)
         lr = 0.0
         # Summed on the device: to read it at every batch would wait for the device every time
         loss_sum = torch.zeros((), dtype=torch.float64, device=self._device)
         before = self._epoch * self._batches
-        self._lookahead.begin()
         parts = shards(self._images, batch_size=settings.batch_size, **self._part.share)
-        for done, shard in enumerate(parts, 1):
+        for number, shard in enumerate(parts):
             loss_sum += self._part.backward(epoch, shard)
             if most := settings.clip_grad_norm:  # Pascanu et al. 2013, section 3.2
                 self._scaler.unscale_(self._optimizer)
                 norm = self._part.gradient_norm()
                 nn.utils.clip_grads_with_norm_(self._model.parameters(), most, norm)
-            lr = self._lr_schedule.apply(before + done - 1)
+            lr = self._lr_schedule.apply(before + number)
             self._scaler.step(self._optimizer)
             self._scaler.update()
-            self._lookahead.update(before + done, last=done == self._batches)
             self._average.update()
         return self._ranks.reduced([loss_sum.item()])[0], lr
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from tuner.experiment.results.statistics import MOST
 from tuner.vision.batches import ImageSet
+from tuner.vision.precision import dtype_of
 from tuner.vision.settings import ClassifierSettings
 
 
@@ -40,17 +41,15 @@ class CrossEntropy:
     """Sums over images, computed in `dtype`, since autocast's half precision has too few digits.
 
     smoothing, weights_K: of the labels and the classes, in training only. test_time_flip: evaluate
-    the mean of the logits of an image and its mirror image. test_time_shift: px by which an
-    evaluation shifts the image up and left, and down and right; both together weigh as much as the
-    image itself. temperature: divides the logits of an evaluation. metrics: further ones of an
-    evaluation, of `recipe.OPTIONAL_METRICS`; classes: their number, 0 for no confusion matrix.
+    the mean of the logits of an image and its mirror image. temperature: divides the logits of an
+    evaluation. metrics: further ones of an evaluation, of `recipe.OPTIONAL_METRICS`; classes: their
+    number, 0 for no confusion matrix.
     """
 
     dtype: torch.dtype
     smoothing: float = 0.0
     test_time_flip: bool = False
     weights_K: Tensor | None = None
-    test_time_shift: int = 0
     temperature: float = 1.0
     metrics: tuple[str, ...] = ()
     classes: int = 0
@@ -59,10 +58,9 @@ class CrossEntropy:
     def of(cls, settings: ClassifierSettings) -> Self:
         """The loss of `settings`, without weights of classes and further metrics."""
         return cls(
-            torch.float64 if settings.dtype == "float64" else torch.float32,
+            dtype_of(settings),
             settings.label_smoothing,
             settings.test_time_flip,
-            test_time_shift=settings.test_time_shift,
         )
 
     def training(self, logits_NK: Tensor, targets: Tensor) -> Tensor:
@@ -77,14 +75,7 @@ class CrossEntropy:
 
     def views(self, x_NCHW: Tensor) -> list[Tensor]:
         """The variants of these images that an evaluation averages over."""
-        by, size = self.test_time_shift, x_NCHW.shape[-1]
-        views = [x_NCHW]
-        if by:
-            padded = F.pad(x_NCHW, (by,) * 4, mode="reflect")
-            views += [padded[:, :, at : at + size, at : at + size] for at in (2 * by, 0)]
-        if self.test_time_flip:
-            return [both for view in views for both in (view, view.flip(3))]
-        return views
+        return [x_NCHW, x_NCHW.flip(3)] if self.test_time_flip else [x_NCHW]
 
     def logits(self, model: Callable[[Tensor], Tensor], x_NCHW: Tensor) -> Tensor:
         """logits_NK of these images as they are evaluated."""
@@ -92,11 +83,7 @@ class CrossEntropy:
 
     def averaged(self, views: Sequence[Tensor]) -> Tensor:
         """The logits_NK of the images by those of each of their `views`."""
-        views_VNK = torch.stack(list(views)) / self.temperature
-        if not self.test_time_shift:
-            return views_VNK.mean(0)
-        shifts_3NK: Tensor = views_VNK.unflatten(0, (3, -1)).mean(1)
-        return (shifts_3NK[0] + shifts_3NK[1:].mean(0)) / 2
+        return (torch.stack(list(views)) / self.temperature).mean(0)
 
     @property
     def _counts_matrix(self) -> bool:

@@ -23,17 +23,14 @@ from torch.func import functional_call
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.failures import is_out_of_memory, message_of
-from tuner.vision.batches import Batcher
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.collectives import Ranks
 from tuner.vision.epochs import seeded
-from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.precision import Precision, cast_weights, precision_for, weights_in
+from tuner.vision.precision import Precision, cast_weights, dtype_of, precision_for
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import matching
 from tuner.wording import amount_of, some_of
 
-PREPARING = 1000  # training images from which a model may learn before it trains
 FEW = 2  # images, so that BatchNorm has values to normalise
 
 _ROUNDING = 1e-5  # error of a sum of probabilities in float32; more in half precision
@@ -165,7 +162,6 @@ def _channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tens
 def new_model(
     settings: ClassifierSettings,
     plan: Blueprint,
-    batcher: Batcher,
     *,
     precision: Precision,
     ranks: Ranks,
@@ -174,10 +170,7 @@ def new_model(
 ) -> nn.Module:
     """The model of `plan` on its device, on the host if it is `split`. Raises SpecError."""
     with seeded(settings.seed):
-        model = cast_weights(plan.initial(), weights_in(settings, precision))
-    for module in model.modules():
-        if settings.norm_momentum is not None and isinstance(module, BATCH_NORMS):
-            module.momentum = settings.norm_momentum
+        model = cast_weights(plan.initial(), dtype_of(settings))
     if split == 1:
         model.to(ranks.device)
     set_layout(model, plan, precision)
@@ -193,8 +186,6 @@ def new_model(
                 rule = "leaves a worker with 1 image of the last batch, which the model cannot take"
                 fault = Fault("batch_size", f"{rule} ({message_of(error)})", settings.batch_size)
                 raise SpecError([fault], "the image classifier") from error
-    if plan.info.prepare is not None:
-        plan.info.prepare(model, batcher.first(PREPARING))
     return model
 
 

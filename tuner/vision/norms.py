@@ -16,16 +16,13 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
-def norm_parameters(
-    model: nn.Module, own_name: str = "", *, of: tuple[type[nn.Module], ...] = NORMS
-) -> frozenset[str]:
-    """The names of the parameters of norm layers, of all or of those called `own_name`."""
+def norm_parameters(model: nn.Module) -> frozenset[str]:
+    """The names of the parameters of norm layers."""
     return frozenset(
         f"{name}.{own}"
         for name, module in model.named_modules()
-        if isinstance(module, of)
+        if isinstance(module, NORMS)
         for own, _ in module.named_parameters(recurse=False)
-        if own_name in ("", own)
     )
 
 

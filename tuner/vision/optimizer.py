@@ -18,8 +18,8 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import eager, fused_steps
-from tuner.vision.norms import BATCH_NORMS, norm_parameters
-from tuner.vision.recipe import IMAGES, MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
+from tuner.vision.norms import norm_parameters
+from tuner.vision.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
 
 Group = dict[str, Any]
@@ -95,7 +95,7 @@ def build_optimizer(
         kind, own = AdamW, {"betas": (momentum, 0.999)}
     if settings.optimizer in ("sgdw", "muon"):
         for group in others + filters:
-            group.setdefault("weight_decay", _scale(settings) * weight_decay / group["lr"])
+            group.setdefault("weight_decay", weight_decay / group["lr"])
     fused = fused_steps(model.parameters())
     kinds = [kind, torch.optim.Muon] if settings.optimizer == "muon" else [kind]
     first, *muon = kinds if settings.compile else map(eager, kinds)
@@ -132,22 +132,17 @@ def _groups(
     settings: ClassifierSettings, model: nn.Module, frozen: Collection[str]
 ) -> tuple[list[Group], list[Group]]:
     """Groups of one rate, one decay, and one epoch from which they train; Muon's come second."""
-    # Of LayerNorm not: checkpoints have the groups of parameters that this makes
-    biases = norm_parameters(model, "bias", of=(*BATCH_NORMS, nn.GroupNorm))
     undecayed = frozenset() if settings.decay_norms_and_biases else norms_and_biases(model)
     hidden = hidden_weights(model) if settings.optimizer == "muon" else frozenset()
     depths = depths_below_head(model) if settings.layer_decay < 1 else {}
-    groups: dict[tuple[bool, bool, int, bool, bool], list[nn.Parameter]] = {}
+    groups: dict[tuple[bool, int, bool, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        is_fast = settings.norm_bias_lr != 1 and name in biases
-        kind = name in hidden, is_fast, depths.get(name, 0), name in undecayed, name in frozen
+        kind = name in hidden, depths.get(name, 0), name in undecayed, name in frozen
         groups.setdefault(kind, []).append(parameter)
     both: tuple[list[Group], list[Group]] = [], []
-    for kind in sorted(groups):  # first the slow group, of the head: its rate is reported
-        is_hidden, is_fast, depth, is_undecayed, _ = kind
-        rate = _scale(settings) * settings.lr * (settings.norm_bias_lr if is_fast else 1)
-        if is_hidden:
-            rate = settings.muon_lr or MUON_LR
+    for kind in sorted(groups):  # first the group of the head: its rate is reported
+        is_hidden, depth, is_undecayed, _ = kind
+        rate = (settings.muon_lr or MUON_LR) if is_hidden else settings.lr
         rate *= settings.layer_decay**depth
         decay = {"weight_decay": 0.0} if is_undecayed else {}
         both[is_hidden].append({"params": groups[kind], "lr": rate, **decay})
@@ -181,15 +176,6 @@ def _layer_of(parameter: str) -> str:
     """
     numbered = _NUMBERED.match(parameter)
     return numbered[0] if numbered else parameter.rpartition(".")[0].partition(".")[0]
-
-
-def _scale(settings: ClassifierSettings) -> float:
-    """The factor of lr and weight_decay.
-
-    Nesterov momentum m adds up constant gradients to 1 / (1 - m) times one of them, and a rate for
-    sums over images grows with the batch.
-    """
-    return (1 - settings.momentum) * settings.batch_size / IMAGES if settings.decoupled else 1
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tuner.trial.torch_compat import computing, cpu_computes_in
-from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.recipe import HALF
 from tuner.vision.settings import ClassifierSettings
 
 _IN_STATE = "precision"
-# The precision for weights of a dtype, in place of the setting `precision`
-_OF_WEIGHTS = {"float64": "float32", "float16": "fp16", "bfloat16": "bf16"}
-_HALF = (torch.float16, torch.bfloat16)
-_EXACT = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm)  # layers that stay in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,48 +70,30 @@ def precision_for(
     settings: ClassifierSettings, device: torch.device, *, split: int = 1
 ) -> Precision:
     """The precision of a trial of these settings, as one of `split` stages."""
-    setting = _OF_WEIGHTS.get(settings.dtype, settings.precision)
+    setting = "float32" if settings.dtype == "float64" else settings.precision
     precision = choose(setting, hardware(device))
     if split > 1 and precision.scaled:  # each stage would detect only its own overflows
         return choose("float32", hardware(device))
     return precision
 
 
-def weights_in(settings: ClassifierSettings, precision: Precision) -> torch.dtype:
-    """The dtype of the weights; float32 if the device only emulates the chosen half precision."""
-    if settings.dtype in HALF and precision.autocast is None:
-        return torch.float32
-    dtype: torch.dtype = getattr(torch, settings.dtype)
-    return dtype
+def dtype_of(settings: ClassifierSettings) -> torch.dtype:
+    """The dtype of the weights."""
+    return torch.float64 if settings.dtype == "float64" else torch.float32
 
 
 def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """`model` in `dtype`; with half precision, norm layers stay in float32.
-
-    Complex tensors get the same precision, at least complex64: torch would drop imaginary parts.
-    """
+    """`model` in `dtype`; complex tensors in that precision: torch would drop imaginary parts."""
     for tensor in [*model.parameters(), *model.buffers()]:
         if tensor.is_complex():
-            tensor.data = tensor.data.to(torch.promote_types(dtype, torch.complex64))
+            tensor.data = tensor.data.to(dtype.to_complex())
         elif tensor.is_floating_point():
             tensor.data = tensor.data.to(dtype)
-    for module in model.modules():
-        if dtype in _HALF and isinstance(module, _EXACT):
-            module.float()
     return model
 
 
-def at_least_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights, with float32 in place of half precision, which readers may lack."""
-    return {name: w.float() if w.dtype in _HALF else w for name, w in weights.items()}
-
-
-def trained_in(
-    state: Mapping[str, Any], device: torch.device, *, weights: torch.dtype = torch.float32
-) -> Precision:
-    """The precision of a state's training, or of half `weights`; else the fallback of `choose`."""
-    if weights in _HALF:
-        return choose("fp16" if weights == torch.float16 else "bf16", hardware(device))
+def trained_in(state: Mapping[str, Any], device: torch.device) -> Precision:
+    """The precision of a state's training, or the fallback of `choose`."""
     return choose(state.get(_IN_STATE, "float32"), hardware(device))
 
 

@@ -17,9 +17,6 @@ STEPS = (1 / 2, 3 / 4)  # of the epochs: where the rate steps down unless set, a
 STEP_FACTOR = 0.1
 MUON_LR, MUON_MOMENTUM = 0.02, 0.95  # unless set, as in Jordan et al. 2024
 MUON_SINCE = "2.9"  # of torch
-DECOUPLED = ("sgdw", "muon")  # optimizers whose decay does not depend on the rate
-IMAGES = 1024  # that `decoupled` rates and decays are for
-HALF = ("float16", "bfloat16")  # of `dtype`
 MOST_ALPHA = 100  # of a Beta distribution: its values are all but 1/2 by then
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]  # and at least 0
@@ -58,10 +55,7 @@ class Augmentation(Settings):
     """What is drawn for each training image: crops, mirror images, cutout, mixes with another."""
 
     crop_padding: NonNegativeInt = Field(
-        0, description="px that are added on each side before a random crop"
-    )
-    crop_fill: Literal["black", "reflect"] = Field(
-        "black", description="what crop_padding adds: black pixels, or the image's own, mirrored"
+        0, description="black px that are added on each side before a random crop"
     )
     crop_scale: UpToOne = Field(
         1.0,
@@ -69,9 +63,6 @@ class Augmentation(Settings):
         "image's size; 1 for no crops",
     )
     flip: bool = Field(False, description="whether to mirror each image with probability 1/2")
-    alternating_flip: bool = Field(
-        False, description="with flip: mirror each image in every second epoch instead"
-    )
     cutout: NonNegativeInt = Field(
         0, description="side in px of a square of each image that is set to the mean; 0 for none"
     )
@@ -89,19 +80,10 @@ class Augmentation(Settings):
 class RecipeSettings(Augmentation):
     """A recipe's settings beside the optimizer, its rate and its decay."""
 
-    augment_at_once: bool = Field(
-        False,
-        description="whether to augment all images of an epoch before it: fewer and larger "
-        "operations, more memory",
-    )
     test_time_flip: bool = Field(
         False,
         description="whether to evaluate the mean of the logits of an image and its mirror image",
     )
-    test_time_shift: NonNegativeInt = Field(
-        0, description="evaluate images shifted by so many px, too, which weigh half; 0 for none"
-    )
-
     warmup_epochs: NonNegativeFloat = Field(
         0.0,
         description="epochs in which the rate first rises to lr; 0 for as many as lr_schedule has",
@@ -124,11 +106,6 @@ class RecipeSettings(Augmentation):
     muon_momentum: BelowOne | None = Field(
         None, description="for optimizer muon: the momentum of the same weights; unless set 0.95"
     )
-    decoupled: bool = Field(
-        False,
-        description="whether to multiply lr and weight_decay by (1 - momentum) * batch_size / "
-        "1024, so that none of the four changes the effect of another",
-    )
     decay_norms_and_biases: bool = Field(
         True, description="whether norm layers and biases decay, too"
     )
@@ -139,30 +116,6 @@ class RecipeSettings(Augmentation):
         0.0,
         description="evaluate a moving average of the weights that keeps this share at each step; "
         "0 for none",
-    )
-    lookahead_steps: NonNegativeInt = Field(
-        0,
-        description="one step of Lookahead after so many steps, and one at the end of each epoch; "
-        "0 for none",
-    )
-    lookahead_decay: BelowOne = Field(
-        0.5, description="with lookahead_steps: the share that the slow weights keep"
-    )
-    lookahead_power: NonNegativeFloat = Field(
-        0.0,
-        description="with lookahead_steps: that share grows as this power of the share of steps "
-        "done",
-    )
-    norm_momentum: UpToOne | None = Field(
-        None, description="the share of a batch in BatchNorm's statistics; unless set 0.1"
-    )
-    train_norm_scales: bool = Field(
-        True, description="whether the scales of norm layers train, or stay as they begin"
-    )
-    last_batch: Literal["short", "drop", "fill"] = Field(
-        "short",
-        description="what an epoch does with the images that are left over: a short batch, none, "
-        "or a batch filled with its first images",
     )
     class_weights: Annotated[
         Literal["balanced"] | tuple[float, ...] | None, BeforeValidator(_class_weights)

@@ -27,7 +27,7 @@ from tuner.vision.epochs import Epoch, Shard, micro_shards
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.micro_batch import MicroBatch
 from tuner.vision.norms import resting, shared_norms, uncounted
-from tuner.vision.precision import Precision, at_least_float32
+from tuner.vision.precision import Precision
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import rest_frozen_norms
 
@@ -136,7 +136,8 @@ class Replica:
 
     def weights(self) -> dict[str, Any]:
         """Copies, on the CPU, of the model's parameters and buffers by name."""
-        return at_least_float32(host_copy(dict(self._model.state_dict())))
+        copies: dict[str, Any] = host_copy(dict(self._model.state_dict()))
+        return copies
 
     def state(self, optimizer: Optimizer) -> dict[str, Any]:
         return {

@@ -125,9 +125,6 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     )
     lr: PositiveFloat = Field(0.1, description="the largest learning rate of the schedule")
     lr_schedule: Literal["constant", "cosine", "step", "one_cycle", "triangular"] = "cosine"
-    norm_bias_lr: PositiveFloat = Field(
-        1.0, description="biases of norm layers train at lr times this factor"
-    )
     momentum: BelowOne = Field(0.9, description="momentum of the optimizer; for adamw its beta1")
     weight_decay: NonNegativeFloat = Field(
         5e-4, description="how strongly weights decay towards 0; 0 for not at all"
@@ -169,10 +166,7 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         None, description="epochs after which frozen layers train too; unless set they never do"
     )
 
-    dtype: Literal["float32", "float64", "float16", "bfloat16"] = Field(
-        "float32",
-        description="the type of the weights; with half precision, norm layers stay in float32",
-    )
+    dtype: Literal["float32", "float64"] = Field("float32", description="the type of the weights")
     precision: Literal["auto", "float32", "tf32", "bf16", "fp16"] = Field(
         "auto",
         description="the precision of the computations, where the device has it; weights stay in "
@@ -281,23 +275,20 @@ def _combination_faults(
     settings: ClassifierSettings, faulty: Collection[str], split: int
 ) -> Iterator[Fault]:
     """Settings that need another one, or exclude it; of the `faulty` ones nothing is known."""
-    dtype, epochs, is_head = settings.dtype, settings.epochs, settings.train_layers == "head"
-    half = ("dtype",) if dtype in recipe.HALF else ()
+    epochs = settings.epochs
+    is_head = settings.train_layers == "head"
     fp16 = ("precision",) if settings.precision == "fp16" else ()
-    in_stages = ("freeze", "compile", *fp16, *half, "train_layers", "fit_head", "folds")
+    in_stages = ("freeze", "compile", *fp16, "train_layers", "fit_head", "folds")
     excluded: dict[str, tuple[object, tuple[str, ...]]] = {  # by what excludes them, if it is set
         "folds": (settings.folds, ("resplit", "train_on")),
         "crop_padding": (settings.crop_padding, ("crop_scale",)),
-        "optimizer 'adamw'": (settings.optimizer == "adamw", half),
-        "ema_decay": (settings.ema_decay, half),
-        "train_layers 'head'": (is_head, ("freeze", "test_time_shift")),
+        "train_layers 'head'": (is_head, ("freeze",)),
         "start_from": (settings.start_from, ("pretrained",)),
         "resources.split": (split > 1, in_stages),
     }
     needed = {
         "folds": "fold_epochs",
         "fold_epochs": "folds",
-        "alternating_flip": "flip",
         "unfreeze_epoch": "freeze",
     }
     used_by = {
@@ -317,11 +308,8 @@ def _combination_faults(
     for key, (owner, user) in used_by.items():
         if owner not in faulty and (value := getattr(settings, owner)) != user:
             rules.append((key, f"is used by {owner} {user!r} alone, and {owner} is {value!r}"))
-    if dtype != "float32" and not (dtype == "float64" and settings.precision == "float32"):
-        rules.append(("precision", f"applies to dtype 'float32', and dtype is {dtype!r}"))
-    if "optimizer" not in faulty and settings.optimizer not in recipe.DECOUPLED:
-        fitting = " or ".join(map(repr, recipe.DECOUPLED))
-        rules.append(("decoupled", f"needs optimizer {fitting}, not {settings.optimizer!r}"))
+    if settings.dtype == "float64" and settings.precision != "float32":
+        rules.append(("precision", "applies to dtype 'float32', and dtype is 'float64'"))
     if not settings.begins_with_weights:
         rule = "needs `pretrained` or `start_from`: features come from trained weights"
         rules += [("train_layers", rule), ("fit_head", rule)]
@@ -383,13 +371,11 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
     train, smallest = info.train, min(info.class_counts, default=info.train)
     if settings.folds:
         train = (train + info.validation) * (settings.folds - 1) // settings.folds
-    half = info.image_size // 2, "half the image size"
     limits = {
         "batch_size": (train, "the number of training images"),
         "folds": (smallest, "the images of the smallest class"),
-        "crop_padding": half,
+        "crop_padding": (info.image_size // 2, "half the image size"),
         "cutout": (info.image_size, "the image size"),
-        "test_time_shift": half,
     }
     for key, (most, what) in limits.items():
         value = getattr(settings, key) or 0

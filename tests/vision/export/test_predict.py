@@ -69,7 +69,7 @@ def test_predict_equals_softmax_of_load_image(model, tmp_path):
 
 VARIANTS = (
     {},
-    {"test_time_flip": True, "test_time_shift": 1},
+    {"test_time_flip": True},
     {"dtype": "float64"},
     {"precision": "bf16"},
 )

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.vision.models._layers import GlobalMax, GlobalMean, Scale, norm_layer
+from tuner.vision.models._layers import GlobalMean, norm_layer
 
 
 @given(st.integers(1, 4096))
@@ -12,8 +12,6 @@ def test_norm_layer_groups_divide_the_channels(channels):
     assert groups <= 8
 
 
-def test_global_mean_max_and_scale():
+def test_global_mean():
     x = torch.arange(8.0).view(1, 2, 2, 2)
     assert GlobalMean()(x).tolist() == [[1.5, 5.5]]
-    assert GlobalMax()(x).tolist() == [[3, 7]]
-    assert Scale(0.5)(GlobalMax()(x)).tolist() == [[1.5, 3.5]]

@@ -64,10 +64,11 @@ class ImageInput(Settings):
     """The model's input: (pixels_NCHW - mean) / std of each channel, for pixels from 0 to 1.
 
     channels, size, resize: how images become pixels. bits: the bits of a channel that deep images
-    use, of which the upper 8 count; None if the model was trained on images of 8 bits. mirrored,
-    shifted: whether its measured logits are means over an image and its mirror image, and over
-    shifts by so many px.
+    use, of which the upper 8 count; None if the model was trained on images of 8 bits. mirrored:
+    whether its measured logits are means over an image and its mirror image.
     """
+
+    model_config = ConfigDict(extra="ignore")  # exports of earlier versions say more
 
     channels: int
     size: int
@@ -79,7 +80,6 @@ class ImageInput(Settings):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     mirrored: bool = False
-    shifted: int = 0
 
 
 class Calibration(Settings):

@@ -257,11 +257,10 @@ def _classifier(
             size=info.image_size,
             resize=read.Resize(mode="L" if info.channels == 1 else "RGB"),
             bits=info.bits,
-            dtype="float64" if settings.dtype == "float64" else "float32",
+            dtype=settings.dtype,
             mean=info.mean,
             std=info.std,
             mirrored=settings.test_time_flip,
-            shifted=settings.test_time_shift,
         ),
         "classes": info.classes,
         "data": read.Data(

@@ -13,7 +13,7 @@ from tuner.errors import Fault
 from tuner.spec.settings import Settings
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 PixelStats = tuple[tuple[float, ...], tuple[float, ...]]  # mean, std: of pixels from 0 to 1
 IMAGENET: PixelStats = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -52,8 +52,7 @@ class ModelInfo:
     module in float32 that maps x_NCHW to logits_NK. It draws the weights from torch's global random
     number generator. settings: the hyperparameters, each with its default. smallest, largest: the
     images' height and width in px. channels: None for any number. layers: the most stages into
-    which the model can be split. prepare: called with the new model and x_NCHW of some training
-    images, for a model that learns from them before it trains.
+    which the model can be split.
 
     foreign: whether the network is the user's or a library's. It has `Arguments`, `build` is also
     called with `image_size`, and its inputs and outputs are unknown before it is built. faults:
@@ -68,7 +67,6 @@ class ModelInfo:
     largest: int = 4096
     channels: int | None = None
     layers: int = 1
-    prepare: Callable[[nn.Module, Tensor], None] | None = None
     foreign: bool = False
     faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda model_args: ()
     pretrained: Callable[[], Path] | None = None
