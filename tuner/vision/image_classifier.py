@@ -121,9 +121,9 @@ class ImageClassifier:
                 complete = self._plan.initial()
         else:
             self._batcher = Batcher(self._data, **self._batching)
-            how: Any = {"precision": self._precision, "ranks": self._ranks, "split": split}
-            how |= {"images": self._images}
-            model = complete = new_model(settings, self._plan, **how)
+            model = complete = new_model(
+                settings, self._plan, self._precision, self._ranks, images=self._images, split=split
+            )
         self._parameters = sum(parameter.numel() for parameter in complete.parameters())
         self._model = model = self._ranks.synchronised(model)
         self._frozen = transfer.matching(self._model, settings.freeze)

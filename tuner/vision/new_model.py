@@ -162,13 +162,16 @@ def _channels_first(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tens
 def new_model(
     settings: ClassifierSettings,
     plan: Blueprint,
-    *,
     precision: Precision,
     ranks: Ranks,
+    *,
     images: int,
     split: int,
 ) -> nn.Module:
-    """The model of `plan` on its device, on the host if it is `split`. Raises SpecError."""
+    """The model of `plan` on its device, on the host if it is `split`. Raises SpecError.
+
+    images: how many an epoch trains on.
+    """
     with seeded(settings.seed):
         model = cast_weights(plan.initial(), dtype_of(settings))
     if split == 1:

@@ -1,4 +1,4 @@
-"""Norm layers: their statistics, their scales, and BatchNorm over the images of all ranks."""
+"""Norm layers: their statistics, and BatchNorm over the images of all ranks."""
 
 # N images
 
@@ -14,16 +14,6 @@ from torch import Tensor, nn
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-
-
-def norm_parameters(model: nn.Module) -> frozenset[str]:
-    """The names of the parameters of norm layers."""
-    return frozenset(
-        f"{name}.{own}"
-        for name, module in model.named_modules()
-        if isinstance(module, NORMS)
-        for own, _ in module.named_parameters(recurse=False)
-    )
 
 
 def renew_statistics(model: nn.Module, layers: Collection[str], batches: Iterable[Tensor]) -> None:

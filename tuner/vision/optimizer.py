@@ -18,7 +18,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import eager, fused_steps
-from tuner.vision.norms import norm_parameters
+from tuner.vision.norms import NORMS
 from tuner.vision.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
 
@@ -180,11 +180,11 @@ def _layer_of(parameter: str) -> str:
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:
     """The names of norms' parameters and other vectors: He et al. 2019, "Bag of Tricks", 3.1."""
-    of_norms = norm_parameters(model)
     return frozenset(
-        name
-        for name, parameter in model.named_parameters()
-        if name in of_norms or name.endswith("bias") or parameter.ndim <= 1
+        f"{name}.{own}" if name else own
+        for name, module in model.named_modules()
+        for own, parameter in module.named_parameters(recurse=False)
+        if isinstance(module, NORMS) or own.endswith("bias") or parameter.ndim <= 1
     )
 
 
