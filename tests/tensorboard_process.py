@@ -96,10 +96,6 @@ class RunningTensorBoard:
             time.sleep(0.2)
         raise AssertionError("TensorBoard does not show the trials")
 
-    def end(self, number, status):
-        trial_id = f"{number:05}"
-        self.notify(self.story.add("trial_ended", trial_id=trial_id, status=status))
-
     def notify(self, event):
         """Notify the writer as a driver does."""
         self.history.apply(event)

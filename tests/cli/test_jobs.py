@@ -61,10 +61,19 @@ def test_submit_of_resume_or_like_names_the_experiment(sent):
     assert (command, done.stderr) == ("resume x --storage=/s", "")
     command, _ = sent("--resume", "x", "scheduler.max_t=9", "log=[]", "--storage", "/s")
     assert command == "resume x scheduler.max_t=9 log=[] --storage=/s"
-    flags = ["--time-budget", "5m", "--notify", "exec:x", "--search", "grid", "--num-samples", "8"]
+    flags = [
+        "--time-budget",
+        "5m",
+        "--notify",
+        "slack://x",
+        "--search",
+        "grid",
+        "--num-samples",
+        "8",
+    ]
     command, _ = sent("--resume", "x", *flags, "--storage", "/s")
     changes = 'search.strategy="grid" num_samples=8 time_budget_s=300.0'
-    assert command == f"resume x {changes} --storage=/s --notify=exec:x"
+    assert command == f"resume x {changes} --storage=/s --notify=slack://x"
     command, _ = sent("--like", "x", "--search", "bohb", "--seed", "2", "lr=1", "--storage", "/s")
     assert command == 'run --like x search.strategy="bohb" seed=2 lr=1 --storage=/s'
 

@@ -5,7 +5,6 @@ import json
 
 import pytest
 from commands import A_FUNCTION, CONNECT, GOOD, call, text_of, tuner
-from confirmed import FOUND, retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.experiment.folder import ExperimentFolder
@@ -42,28 +41,6 @@ def test_run_with_a_name_taken_meanwhile_takes_the_next(here, ended, no_ray, mon
     text_of("mine.yaml", GOOD)
     assert call("run", "mine.yaml").return_value == 0
     assert tried == ["mine", "mine-2"]
-
-
-def test_run_playbook_dry_run_shows_the_next_spec(digits):
-    done = call("run", "digits", "--playbook", "--dry-run", "--json")
-    assert done.stderr.startswith(
-        "playbook: digits-1-explore, planned: half of the budget at random"
-    )
-    assert json.loads(done.stdout)["num_samples"] == 12
-    assert [folder.name for folder in digits.parent.iterdir()] == ["digits"]
-
-
-def test_run_of_a_finished_playbook_shows_it_again(here):
-    explored = searched(here / "results" / "mine-1-explore", FOUND, trainable=A_FUNCTION)
-    searched(here / "results" / "mine-3-exploit", {0.5: 0.4}, trainable=A_FUNCTION)
-    retrained(explored, [[0.88, 0.90], [0.91, 0.94]])
-    text_of("mine.yaml", {**GOOD, "num_samples": 12})
-    shown = call("run", "mine.yaml", "--playbook", "--no-evaluate")
-    assert shown.return_value == 3  # trials have failed
-    assert shown.stdout.startswith("mine-1-explore: best val_accuracy 0.95 of 5 trials\n")
-    shown = call("run", "mine.yaml", "--playbook", "--no-evaluate", "--json").stdout
-    statuses = [stage["status"] for stage in json.loads(shown)["stages"]]
-    assert statuses == ["completed", "skipped", "completed", "completed"]
 
 
 def test_run_of_a_bad_spec_shows_every_fault(here):

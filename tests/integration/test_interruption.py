@@ -127,24 +127,6 @@ def test_sigterm_while_ray_starts_prints_one_error(start, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.slow
-def test_playbook_goes_on_after_a_kill(ray_here, tmp_path):
-    small = ("training.width=4", "scheduler.max_t=1", "--num-samples", 12, "--storage", tmp_path)
-    process = driven.start("run", "digits", "--playbook", *small, cwd=tmp_path)
-    journal = tmp_path / "digits-1-explore" / "journal.jsonl"
-    wait_for(lambda: journal.exists() and TRIAL_ENDED in journal.read_text(), process)
-    process.kill()
-    process.communicate()
-    done = driven.call("run", "digits", "--playbook", "--json", *small)
-    document = json.loads(done.stdout)
-    stages = [stage for stage in document["stages"] if stage["status"] == "completed"]
-    searched = [Results(tmp_path / stage["name"]) for stage in stages]
-    assert [len(results.trials) for results in searched] == [6, 2, 4]
-    assert [results.labels.note for results in searched] == [stage["reason"] for stage in stages]
-    assert "playbook: digits-1-explore, interrupted: " in done.stderr
-    assert "test_accuracy" in document["test"]
-
-
 def test_resume_after_kill_equals_uninterrupted_run(start, tmp_path, gated_whole):
     process = start(max_concurrent=1)
     folder = tmp_path / "results" / "gated"

@@ -1,6 +1,5 @@
 """Notifications to a real HTTP server, a command, and apprise; no Ray."""
 
-import json
 import sys
 
 import pytest
@@ -15,7 +14,7 @@ from tuner.experiment.events import (
     TRIAL_STARTED,
 )
 from tuner.experiment.history import History
-from tuner.reporting.notifier import BEST, END, FAILURE, Notifier, _run_command, deliveries
+from tuner.reporting.notifier import BEST, END, FAILURE, Notifier, deliveries
 from tuner.spec.experiment import build_spec
 
 
@@ -163,31 +162,11 @@ def test_notifier_skips_hidden_target_with_warning(tmp_path, caplog):
 
 
 MESSAGE = {"experiment": "digits", "text": "digits: completed"}
-PATIENCE_S = 20
 
 
 def deliver(target):
     [delivery] = deliveries((target,)).values()
     delivery(MESSAGE)
-
-
-def test_command_gets_the_message_on_stdin(tmp_path):
-    path = tmp_path / "message.json"
-    deliver(f"exec:cat > {path}; echo not-for-stdout")
-    assert json.loads(path.read_text()) == MESSAGE
-
-
-@pytest.mark.parametrize(
-    ("command", "reason"),
-    [
-        ("echo not this; echo why >&2; exit 7", "exit code 7: why"),
-        ("sleep 60 & wait", "no end in 0.1 s"),
-    ],
-)
-def test_command_that_fails_or_hangs_is_refused(command, reason):
-    with pytest.raises(UsageError) as refused:
-        _run_command(command, MESSAGE, timeout_s=0.1 if "sleep" in command else PATIENCE_S)
-    assert str(refused.value) == reason
 
 
 def test_apprise_target_gets_title_and_text(server):

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 import yaml
 from confirmed import searched
 
@@ -70,20 +69,6 @@ def test_plan_text_has_the_trials_that_fit(monkeypatch):
 def test_plan_text_says_which_gain_ends_the_search():
     ends = plan_rows(stop={"target": 0.1, "utility": 0.01})["Ends early"]
     assert ends == "at val_loss 0.1; when less than 0.01 more is expected of another hour"
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "is_timed"),
-    [
-        ({"name": "forecast", "cost": "seconds"}, True),
-        ({"name": "forecast"}, False),
-        ({"name": "forecast", "cost": "seconds", "grace_period": 10}, False),
-        ({"name": "asha"}, False),
-    ],
-)
-def test_plan_text_says_when_times_decide_although_one_trial_runs_at_a_time(scheduler, is_timed):
-    rows = plan_rows(max_concurrent=1, scheduler=scheduler)
-    assert ("the seconds of epochs decide" in rows.get("Same seed", "")) == is_timed
 
 
 def test_plan_text_lists_nodes():

@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from synthetic import START
-from tensorboard_process import CONFIG, RunningTensorBoard
+from tensorboard_process import RunningTensorBoard
 
 from tuner.errors import UsageError
 from tuner.experiment.folder import ExperimentFolder
@@ -36,17 +35,6 @@ def test_board_has_a_row_for_each_trial(board):
     }
     session = rows["00000"]["sessions"][0]
     assert 0 < session["startTimeSecs"] < session["endTimeSecs"]
-
-
-def test_board_follows_a_running_trial_to_its_end(board):
-    assert board.sessions()["00005"]["hparams"]["status"] == "running"
-    board.end(5, "stopped")
-    row = board.sessions()["00005"]
-    assert row["hparams"]["status"] == "stopped"
-    assert row["sessions"][0]["status"] == "STATUS_SUCCESS"
-    event = {"event": "trial_started", "time": START, "trial_id": "00005", "config": CONFIG}
-    board.notify(event)  # as on a resume
-    assert board.sessions()["00005"]["hparams"]["status"] == "running"
 
 
 def test_serve_listens_on_this_machine_only(board):

@@ -120,7 +120,10 @@ def test_front_is_in_best_and_show(tmp_path):
         ({"objectives": "loss"}, "objectives: must be a list of mappings with a metric"),
         ({"objective": {"metric": "loss"}}, "objectives: must be a list of mappings with a metric"),
         ({"objectives": [{"metric": "a"}, {"mode": "min"}]}, "objective.others.0.metric: is req"),
-        ({"scheduler": "forecast"}, "scheduler.name: must be asha or none where there are several"),
+        (
+            {"scheduler": {"name": "a.b"}},
+            "scheduler.name: must be asha or none where there are several",
+        ),
         ({"warm_start": "earlier"}, "warm_start: is of one objective"),
     ],
 )

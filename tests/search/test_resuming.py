@@ -172,7 +172,7 @@ def test_assignment_of_ignores_a_checkpoint_without_its_report(writer, files):
         ({"add_samples": 3, "changes": {"num_samples": 5}}, {"num_samples": 8}),
         ({"time_budget_s": 9.0}, {"time_budget_s": 9.0}),
         ({"changes": {"stop.target": 0.5}}, {"stop": {"target": 0.5}}),
-        ({"notify": ("exec:x",)}, {"notify": ["exec:x"]}),
+        ({"notify": ("https://x",)}, {"notify": ["https://x"]}),
     ],
 )
 def test_extension_changes_only_its_keys(files, more, changes):

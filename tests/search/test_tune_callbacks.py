@@ -165,16 +165,6 @@ def test_recorder_shows_the_scheduler_a_report_that_ends_its_trial(trials, monke
     assert [trial.status for trial in trials.history.trials.values()] == ["completed", "stopped"]
 
 
-def test_recorder_journals_the_schedulers_forecasts_with_the_end(trials):
-    trials.start(0, 1)
-    forecast = {"3": {"end": 0.5, "chance": 0.01}}
-    trials.driver.scheduler.forecasts = {"00000": forecast, "00001": {}}.get
-    trials.complete(0)
-    trials.complete(1)
-    assert trials.seen[-2]["forecasts"] == trials.history.trials["00000"].forecasts == forecast
-    assert "forecasts" not in trials.seen[-1]
-
-
 def test_recorder_journals_a_reported_failure_after_what_was_saved(trials):
     trials.start(0)
     trials.result(0, 1)

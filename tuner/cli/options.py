@@ -111,7 +111,7 @@ _SETTINGS = {
     ),
     "scheduler": _Setting(
         "scheduler.name",
-        "What stops poor trials early: asha, forecast, none, or a module of your own.",
+        "What stops poor trials early: asha, none, or a module of your own.",
     ),
     "num-samples": _Setting("num_samples", "Run N trials.", "N", int),
     "max-concurrent": _Setting(
@@ -149,8 +149,8 @@ _SETTINGS = {
     "log": _Setting("log", "Log to wandb or mlflow, too. May be given several times.", kind=list),
     "notify": _Setting(
         "notify",
-        "Send a message at the end, at the first failure and at a new best: to a URL, or to a "
-        "shell command as exec:COMMAND. May be given several times.",
+        "Send a message to this URL at the end, at the first failure and at a new best. May be "
+        "given several times.",
         "TARGET",
         list,
     ),

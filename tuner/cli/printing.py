@@ -49,17 +49,15 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     return code
 
 
-def print_confirmation(
-    confirmation: Confirmation, *, evaluate: bool, as_json: bool, **more: Any
-) -> int:
-    """Print the result of a confirmation, as JSON with `more`; returns the exit code."""
+def print_confirmation(confirmation: Confirmation, *, evaluate: bool, as_json: bool) -> int:
+    """Print the result of a confirmation; returns the exit code."""
     from tuner.experiment.results.statistics import with_interval
     from tuner.reporting.comparison_text import confirmation_text
 
     results = confirmation.results
     test = _test_metrics(results, confirmation.trial.trial_id, evaluate=evaluate)
     if as_json:
-        click.echo(json_text({**confirmation.as_dict(), "test": with_interval(test), **more}))
+        click.echo(json_text({**confirmation.as_dict(), "test": with_interval(test)}))
     else:
         click.echo(confirmation_text(confirmation, test))
     return exit_code(results)

@@ -10,14 +10,13 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import exit_code, print_confirmation, print_outcome, warn
+from tuner.cli.printing import exit_code, print_outcome, warn
 from tuner.cli.validate import print_plan, resolve
-from tuner.errors import InterruptedSearchError, NameTakenError
+from tuner.errors import NameTakenError
 from tuner.places import LOCAL
-from tuner.wording import amount_of, number
 
 if TYPE_CHECKING:
-    from tuner.spec.experiment import ExperimentSpec
+    pass
 
 
 @options.command(
@@ -30,22 +29,14 @@ if TYPE_CHECKING:
     "--num-samples 20",
     "tuner run digits --name wide scheduler.max_t=30 search.space.lr='loguniform(1e-5, 1e-1)'",
     "tuner run --like wide --search bohb",
-    "tuner run digits --playbook --num-samples 100",
 )
 @options.spec
-@click.option(
-    "--playbook",
-    is_flag=True,
-    help="Explore, narrow, exploit and confirm: experiments NAME-1-explore and so on that share "
-    "the budget. The same command goes on with them, another --name begins anew.",
-)
 @click.option("--dry-run", is_flag=True, help="Only check, as `tuner validate` does.")
 @options.evaluate
 @options.trust
 @options.wait_for_resources
 @options.as_json
 def run(
-    playbook: bool,
     dry_run: bool,
     evaluate: bool,
     trust: bool,
@@ -73,18 +64,14 @@ def run(
     from tuner.spec.plan import warnings_of
 
     address: str = flags["address"]
-    spec, source = resolve(flags, trust=trust, ending="-1-explore" if playbook else "")
-    if dry_run and not playbook:
+    spec, source = resolve(flags, trust=trust)
+    if dry_run:
         print_plan(spec, source, address, as_json)
         return 0
-    if not dry_run:
-        refuse_elsewhere(spec.trainable)
-        _warn(warnings_of(spec, here=address == LOCAL))
-        for hint in spec.declaration.hints(spec):
-            warn(f"hint: {hint}")
-    if playbook:
-        how = {"trust": trust, "dry_run": dry_run, "evaluate": evaluate, "as_json": as_json}
-        return _play(spec, address, wait_for_resources, **how)
+    refuse_elsewhere(spec.trainable)
+    _warn(warnings_of(spec, here=address == LOCAL))
+    for hint in spec.declaration.hints(spec):
+        warn(f"hint: {hint}")
     _warn(spec.pin_data())  # before any Ray starts: images may turn out to be unreadable
     from tuner.cluster import connect as cluster
 
@@ -97,46 +84,6 @@ def run(
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(flags, trust=True)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)
-
-
-def _play(spec: ExperimentSpec, address: str, patience_s: float | None, **how: bool) -> int:
-    """Run a playbook from where it stands to its end; returns the exit code."""
-    from tuner.cluster import connect as cluster
-    from tuner.experiment.results.confirmation import Confirmation
-    from tuner.search.playbook import OVER, stages_of
-
-    for stage in stages_of(spec):
-        warn(f"playbook: {stage.name}, {stage.status}: {stage.reason}")
-        if stage.status in OVER or stage.spec is None:
-            continue
-        if how["dry_run"]:
-            click.echo(stage.spec.to_json() if how["as_json"] else stage.spec.to_yaml())
-            return 0
-        for earlier in filter(None, (stage.results, stage.confirms)):
-            admit_experiment(earlier, trust=how["trust"])
-        try:  # in a Ray of its own: trials that the time budget ended may hold CPUs of the last one
-            with cluster.connect(address, spec=stage.spec):
-                cluster.await_room(stage.spec.resources, patience_s)
-                stage.run()
-        except InterruptedSearchError as error:
-            again = f"{stage.name} is interrupted; the same command goes on with the playbook"
-            raise InterruptedSearchError(again, error.exit_code - 128) from error
-    stages = list(stages_of(spec))
-    done = [stage.results for stage in stages if stage.results and stage.results.ranked]
-    as_json, evaluate = how["as_json"], how["evaluate"]
-    if not as_json:
-        for results in done:
-            best, trials = number(results.ranked[0][0]), amount_of(len(results.trials), "trial")
-            click.echo(f"{results.name}: best {results.metric} {best} of {trials}")
-        click.echo()
-    plain = [
-        {"name": stage.name, "status": stage.status, "reason": stage.reason, "best": None}
-        | (stage.results.show() if stage.results else {})
-        for stage in stages
-    ]
-    last = Confirmation(done[-1])
-    code = print_confirmation(last, evaluate=evaluate, as_json=as_json, stages=plain)
-    return max([code, *map(exit_code, done)])
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -192,10 +139,12 @@ def resume(
     from tuner.experiment.storage import find_experiment
     from tuner.search.resuming import Extension, finished, trainable_of
     from tuner.spec.code import refuse_elsewhere
+    from tuner.spec.retired import refuse_retired
     from tuner.spec.text import assigned
 
     before = Described(find_experiment(name, storage))
     refuse_elsewhere(before.spec.trainable)
+    refuse_retired(before.document["spec"], f"the resume of {before.name}")
     settings = dict(assigned(changes))
     if max_concurrent is not None:
         settings["max_concurrent"] = max_concurrent

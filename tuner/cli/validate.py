@@ -45,11 +45,11 @@ def validate(summary: bool, trust: bool, as_json: bool, **flags: Any) -> None:
     print_plan(spec, source, flags["address"], as_json, summary=summary)
 
 
-def resolve(flags: dict[str, Any], *, trust: bool, ending: str = "") -> tuple[ValidatedSpec, str]:
+def resolve(flags: dict[str, Any], *, trust: bool) -> tuple[ValidatedSpec, str]:
     """The validated spec and where it comes from; says what a warm start leaves out.
 
     flags: the arguments of `options.spec`. trust: import the code that a recorded experiment names
-    without a question. ending: of a name that may be taken.
+    without a question.
     """
     from tuner.experiment.files import EXPERIMENT
     from tuner.experiment.folder import ExperimentFolder
@@ -71,7 +71,6 @@ def resolve(flags: dict[str, Any], *, trust: bool, ending: str = "") -> tuple[Va
         command=flags["command"],
         machine=Machine.here() if flags["address"] == LOCAL else None,
         admit=partial(admit, trust=trust),
-        ending=ending,
     )
     if spec.warm_start:
         from tuner.search.warm_start import warm_start_of

@@ -119,7 +119,7 @@ def changed(
     from tuner.spec.space.encoding import not_contained  # numpy
     from tuner.spec.text import with_values  # yaml
 
-    before = build_spec(raw, name)
+    before = build_spec(raw, name, recorded=True)
     if faults := list(_faults(before, new, name)):
         raise SpecError(faults, source)
     spec = with_values(raw, new.items())

@@ -108,7 +108,7 @@ def request(folder: ExperimentFolder, control: Control, *, by: str = "") -> str:
     latest = last_event(folder.path) or {}
     if latest.get("event") == events.EXPERIMENT_ENDED:  # nobody would answer
         raise UsageError(f"{folder.name} has just ended, or is about to go on: ask while it runs")
-    control = admitted(control, build_spec(present_document(folder)["spec"]))
+    control = admitted(control, build_spec(present_document(folder)["spec"], recorded=True))
     if control.verb == "stop-trial":
         _check_runs(folder, control.value)
     request_id = f"{time.time_ns():019}-{uuid4().hex[:8]}"

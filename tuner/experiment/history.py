@@ -259,7 +259,7 @@ class History:
     def _end(self, trial: TrialRecord, event: Event) -> None:
         self._set_status(trial, event["status"])
         trial.ended, trial.error = event["time"], None
-        trial.forecasts, trial.ended_by = event.get("forecasts"), event.get("control")
+        trial.ended_by = event.get("control")
         trial.done = trial.done or event.get("done") is True
         trial.client_left |= trial.status == FAILED or trial.ended_by is not None
         if trial.status == FAILED:

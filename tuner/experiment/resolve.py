@@ -50,14 +50,13 @@ def resolve(
     command: str | None = None,
     machine: Machine | None = None,
     admit: Callable[[Sequence[NamedCode], Path], object] = lambda code, folder: None,
-    ending: str = "",
 ) -> tuple[ValidatedSpec, str]:
     """The validated spec of EXPERIMENT, and its source.
 
     command: replaces the trainable, and EXPERIMENT may be None. assignments: KEY=VALUE. admit:
     called with the code that a recorded experiment names, and its folder, before it is imported.
-    Without an assigned name it gets the next free one. ending: of a name that may be taken. Raises
-    as `load_experiment`, `override` and `validate`, and UsageError if the assigned name is taken.
+    Without an assigned name it gets the next free one. Raises as `load_experiment`, `override`
+    and `validate`, and UsageError if the assigned name is taken.
     """
     if experiment is None:
         loaded = _from_command(command or "")
@@ -69,9 +68,7 @@ def resolve(
     raw = override(raw, assignments)
     name, storage = raw["name"], raw.get("storage")
     has_name = any(assignment.startswith("name=") for assignment in assignments)
-    if ending:
-        raw["name"] = f"{name}{ending}"
-    elif not has_name and isinstance(name, str) and isinstance(storage, str | None):
+    if not has_name and isinstance(name, str) and isinstance(storage, str | None):
         raw["name"] = free_name(name, storage)
     if code := [each for each in loaded.code if each in code_of(raw)]:
         admit(code, Path(loaded.source).parent)
@@ -80,7 +77,7 @@ def resolve(
         source = f"{source} with the arguments of the command line"
     spec = validate(raw, source=source, machine=machine)
     folder = ExperimentFolder(spec.folder)
-    if folder.is_taken and not ending:
+    if folder.is_taken:
         raise folder.name_taken()
     return spec, loaded.source
 

@@ -74,8 +74,8 @@ class Best(NamedTuple):
 class TrialRecord:
     """One trial. Times are in seconds since the epoch; `ended` is None while it runs.
 
-    runs: its start and resumes. origin: of its config. seed: None for the experiment's. forecasts:
-    by epoch. ended_by: a control's id. done: it came to its natural end. client: its latest name.
+    runs: its start and resumes. origin: of its config. seed: None for the experiment's.
+    ended_by: a control's id. done: it came to its natural end. client: its latest name.
     client_left: a control or a failure has ended the trial since that client began it.
     """
 
@@ -91,7 +91,6 @@ class TrialRecord:
     origin: str | None = None
     seed: int | None = None
     best: Best | None = None
-    forecasts: dict[str, dict[str, float]] | None = None
     ended_by: str | None = None
     done: bool = False
     client: str | None = None

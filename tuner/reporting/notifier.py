@@ -9,14 +9,11 @@ import json
 import logging
 import math
 import os
-import signal
-import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from queue import SimpleQueue
@@ -27,7 +24,7 @@ from tuner.experiment import events
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.history import History
 from tuner.spec.experiment import ExperimentSpec
-from tuner.spec.notify import COMMAND, filled, hidden, is_hidden, is_web
+from tuner.spec.notify import filled, hidden, is_hidden, is_web
 from tuner.wording import duration, install, number, printable, shorten
 
 Message = dict[str, Any]  # plain values; docs/notify.md has an example
@@ -38,7 +35,7 @@ ANSWER_S = 10.0  # for a target to take a message
 PAUSES_S = (1.0, 4.0)  # before each new attempt to deliver a message
 BEST_EVERY_S = 300.0  # least time between two messages, and before the first
 FLUSH_S = 5.0  # to deliver waiting messages when the search ends
-_MAX_TEXT = 500  # characters of a failure's message, or of a command's stderr
+_MAX_TEXT = 500  # characters of a failure's message
 
 _log = logging.getLogger(__name__)
 
@@ -54,9 +51,7 @@ def deliveries(targets: tuple[str, ...]) -> dict[str, Deliver]:
         if is_hidden(target):
             continue
         url = filled(target, os.environ)
-        if url.startswith(COMMAND):
-            delivers[target] = partial(_run_command, url.removeprefix(COMMAND))
-        elif is_web(url):
+        if is_web(url):
             delivers[target] = partial(_post, url)
         else:
             delivers[target] = _apprise(url, hidden(target))
@@ -82,28 +77,6 @@ def _post(url: str, message: Message) -> None:
         raise kind(f"it answers {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
         raise OSError(f"{error.reason}") from None  # `error` may contain the URL
-
-
-def _run_command(command: str, message: Message, *, timeout_s: float = ANSWER_S) -> None:
-    """Run it in a shell with the message as JSON on stdin, in a session that no Ctrl-C reaches."""
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,  # stdout belongs to the search
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        _, stderr = process.communicate(json.dumps(message).encode(), timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise UsageError(f"no end in {timeout_s:g} s") from None
-    if process.returncode:
-        last_line = stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        reason = f"exit code {process.returncode}: {shorten(last_line, _MAX_TEXT)}"
-        raise UsageError(reason.removesuffix(": "))
 
 
 def _apprise(url: str, name: str) -> Deliver:

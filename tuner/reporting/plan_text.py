@@ -64,8 +64,6 @@ def _rows(spec: ExperimentSpec, plan: Mapping[str, Any], source: str) -> Iterato
             yield "Same seed", "not always the same winner: timing decides what is learned when"
         elif spec.scheduler and spec.scheduler.rungs():
             yield "Same seed", "the same configs, but timing decides which trials are stopped"
-    elif spec.scheduler and spec.scheduler.is_timed:
-        yield "Same seed", "not always the same: the seconds of epochs decide who is stopped"
     if takes := plan.get("takes"):
         total = duration(takes["total_s"])
         yield "Takes", f"about {total}: an epoch takes {takes['epoch_s']:.2g} s here"

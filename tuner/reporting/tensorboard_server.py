@@ -1,34 +1,23 @@
-"""TensorBoard as `tuner tensorboard` starts it: the HPARAMS tab follows the search.
-
-TensorBoard reads a run's hyperparameters and status once, so a running trial would stay running.
-Here they are read again whenever the trial's file changes.
-"""
+"""TensorBoard as `tuner tensorboard` starts it."""
 
 from __future__ import annotations
 
-import copy
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import Any
 
 from tensorboard import default, program
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.data.provider import TensorTimeSeries
-from tensorboard.plugins.hparams.hparams_plugin import HParamsPlugin
-from tensorboard.plugins.hparams.metadata import PLUGIN_NAME
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
 from tuner import process
 from tuner.errors import UsageError
 from tuner.experiment.files import check_folder
 from tuner.experiment.folder import ExperimentFolder
-from tuner.reporting.tensorboard import HPARAMS, logdir
+from tuner.reporting.tensorboard import logdir
 from tuner.wording import joined
 
 _log = logging.getLogger(__name__)
@@ -55,8 +44,8 @@ def serve(
     with _runs_of(experiments, find, every_s) as runs, suppress(KeyboardInterrupt):
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
         title = joined(names) if names else "tuner"
-        plugins = [p for p in default.get_plugins() if p not in (HParamsPlugin, ProjectorPlugin)]
-        tensorboard = program.TensorBoard(plugins=[*plugins, _HParams])
+        plugins = [plugin for plugin in default.get_plugins() if plugin is not ProjectorPlugin]
+        tensorboard = program.TensorBoard(plugins=plugins)
         tensorboard.configure(logdir=str(runs), host="127.0.0.1", port=port, window_title=title)
         return 2 if main(tensorboard) else 0
     return 0
@@ -100,57 +89,3 @@ def _runs_of(
             add(experiment)
         with process.running(follow):
             yield Path(folder)
-
-
-class _HParams(HParamsPlugin):  # type: ignore[misc]
-    """The HPARAMS tab with a data provider that follows the search."""
-
-    def __init__(self, context: Any) -> None:
-        following = copy.copy(context)
-        following.data_provider = FollowingProvider(context.data_provider, Path(context.logdir))
-        super().__init__(following)
-
-
-class FollowingProvider:
-    """TensorBoard's data `provider`, with the current hyperparameters in the files of `runs`.
-
-    For a file that cannot be read, TensorBoard's earlier content is used.
-    """
-
-    def __init__(self, provider: Any, runs: Path) -> None:
-        self._provider = provider
-        self._runs = runs
-        self._contents: dict[str, tuple[int, dict[str, bytes]]] = {}  # run -> time of file, by tag
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
-
-    def list_tensors(
-        self, ctx: Any, *, plugin_name: str, **chosen: Any
-    ) -> Mapping[str, Mapping[str, TensorTimeSeries]]:
-        """As `DataProvider.list_tensors` of TensorBoard."""
-        tensors: Mapping[str, Mapping[str, TensorTimeSeries]]
-        tensors = self._provider.list_tensors(ctx, plugin_name=plugin_name, **chosen)
-        if plugin_name != PLUGIN_NAME:
-            return tensors
-        return {
-            run: {tag: self._current(run, tag, series) for tag, series in by_tag.items()}
-            for run, by_tag in tensors.items()
-        }
-
-    def _current(self, run: str, tag: str, series: TensorTimeSeries) -> TensorTimeSeries:
-        """`series` with the content that the run's file has now."""
-        path = self._runs / run / HPARAMS
-        with suppress(OSError, KeyError):  # it has gone, or has no row
-            changed = os.stat(path).st_mtime_ns
-            if run not in self._contents or self._contents[run][0] != changed:
-                content = EventAccumulator(str(path)).Reload().PluginTagToContent(PLUGIN_NAME)
-                self._contents[run] = changed, content
-            return TensorTimeSeries(
-                max_step=series.max_step,
-                max_wall_time=series.max_wall_time,
-                plugin_content=self._contents[run][1][tag],
-                description=series.description,
-                display_name=series.display_name,
-            )
-        return series

@@ -167,10 +167,6 @@ class Driver:
             fields["done"] = True
         if failure:
             fields["error"] = {"kind": failure.kind, "message": failure.message}
-        if status in (events.STOPPED, events.COMPLETED) and (
-            forecasts := self.scheduler.forecasts(trial_id)
-        ):
-            fields["forecasts"] = forecasts
         self.emit(events.TRIAL_ENDED, trial_id=trial_id, status=status, **fields)
 
     def interrupt(self, status: str) -> None:

@@ -71,7 +71,7 @@ class Extension:
             # Completed, since in another space they would be completed otherwise, and come again
             from tuner.search.searchers._learning import first_configs
 
-            recorded = build_spec(document["spec"], files.name)
+            recorded = build_spec(document["spec"], files.name, recorded=True)
             points = first_configs(cast(SampledSettings, recorded.search), recorded.seed)
             completed = {**search, "points_to_evaluate": points}
             extended["spec"] = {**extended["spec"], "search": completed}

@@ -27,7 +27,9 @@ from tuner.search.resuming import Extension, finished, trainable_of
 from tuner.search.warm_start import warm_start_of
 from tuner.spec.code import code_of, refuse_elsewhere
 from tuner.spec.experiment import ExperimentSpec, build_spec
+from tuner.spec.notify import is_command
 from tuner.spec.plan import warnings_of
+from tuner.spec.retired import refuse_retired
 from tuner.spec.validation import Machine, ValidatedSpec, validate
 
 _log = logging.getLogger(__name__)
@@ -80,6 +82,7 @@ def resume_experiment(
         more = replace(more, changes={**more.changes, **changes})
     files = ExperimentFolder(folder)
     document = present_document(files)
+    refuse_retired(document["spec"], f"the resume of {files.name}")
     if results := finished(folder, more):
         return results
     recorded = build_spec(document["spec"], str(folder / EXPERIMENT)).trainable
@@ -88,6 +91,7 @@ def resume_experiment(
         "name": files.name,
         "storage": files.storage,
         "trainable": trainable_of(recorded, trainable, folder),
+        "notify": _targets_left(extended["spec"]),
     }
     raw = {**extended["spec"], **moved}
     spec = validate(raw, source=str(folder / EXPERIMENT), machine=_machine(), recorded=True)
@@ -110,6 +114,14 @@ def resume_experiment(
         lengths=lengths_of(extended, spec),
         has_grown=has_grown(extended, files.name),
     )
+
+
+def _targets_left(recorded: Mapping[str, Any]) -> list[str]:
+    """The recorded targets of notifications; warns of those that are commands."""
+    targets = recorded.get("notify", [])
+    for target in filter(is_command, targets):
+        _log.warning("%s is not notified: commands are no targets any more", target)
+    return [target for target in targets if not is_command(target)]
 
 
 def _pin_data(spec: ValidatedSpec) -> None:

@@ -1,4 +1,4 @@
-"""The code that a spec names: trainable, network, searcher, scheduler, notifying commands.
+"""The code that a spec names: trainable, network, searcher, scheduler; and what reads secrets.
 
 Nothing here imports it. Python's standard library is refused: `logging.config:dictConfig` runs what
 its config says. Ray pickles a trainable of a script, notebook or closure with its code, since
@@ -24,7 +24,7 @@ from typing import Any, Literal
 from tuner.errors import UsageError
 from tuner.places import state_folder
 from tuner.spec.command import read_command
-from tuner.spec.notify import runs_or_reads
+from tuner.spec.notify import reads_variable
 
 IMAGE_CLASSIFIER = "tuner.vision.image_classifier:ImageClassifier"
 ELSEWHERE = "elsewhere"  # the trainable of an experiment whose trials run elsewhere: no code
@@ -95,7 +95,7 @@ def code_of(spec: Mapping[str, Any]) -> list[NamedCode]:
         code.insert(0, NamedCode("trainable", str(command).removeprefix("$ "), "command"))
     targets = spec.get("notify")
     for target in targets if isinstance(targets, list | tuple) else [targets]:
-        if isinstance(target, str) and runs_or_reads(target):
+        if isinstance(target, str) and reads_variable(target):
             code.append(NamedCode("notify", target, "notify"))
     return code
 

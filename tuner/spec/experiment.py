@@ -35,6 +35,7 @@ from tuner.spec.code import (
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, valid_target
 from tuner.spec.plain_values import flat
+from tuner.spec.retired import RECORDED
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.settings import (
     MAX_COUNT,
@@ -182,8 +183,8 @@ class ExperimentSpec(Settings):
     ] = Field(
         (),
         description="where to report the end, the first failure and a new best: https://HOST/PATH, "
-        "which gets JSON, a URL of apprise's, or exec:COMMAND. ${NAME} in place of a URL, or of a "
-        "part of it, is a variable of the environment.",
+        "which gets JSON, or a URL of apprise's. ${NAME} in place of a URL, or of a part of it, "
+        "is a variable of the environment.",
     )
     confirms: sections.Confirms | None = Field(
         None, description="what `tuner confirm` says of the search that it retrains the leaders of"
@@ -349,9 +350,14 @@ class ExperimentSpec(Settings):
         return build_spec(read_mapping(text))
 
 
-def build_spec(raw: Mapping[str, Any], source: str = "the spec") -> ExperimentSpec:
-    """The spec of a mapping. Raises SpecError that lists every fault, headed by `source`."""
-    spec, faults = parse(ExperimentSpec, raw)
+def build_spec(
+    raw: Mapping[str, Any], source: str = "the spec", *, recorded: bool = False
+) -> ExperimentSpec:
+    """The spec of a mapping. Raises SpecError that lists every fault, headed by `source`.
+
+    recorded: it may have settings that only earlier versions had.
+    """
+    spec, faults = parse(ExperimentSpec, raw, context=RECORDED if recorded else None)
     if spec is None:
         raise SpecError(faults, source)
     return spec

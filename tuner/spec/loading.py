@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from tuner.errors import Fault, unknown
+from tuner.spec import retired
 from tuner.spec.code import NOT_STANDARD, ByValue, is_by_value, is_standard, python_argument
 from tuner.spec.command import Command
 from tuner.spec.settings import FaultsError, Settings, bad_value, parse
@@ -166,8 +167,12 @@ class Registry(Generic[S]):
         return {name: self.settings(name) for name in self.names()}
 
     def read(self, raw: Mapping[str, Any], name: str, context: object) -> S:
-        """The settings in `raw`; imports a user's module in the context IMPORTING alone."""
-        imports = context == IMPORTING or not _is_dotted(name)
+        """The settings in `raw`; imports a user's module in the context IMPORTING alone.
+
+        In the context RECORDED retired extensions keep their settings, unchecked.
+        """
+        is_retired = context == retired.RECORDED and name in retired.SCHEDULERS
+        imports = not is_retired and (context == IMPORTING or not _is_dotted(name))
         settings, faults = parse(self.settings(name) if imports else self.unchecked, raw)
         if settings is None:
             raise FaultsError(*faults)

@@ -1,4 +1,4 @@
-"""Targets of notifications: URLs, which may hold `${NAME}`, or `exec:COMMAND`.
+"""Targets of notifications: URLs, which may hold `${NAME}`.
 
 Paths of URLs are hidden in what is written: webhooks have their secret there.
 """
@@ -8,22 +8,31 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pydantic import ValidationInfo
+
 from tuner.errors import UsageError
+from tuner.spec.retired import RECORDED
 from tuner.spec.settings import bad_value
 
-COMMAND = "exec:"
+_COMMAND = "exec:"  # of earlier versions
 _HIDDEN = "***"
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/]\S*")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_TARGET = re.compile(rf"{COMMAND}.*\S.*|{_URL.pattern}|{_VARIABLE.pattern}\S*")
-_RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}, or a command, exec:COMMAND"
+_TARGET = re.compile(rf"{_URL.pattern}|{_VARIABLE.pattern}\S*")
+_RULE = "must be a URL, https://HOST/PATH or ${VARIABLE}"
 
 
-def valid_target(target: str) -> str:
-    """`target`. Raises FaultsError for an invalid one."""
+def valid_target(target: str, info: ValidationInfo) -> str:
+    """`target`. Raises FaultsError for an invalid one; recorded ones may be commands."""
+    if info.context == RECORDED and is_command(target):
+        return target
     if not target.isprintable() or not _TARGET.fullmatch(target):
         raise bad_value(_RULE, target)
     return target
+
+
+def is_command(target: str) -> bool:
+    return target.startswith(_COMMAND)
 
 
 def is_web(target: str) -> bool:
@@ -31,16 +40,17 @@ def is_web(target: str) -> bool:
 
 
 def is_apprise(target: str) -> bool:
-    return not target.startswith((COMMAND, "${")) and not is_web(target)
+    return not target.startswith("${") and not is_web(target)
 
 
 def is_hidden(target: str) -> bool:
     """Whether `hidden` has removed the target's secrets."""
-    return not target.startswith(COMMAND) and target.endswith(_HIDDEN)
+    return not is_command(target) and target.endswith(_HIDDEN)
 
 
-def runs_or_reads(target: str) -> bool:
-    return target.startswith(COMMAND) or _VARIABLE.search(target) is not None
+def reads_variable(target: str) -> bool:
+    """Whether it has a variable of the environment in it."""
+    return _VARIABLE.search(target) is not None
 
 
 def hidden(target: str) -> str:
@@ -51,7 +61,7 @@ def hidden(target: str) -> str:
     >>> hidden("https://hooks.slack.com/${SLACK_PATH}"), hidden("http://127.0.0.1:8000")
     ('https://hooks.slack.com/${SLACK_PATH}', 'http://127.0.0.1:8000')
     """
-    if runs_or_reads(target):
+    if is_command(target) or reads_variable(target):
         return target
     scheme, _, address = target.partition("://")
     host = address.partition("/")[0]
@@ -62,8 +72,6 @@ def hidden(target: str) -> str:
 
 def filled(target: str, environment: Mapping[str, str]) -> str:
     """A URL with its variables filled in. Raises UsageError for an unset variable or no URL."""
-    if target.startswith(COMMAND):
-        return target
     missing = [name for name in _VARIABLE.findall(target) if not environment.get(name)]
     if missing:
         raise UsageError(f"notify: {target} needs ${missing[0]} in the environment: set it")

@@ -20,7 +20,7 @@ class SchedulerSettings(Settings):
     """What every scheduler takes, and what others ask of it; each scheduler's own is a subclass."""
 
     name: str = Field(
-        description="asha, forecast, none, or a module of your own such as my_package.my_scheduler"
+        description="asha, none, or a module of your own such as my_package.my_scheduler"
     )
     max_t: Count = Field(10, description="the most epochs that a trial may train")
 
@@ -47,11 +47,6 @@ class SchedulerSettings(Settings):
     def rungs(self) -> tuple[float, ...]:
         """The epochs below `max_t` at which trials are compared, ascending."""
         return ()
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether the times of epochs decide which trials are stopped."""
-        return False
 
     def expected_epochs(self, brackets: int) -> float | None:
         """The average length of a trial, or None if unknown."""

@@ -44,11 +44,6 @@ def test_rung_with_a_random_order_names_the_first_epoch_that_tells():
     assert "rung_blind" not in kinds(ran())
 
 
-def test_rung_that_stops_none_is_unused():
-    unused = ran(goes_on=lambda loss: True)
-    assert after(kinds(unused)["rung_unused"], unused).scheduler.name == "forecast"
-
-
 @pytest.mark.parametrize(
     ("early", "epoch"), [(lambda u_D, rng: u_D[0], 1), (lambda u_D, rng: rng.random(), 3)]
 )

@@ -12,7 +12,6 @@ from tuner.reporting.report import Report
 
 def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     results = [search(tmp_path / name, 30) for name in "ab"]
-    next(iter(results[0].trials.values())).forecasts = {1: {}}  # as a scheduler that predicts
     subjects = dict.fromkeys(get_args(Section), Report(results[0]))
     subjects["comparison"] = Comparison(results)
     shown = {s: [figure.name for figure in draw_section(s, of)] for s, of in subjects.items()}
@@ -21,7 +20,7 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     assert shown == {
         "best": ["history"],
         "hyperparameters": ["importance", "parallel", *slices, *contours],
-        "stopping": ["curves", "rungs", "forecasts"],
+        "stopping": ["curves", "rungs"],
         "comparison": ["epochs"],
     }
 

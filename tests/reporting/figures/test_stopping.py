@@ -1,8 +1,5 @@
 from stories import odd, search
-from synthetic import Writer, make_folder
 
-from tuner.experiment.events import COMPLETED, STOPPED, TRIAL_ENDED
-from tuner.experiment.results.results import Results
 from tuner.reporting.figures import stopping
 from tuner.reporting.report import Report
 
@@ -43,18 +40,3 @@ def test_rungs_show_stopped_trials(tmp_path):
     assert list(stopped.y) == [7, 0, 0, 0]
     assert list(went_on.y) == [5, 5, 4, 4]
     assert caption == "Most trials were stopped at epoch 1: 7 of the 12 that reached it."
-
-
-def test_forecasts_are_drawn_against_the_true_ends(tmp_path):
-    writer = Writer(make_folder(tmp_path / "x"))
-    for number, (status, end) in enumerate([(COMPLETED, 0.85), (COMPLETED, 0.4), (STOPPED, 0.2)]):
-        trial_id = writer.trial(number, [0.1, 0.5, 0.9], end=None)
-        span = {"end": end, "low": end - 0.1, "high": end + 0.1}
-        made = {"2": {**span, "chance": 0.5, "chance_of_new": 0.1}}
-        writer.add(TRIAL_ENDED, trial_id=trial_id, status=status, forecasts=made)
-    writer.end()
-    caption, plot = stopping.forecasts(Report(Results(writer.folder)))
-    assert caption.startswith("1 of 2 forecasts (50%) were right within one standard deviation")
-    assert list(plot.data[0].x) == [0.85, 0.4]
-    assert list(plot.data[0].y) == [0.9, 0.9]
-    assert [epoch for _, epoch in plot.data[0].customdata] == ["2", "2"]

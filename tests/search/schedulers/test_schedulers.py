@@ -3,7 +3,6 @@
 import pytest
 
 from tuner.search.schedulers.asha import AshaSettings
-from tuner.search.schedulers.forecast import ForecastSettings
 
 
 @pytest.mark.parametrize(
@@ -15,14 +14,3 @@ def test_settled_with_few_trials_has_a_late_first_rung(trials, first):
     assert settled.grace_period == first
     rungs = len(settled.rungs())
     assert not rungs or trials / 3**rungs >= 3
-
-
-def test_settled_forecast_waits_as_long_as_asha():
-    def rungs(trials):
-        return ForecastSettings(max_t=50).settled(trials).rungs()
-
-    assert rungs(8) == ()
-    assert rungs(9) == rungs(26) == (19, 31)
-    assert rungs(27) == (7, 12, 19, 31)
-    assert rungs(243) == rungs(None) == (1, 2, 3, 4, 7, 12, 19, 31)
-    assert ForecastSettings(max_t=50, grace_period=1).settled(8).rungs() == rungs(None)

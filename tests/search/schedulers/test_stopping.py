@@ -15,7 +15,6 @@ from tuner.experiment.reading import read
 from tuner.search.resuming import restored
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
 from tuner.search.schedulers.asha import AshaSettings
-from tuner.search.schedulers.forecast import ForecastSettings
 from tuner.spec.sections import Objective
 from tuner.trial.trainable import REPORT, RUNS_ON
 
@@ -55,17 +54,6 @@ def test_on_trial_result_compares_no_whole_trial_whose_code_runs_on():
     assert goes_on(asha, 0, 1, 0.5)
     assert goes_on(asha, 1, 1, 0.9, **{f"{REPORT}/{RUNS_ON}": True})
     assert not asha.stopped
-
-
-def test_on_trial_result_records_the_end_of_a_whole_trial_whose_code_runs_on():
-    ends = {f"{REPORT}/{RUNS_ON}": True}
-    live, replayed = forecasting(), forecasting()
-    for number, curve in enumerate(falling(8)):
-        for epoch, value in enumerate(curve, start=1):
-            going_on = goes_on(live, number, epoch, value, **(ends if epoch == 10 else {}))
-            assert going_on or epoch < 10
-            replayed.record(f"{number:05}", epoch, {"m": value})
-    assert live.forecasts("00007") == replayed.forecasts("00007") != {}
 
 
 @pytest.mark.parametrize("scheduler", [InOrder(), asha_of()])
@@ -110,19 +98,8 @@ def test_rules_each_take_in_every_report_and_any_may_stop():
     assert seen == [1, 2, 3, 4]
 
 
-def forecasting(mode="min", **settings):
-    return asha_of(ForecastSettings(max_t=10, **settings), mode=mode)
-
-
-def timed():
-    return forecasting(cost="seconds")
-
-
-def play(rule, curves, at_once=4, seconds=lambda number, epoch: None):
-    """Report the curves, `at_once` trials at a time, while the rule lets them go on.
-
-    seconds: of each trial's epochs; None: without times.
-    """
+def play(rule, curves, at_once=4):
+    """Report the curves, `at_once` trials at a time, while the rule lets them go on."""
     reports, waiting, running = [], list(enumerate(curves)), {}
     while waiting or running:
         while waiting and len(running) < at_once:
@@ -130,8 +107,7 @@ def play(rule, curves, at_once=4, seconds=lambda number, epoch: None):
             running[number] = iter(enumerate(curve, start=1))
         for number, curve in list(running.items()):
             epoch, value = next(curve, (0, 0.0))
-            timed = {"epoch_s": seconds(number, epoch)} if seconds(number, epoch) else {}
-            metrics = {"m": value, **timed}
+            metrics = {"m": value}
             if epoch:
                 reports.append((number, epoch, metrics))
             if not epoch or not rule.record(f"{number:05}", epoch, metrics):
@@ -139,72 +115,10 @@ def play(rule, curves, at_once=4, seconds=lambda number, epoch: None):
     return reports
 
 
-def falling(count, start=1.0, sign=1):
+def falling(count, start=1.0):
     """Curves that tell their ends from the third epoch on, and nothing before."""
     ends = np.random.default_rng(1).permutation(np.linspace(0.1, 0.8, count)).tolist()
-    return [
-        [sign * (start if e < 3 else end + (start - end) / e) for e in range(1, 11)] for end in ends
-    ]
-
-
-@pytest.mark.parametrize("mode", ["min", "max"])
-def test_forecasts_stop_bad_trials_and_let_the_best_end(mode):
-    sign = 1 if mode == "min" else -1
-    curves, rule = falling(40, sign=sign), forecasting(mode)
-    reports = play(rule, curves)
-    best = min(range(40), key=lambda n: sign * curves[n][-1])
-    assert max(epoch for number, epoch, _ in reports if number == best) == 10
-    assert len(rule.stopped) > 20
-    assert len(reports) < 250
-    for trial_id in rule.stopped:  # in the units of the objective
-        last = list(rule.forecasts(trial_id).values())[-1]
-        assert last["low"] <= last["end"] <= last["high"]
-        assert sign * last["end"] > 0
-        assert 0 <= last["chance"] < last["chance_of_new"] <= 1
-    assert rule.forecasts("99999") == {}
-
-
-def test_forecasts_stop_none_without_peers_or_before_the_grace_period():
-    assert len(play(forecasting(peers=50), falling(40))) == 400
-    rule = forecasting(grace_period=5)
-    reports = play(rule, falling(40))
-    assert rule.stopped
-    assert all(max(e for m, e, _ in reports if m == int(n)) >= 5 for n in rule.stopped)
-
-
-def test_forecasts_count_the_seconds_of_slow_trials():
-    def epochs_of(reports, slow):
-        return sum(number % 2 == slow for number, *_ in reports)
-
-    curves = falling(40)
-    untimed, even = play(timed(), curves), play(timed(), curves, seconds=lambda *_: 7.0)
-    assert [report[:2] for report in even] == [report[:2] for report in untimed]
-    uneven = play(timed(), curves, seconds=lambda number, _: 1.0 + 9.0 * (number % 2))
-    assert epochs_of(uneven, slow=1) < epochs_of(untimed, slow=1)
-    assert epochs_of(uneven, slow=0) > epochs_of(untimed, slow=0)
-    by_epochs = play(forecasting(), curves, seconds=lambda number, _: 1.0 + number % 2)
-    assert [report[:2] for report in by_epochs] == [report[:2] for report in untimed]
-
-
-def test_forecasts_cost_is_the_median_epoch_and_counts_a_repeated_one_once():
-    def cost_of(reports):
-        rule = timed()
-        for number in range(4):
-            rule.record(f"{number:05}", 1, {"m": 0.5 + number / 10, "epoch_s": 2.0})
-        for epoch, seconds in reports:
-            rule.record("00004", epoch, {"m": 0.1, "epoch_s": seconds})
-        return [forecast["cost"] for forecast in rule.forecasts("00004").values()]
-
-    steady = cost_of([(1, 4.0), (2, 4.0), (3, 4.0)])
-    assert steady[:2] == [2.0, 2.0]
-    assert cost_of([(1, 4.0), (2, 99.0), (3, 4.0)])[-1] == steady[-1]
-    assert cost_of([(1, 4.0), (2, 4.0), (1, 99.0), (2, 99.0), (3, 4.0)]) == steady
-
-
-def test_forecasts_stop_as_ever_where_first_epochs_are_slow():
-    curves = falling(40)
-    slow = play(timed(), curves, seconds=lambda _, epoch: 50.0 if epoch == 1 else 1.0)
-    assert [r[:2] for r in slow] == [r[:2] for r in play(forecasting(), curves)]
+    return [[start if e < 3 else end + (start - end) / e for e in range(1, 11)] for end in ends]
 
 
 def within_limits():
@@ -212,18 +126,16 @@ def within_limits():
     return SETTINGS.build(Objective(metric="m", mode="min", limits=("m <= 0.9",)))
 
 
-@pytest.mark.parametrize("make", [asha_of, within_limits, forecasting, timed])
+@pytest.mark.parametrize("make", [asha_of, within_limits])
 def test_reports_of_epochs_that_are_run_again_change_no_decision(make):
     again, once, decided = make(), make(), {}
-    for number, epoch, metrics in play(make(), falling(40), seconds=noisy):
+    for number, epoch, metrics in play(make(), falling(40)):
         for earlier in range(max(1, epoch - 3), epoch):
-            report = {**decided[number, earlier], "epoch_s": 99.0}
-            assert again.record(f"{number:05}", earlier, report)
+            assert again.record(f"{number:05}", earlier, decided[number, earlier])
         decided[number, epoch] = metrics
         report = f"{number:05}", epoch, metrics
         assert again.record(*report) == once.record(*report)
     assert again.stopped == once.stopped != set()
-    assert all(again.forecasts(i) == once.forecasts(i) for i in once.stopped)
 
 
 def brackets_of(count):
@@ -239,23 +151,11 @@ def interleaved(rule):
     return reports
 
 
-def noisy(number, epoch):
-    return 1.0 + number % 3 + epoch % 2
-
-
-@pytest.mark.parametrize(
-    ("make", "reports_of"),
-    [
-        *((brackets_of(count), interleaved) for count in (1, 2, 4)),
-        (forecasting, lambda rule: play(rule, falling(40))),
-        (timed, lambda rule: play(rule, falling(40), seconds=noisy)),
-    ],
-)
-def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(
-    tmp_path, make, reports_of
-):
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(tmp_path, count):
+    make = brackets_of(count)
     whole = make()
-    reports = reports_of(whole)
+    reports = interleaved(whole)
     assert 0 < len(whole.stopped) < 40
     for cut in {1, 39, 150, len(reports) - 1}:
         writer = Writer(make_folder(tmp_path / f"cut-{cut}"))
@@ -272,4 +172,3 @@ def test_restored_scheduler_decides_as_before_wherever_the_journal_is_cut(
             answer = straight.record(*report)
             assert index < cut or resumed.record(*report) == answer
         assert resumed.stopped == whole.stopped
-        assert all(resumed.forecasts(i) == whole.forecasts(i) for i in whole.stopped)

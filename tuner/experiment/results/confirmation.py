@@ -357,7 +357,7 @@ def renamed(experiment: Described, name: str) -> Described:
     as `ExperimentFolder.rename`.
     """
     spec = {**experiment.document["spec"], "name": name}
-    build_spec(spec, "the new name")
+    build_spec(spec, "the new name", recorded=True)
     if experiment.is_confirmation or any(folder.exists() for folder in linked(experiment)):
         raise UsageError(f"{experiment.name} has a confirmation or is one: such keep their names")
     files = experiment.files.rename(name)

@@ -90,7 +90,7 @@ class Described:
     def spec(self) -> ExperimentSpec:
         """The spec, with the folder's name and storage. Raises SpecError for another version's."""
         moved = {"name": self.folder.resolve().name, "storage": self.files.storage}
-        return build_spec({**self.document["spec"], **moved}, str(self.folder))
+        return build_spec({**self.document["spec"], **moved}, str(self.folder), recorded=True)
 
     @property
     def seed(self) -> int | None:

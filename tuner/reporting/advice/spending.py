@@ -9,7 +9,6 @@ from statistics import median
 
 import numpy as np
 
-from tuner.experiment.events import STOPPED
 from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice.effects import ranks
 from tuner.reporting.advice.finding import Finding, share
@@ -31,8 +30,7 @@ def spending_findings(record: SearchRecord) -> Iterator[Finding]:
     if scheduler and factor and length:
         rungs = [ceil(rung) for rung in scheduler.rungs() if rung < length]
         blind = [*_blind(record, rungs, length)] or _late(record, [*rungs, length][0], factor)
-        unused = _unused(record, rungs if record.spec.brackets == 1 else (), 1 - 1 / factor)
-        yield from (*islice(blind, 1), *islice(unused, 1))
+        yield from islice(blind, 1)
     yield from (*_idle(record), *_spare(record), *_waiting(record))
 
 
@@ -70,25 +68,6 @@ def _blind(record: SearchRecord, rungs: Sequence[int], length: int) -> Iterator[
             f"It stops trials nearly by chance; the first epoch that says more is {grace}.",
             record.like(f"scheduler.grace_period={grace}"),
             {"rung": rung, "n": n, "correlation": rho, "interval": [low, high], "better": grace},
-        )
-
-
-def _unused(record: SearchRecord, rungs: Sequence[int], meant: float) -> Iterator[Finding]:
-    """The rungs that stop less than a quarter of the share `meant`."""
-    ended = [(trial.last_epoch, trial.status) for trial in record.history.trials.values()]
-    for rung in rungs:
-        n, stopped = sum(epoch >= rung for epoch, _ in ended), ended.count((rung, STOPPED))
-        low, high = wilson(stopped / max(n, 1), max(n, 1))
-        if n < _FEWEST or high >= meant / 4:
-            continue
-        yield Finding(
-            "rung_unused",
-            "medium",
-            f"The rung at epoch {rung} stopped {stopped} of {n} trials ({share(low, high)}), where "
-            f"ASHA means to stop {100 * meant:.0f} %.",
-            "Nearly all beat the earlier ones; `forecast` compares predicted ends with the best.",
-            record.like("scheduler.name=forecast"),
-            {"rung": rung, "stopped": stopped, "n": n, "interval": [low, high], "meant": meant},
         )
 
 

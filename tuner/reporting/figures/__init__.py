@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tuner.reporting.figures.best import classes, epochs, front, history, volume
 from tuner.reporting.figures.figure import Figure, drawn
 from tuner.reporting.figures.hyperparameters import contours, importance, parallel, slices
-from tuner.reporting.figures.stopping import curves, forecasts, rungs
+from tuner.reporting.figures.stopping import curves, rungs
 
 Section = Literal["best", "hyperparameters", "stopping", "comparison"]
 _MOST_SLICES = 8
@@ -40,6 +40,5 @@ def _figures(section: Section, subject: Any) -> Iterator[Figure | None]:
         case "stopping":
             yield drawn("curves", "Learning curves", curves, subject)
             yield drawn("rungs", "Who went on at each rung", rungs, subject, half=True)
-            yield drawn("forecasts", "Predicted and true ends", forecasts, subject, half=True)
         case "comparison":
             yield drawn("epochs", "Best so far by epochs", epochs, subject)

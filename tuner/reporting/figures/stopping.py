@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from tuner.experiment.events import COMPLETED
 from tuner.reporting.figures.figure import BLACK, BLUE, GREY, SKY, STATUS_COLOURS, Drawing
-from tuner.reporting.report import Report, escaped, evenly, fence_of, leading, selection_note
+from tuner.reporting.report import Report, escaped, fence_of, leading, selection_note
 from tuner.wording import number
 
 _MOST_CURVES = 100
@@ -86,50 +85,5 @@ def rungs(report: Report) -> Drawing:
     caption = (
         f"Most trials were stopped at epoch {most.epoch}: {most.stopped} of the {most.reached} "
         "that reached it."
-    )
-    return caption, plot
-
-
-def forecasts(report: Report) -> Drawing:
-    """A point for each forecast of a trial that ran to its end, if the scheduler forecasts."""
-    if not any(trial.forecasts for trial in report.results.trials.values()):
-        return None
-    metric = report.spec.objective.metric
-    points = [
-        (trial.trial_id, epoch, f["end"], f["low"], f["high"], trial.values(metric)[-1][1])
-        for trial in report.results.trials.values()
-        if trial.status == COMPLETED and trial.values(metric)
-        for epoch, f in (trial.forecasts or {}).items()
-        if {"end", "low", "high"} <= f.keys()
-    ]
-    if not points:
-        return "Nothing to show: no end was predicted of a trial that came to it.", None
-    inside = sum(low <= true <= high for _, _, _, low, high, true in points)
-    ids, epochs, ends, lows, highs, trues = zip(*evenly(points, _MOST_POINTS), strict=True)
-    plot = go.Figure()
-    plot.update_xaxes(title=f"predicted {metric}")
-    plot.update_yaxes(title="true one")
-    plot.add_scatter(
-        x=ends,
-        y=trues,
-        error_x={
-            "array": [high - end for high, end in zip(highs, ends, strict=True)],
-            "arrayminus": [end - low for low, end in zip(lows, ends, strict=True)],
-            "thickness": 0.5,
-        },
-        customdata=list(zip(ids, epochs, strict=True)),
-        mode="markers",
-        marker={"color": BLUE, "size": 6, "opacity": 0.6},
-        hovertemplate="trial %{customdata[0]}, epoch %{customdata[1]}: %{x:.4g} predicted, "
-        "%{y:.4g} reached<extra></extra>",
-        name="forecast",
-    )
-    diagonal, line = [min(trues), max(trues)], {"color": BLACK, "dash": "dot"}
-    plot.add_scatter(x=diagonal, y=diagonal, mode="lines", line=line, name="as predicted")
-    plot.update_traces(hoverinfo="skip", selector={"name": "as predicted"})
-    caption = (
-        f"{inside} of {len(points)} forecasts ({inside / len(points):.0%}) were right within one "
-        "standard deviation, which the bars show; of normal ones 68% are. Only trials that ran to "
-        "their end are among them."
     )
     return caption, plot
