@@ -81,7 +81,8 @@ class SpeedNet(nn.Module):
         They come with both signs, for the activation that follows. Only the bias trains.
         """
         patches_MP = F.unfold(x_NCHW.float(), 2).transpose(1, 2).flatten(0, 1)
-        variances_P, components_PP = torch.linalg.eigh(torch.cov(patches_MP.T).double())
+        covariance_PP = torch.cov(patches_MP.T).double().cpu()
+        variances_P, components_PP = torch.linalg.eigh(covariance_PP)
         # The constant keeps directions of mere noise from being blown up
         kernels_PP = (components_PP / (variances_P + 5e-4).sqrt()).T
         self.whiten.weight.copy_(torch.cat([kernels_PP, -kernels_PP]).view(24, 3, 2, 2))
@@ -129,8 +130,21 @@ class SpeedNetLearner:
         # Weights, too, are in half precision on a GPU; a CPU would only emulate it
         self.dtype = torch.half if device.type == "cuda" else torch.float32
         torch.backends.cudnn.benchmark = True  # all batches have one shape
+        self.read_data()
+        torch.manual_seed(self.settings.seed)
+        self.model = SpeedNet(self.settings.width).to(device, self.dtype)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        for module in self.model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.float()  # half precision has too few digits for statistics
+        self.model.learn_whitening(self.padded_NHWC[:1000].permute(0, 3, 1, 2))
+        self.optimizer = build_optimizer(self.model, self.settings)
+        self.epoch = 0
+
+    def read_data(self) -> None:
+        """All images, the training images normalised and padded once for all epochs."""
         self.images_NCHW, labels_N = read_cifar10(self.settings.data_dir)
-        self.labels_N = labels_N.to(device)
+        self.labels_N = labels_N.to(self.device)
         official_train = len(labels_N) * 5 // 6  # the last of six files is the test split
         shuffled_N = torch.from_numpy(np.random.default_rng(0).permutation(official_train))
         train_N = shuffled_N[official_train // 10 :]
@@ -143,20 +157,11 @@ class SpeedNetLearner:
             raise UsageError(f"batch_size must be at most {len(train_N)}, the training images")
         self.train_labels_N = self.labels_N[train_N]
         x_NCHW = self.normalise(self.images_NCHW[train_N])
-        # Padded once for all epochs, with the channels last, since crops are gathered from it
         padded_NCHW = F.pad(x_NCHW, (PADDING,) * 4, mode="reflect")
+        # Channels last, so that a crop gathers all of a pixel's channels at once
         self.padded_NHWC = padded_NCHW.permute(0, 2, 3, 1).contiguous()
         rng = np.random.default_rng(self.settings.seed)
         self.begins_mirrored_N = rng.integers(2, size=len(train_N))
-        torch.manual_seed(self.settings.seed)
-        self.model = SpeedNet(self.settings.width).to(device, self.dtype)
-        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        for module in self.model.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                module.float()  # half precision has too few digits for statistics
-        self.model.learn_whitening(x_NCHW[:5000])
-        self.optimizer = build_optimizer(self.model, self.settings)
-        self.epoch = 0
 
     def step(self) -> dict[str, float]:
         train_loss = self.train_epoch()
@@ -263,10 +268,12 @@ class SpeedNetLearner:
 
     def normalise(self, images_NCHW: Tensor) -> Tensor:
         """Bytes on the host to pixels on the device."""
-        mean_C11 = torch.tensor(MEAN_C, device=self.device)[:, None, None]
-        std_C11 = torch.tensor(STD_C, device=self.device)[:, None, None]
-        x_NCHW = (images_NCHW.to(self.device) / 255 - mean_C11) / std_C11
-        return x_NCHW.to(self.dtype, memory_format=torch.channels_last)
+        mean_C11, std_C11 = (
+            torch.tensor(stat_C, dtype=self.dtype, device=self.device)[:, None, None]
+            for stat_C in (MEAN_C, STD_C)
+        )
+        x_NCHW = images_NCHW.to(self.device, self.dtype, memory_format=torch.channels_last)
+        return (x_NCHW / 255 - mean_C11) / std_C11
 
 
 def build_optimizer(model: SpeedNet, settings: Settings) -> torch.optim.SGD:

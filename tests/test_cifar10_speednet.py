@@ -34,9 +34,9 @@ def data_dir(tmp_path_factory):
     return str(folder)
 
 
-def made(data_dir, *, config=CONFIG, world_size=1, **constants):
+def made(data_dir, *, config=CONFIG, device="cpu", world_size=1, **constants):
     values = {"epochs": 3, "seed": 0, "width": 4, "data_dir": data_dir, **constants}
-    device = torch.device("cpu")
+    device = torch.device(device)
     return SpeedNetLearner(config, values, device=device, rank=0, world_size=world_size)
 
 
@@ -172,3 +172,15 @@ def test_missing_and_damaged_archives_are_refused(tmp_path, monkeypatch):
     (tmp_path / ARCHIVE).write_bytes(b"not an archive")
     with pytest.raises(DataError, match=ARCHIVE):
         made(str(tmp_path))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: none here")
+def test_it_trains_in_half_precision_and_resumes_on_a_gpu(data_dir):
+    learner, restored = (made(data_dir, device="cuda") for _ in range(2))
+    assert {p.dtype for p in learner.model.parameters()} == {torch.half, torch.float32}
+    first = learner.step()
+    restored.load_state_dict(learner.state_dict())
+    second = learner.step()
+    assert restored.step() == pytest.approx(second, rel=1e-2)
+    assert second["train_loss"] < first["train_loss"]

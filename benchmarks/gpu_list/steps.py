@@ -46,7 +46,7 @@ def of_row(line):
 def tests(device, dry):
     """The tests that are marked `gpu`; on a dry run they are only found."""
     more = ["--collect-only"] if dry else ["-rs"]
-    places = ["tests/vision", "tests/trial"]
+    places = ["tests/vision", "tests/trial", "tests/test_cifar10_speednet.py"]
     command = [
         sys.executable,
         "-m",
