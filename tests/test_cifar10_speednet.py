@@ -68,9 +68,9 @@ def textures(count):
 
 def test_it_learns(tmp_path):
     write_archive(tmp_path / ARCHIVE, files=dict(textures(100)), count=100)
-    config = {**CONFIG, "lr": 40.0, "batch_size": 32}
-    learner = made(str(tmp_path), config=config, epochs=6, width=8)
-    reports = [learner.step() for _ in range(6)]
+    config = {**CONFIG, "lr": 60.0, "batch_size": 32}
+    learner = made(str(tmp_path), config=config, epochs=8, width=8)
+    reports = [learner.step() for _ in range(8)]
     assert reports[-1]["val_accuracy"] > 0.9
     measured = learner.test()
     assert measured["test_accuracy"] > 0.9
