@@ -8,8 +8,8 @@
 
 A search is simulated with four asynchronous workers, tuner's searchers and tuner's ASHA. Its trials
 follow learning curves of two kinds: of synthetic tasks, whose loss is quadratic in four
-hyperparameters, and the recorded ones of `benchmarks.learning_curves`, whose configs are drawn from
-a part of the table. A fault is planted in a sound task: a domain that is cut below or above the
+hyperparameters, and those of `benchmarks.searchers.tables`, whose configs are drawn from a part of
+the table. A fault is planted in a sound task: a domain that is cut below or above the
 best value, a domain of which four fifths are useless, a region that diverges with a third of the
 trials, trials that are too short or too long, trials that overfit, seeds that differ more than the
 configs, a useless hyperparameter, a pair that matters only together, a small validation split, a
@@ -39,10 +39,10 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import qmc
 
-from benchmarks import search_curves
-from benchmarks.asynchronous import WORKERS
-from benchmarks.learning_curves import SPACES, load_table
-from benchmarks.search_methods import method
+from benchmarks.searchers import lcbench
+from benchmarks.searchers.methods import method
+from benchmarks.searchers.simulation import WORKERS
+from benchmarks.searchers.tables import SPACES, load_table
 from tuner.experiment.history import fold
 from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice import advise
@@ -272,9 +272,9 @@ class Recorded:
     @classmethod
     def lcbench(cls, folder, task, count=1024):
         """Random configs of one of LCBench's tasks."""
-        u_ND = qmc.Sobol(len(search_curves.SPACE), rng=int(task)).random(count)
-        made = cls(task, search_curves.SPACE, "learning_rate", u_ND, np.empty(0))
-        curves = [search_curves.curve_of(folder, task, config) for config in made.configs]
+        u_ND = qmc.Sobol(len(lcbench.SPACE), rng=int(task)).random(count)
+        made = cls(task, lcbench.SPACE, "learning_rate", u_ND, np.empty(0))
+        curves = [lcbench.curve_of(folder, task, config) for config in made.configs]
         return replace(made, loss_NE=np.stack(curves))
 
     @cached_property
@@ -549,7 +549,7 @@ def show_tables(tables, trials, seeds):
 def show_lcbench(folder, trials, seeds):
     """All tuning tasks together. A cut counts where it makes the best tenth of configs worse."""
     totals = {}
-    for task in search_curves.SPLITS["tuning"]:
+    for task in lcbench.SPLITS["tuning"]:
         recorded = Recorded.lcbench(folder, task)
         best_N = recorded.loss_NE.min(axis=1)
         level = np.quantile(best_N, 0.1)
@@ -581,7 +581,7 @@ def main():
     count = 3 if arguments.quick else arguments.searches
     first = FIRST_SEED[arguments.split] if arguments.first_seed is None else arguments.first_seed
     if arguments.lcbench:
-        tasks = len(search_curves.SPLITS["tuning"])
+        tasks = len(lcbench.SPLITS["tuning"])
         seeds = range(first, first + max(1, count // tasks))
         show_lcbench(arguments.lcbench, min(arguments.trials, 80), seeds)
         return

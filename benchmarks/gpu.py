@@ -8,7 +8,9 @@ Uses random pixels in CIFAR-10's shape. An epoch has 45,000 training images and 
 count. Prints a table and exits with 0, or with 1 if there is no CUDA device (not with --quick).
 """
 
+import argparse
 import platform
+import statistics
 import sys
 import time
 from dataclasses import replace
@@ -18,7 +20,6 @@ import numpy as np
 import torch
 import torch.multiprocessing as mp
 
-from benchmarks.figures import options, spread
 from tuner.shipped.experiments import cifar10_speednet
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets._dataset import ImageArrays
@@ -39,6 +40,19 @@ RECIPE = {
     "label_smoothing": 0.2,
 }
 MUON = {**RECIPE, "optimizer": "muon"}
+
+
+def parse_arguments(rounds):
+    """--quick and --rounds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser.parse_args()
+
+
+def spread(values):
+    """Least, median and largest."""
+    return " / ".join(f"{f(values):.3f}" for f in (min, statistics.median, max))
 
 
 def load(folder: Path, *, split_seed: int):
@@ -135,7 +149,7 @@ def micro_batch_in(mib):
 
 
 def main():
-    given = options(__doc__, rounds=10)
+    given = parse_arguments(rounds=10)
     if not (torch.cuda.is_available() or given.quick):
         print("no CUDA device: nothing measured", file=sys.stderr)
         return 1

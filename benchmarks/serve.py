@@ -3,9 +3,10 @@
     python -m benchmarks.serve [--experiments 500] [--trials 10000] [--runs 5]
 
 Writes a storage of so many experiments, of 30 trials each, and one more of so many trials; none of
-them runs. Then `tuner serve` is started on it, in a process of its own. Its CPU seconds are those
-that the operating system tells, over 30 seconds with no page open, and over 30 with one. The page
-is opened in Chromium without a screen, in a new window each time, with an empty cache: `first
+them runs. Two thirds of the trials report one epoch, the others up to ten, with seven metrics and a
+checkpoint each. Then `tuner serve` is started on it, in a process of its own. Its CPU seconds are
+those that the operating system tells, over 30 seconds with no page open, and over 30 with one. The
+page is opened in Chromium without a screen, in a new window each time, with an empty cache: `first
 paint` and `list` are the browser's own times from the start of the navigation to the first pixels
 and to the first rows; `trials` is that to the rows of the large experiment, opened by its own
 address, whose journal the server has then read for the list and reads again for its curves.
@@ -14,8 +15,10 @@ address, whose journal the server has then read for the list and reads again for
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
+import random
 import shutil
 import statistics
 import subprocess
@@ -27,9 +30,11 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.many_trials import write_experiment, write_journal
-from tuner.experiment.files import JOURNAL
+from tuner.experiment.files import EXPERIMENT, JOURNAL
 
+SPACE = {"lr": "loguniform(0.0001, 1)", "momentum": "uniform(0, 0.9)"}
+START = 1_700_000_000.0
+METRICS = ("train_loss", "val_loss", "val_accuracy", "lr", "epoch_s", "memory_mib", "images_per_s")
 IDLE_S = 30
 BARS = {"idle": 0.01, "first paint": 1.0}  # of a core; seconds
 LARGE = "large"
@@ -37,13 +42,62 @@ _FIRST_PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]
 _MARK = "return performance.getEntriesByName(arguments[0])[0]?.startTime"
 
 
+def write_experiment(folder, trials):
+    """An experiment.json of so many trials."""
+    spec = {
+        "name": folder.name,
+        "trainable": "tuner.vision.image_classifier:ImageClassifier",
+        "training": {"model": "cnn", "dataset": "digits"},
+        "search": {"strategy": "random", "space": SPACE},
+        "objective": {"metric": "val_loss", "mode": "min"},
+        "scheduler": {"name": "asha", "max_t": 10, "grace_period": 1, "reduction_factor": 2},
+        "resources": {"cpus": 1, "gpus": 0, "workers": 1},
+        "num_samples": trials + 100,
+        "seed": 1,
+    }
+    folder.mkdir(parents=True)
+    document = {"format": 1, "spec": spec, "seed": 1, "versions": {}, "git_revision": None}
+    (folder / EXPERIMENT).write_text(json.dumps(document))
+
+
+def events(trials):
+    """The events of such an experiment, without their times."""
+    chance = random.Random(0)
+    owner = {"host": "nowhere", "pid": 1, "started": START}
+    yield {"event": "experiment_started", "resumed": False, "owner": owner}
+    for number in range(trials):
+        trial_id = f"{number:05}"
+        config = {"lr": 10 ** chance.uniform(-4, 0), "momentum": chance.uniform(0, 0.9)}
+        yield {"event": "trial_started", "trial_id": trial_id, "config": config, "origin": "random"}
+        epochs = chance.choices((1, 2, 4, 8, 10), (67, 22, 4, 4, 3))[0]
+        for epoch in range(1, epochs + 1):
+            about = {"trial_id": trial_id, "epoch": epoch}
+            metrics = {name: chance.random() / epoch for name in METRICS}
+            yield {"event": "result", **about, "metrics": metrics}
+            path = f"trials/{trial_id}/checkpoints/{epoch}/state.pt"
+            digest = f"{chance.getrandbits(256):064x}"
+            yield {"event": "checkpoint", **about, "path": path, "sha256": digest}
+        status = "completed" if epochs == 10 else "stopped"
+        yield {"event": "trial_ended", "trial_id": trial_id, "status": status}
+    yield {"event": "experiment_ended", "status": "completed"}
+
+
+def write_journal(path, trials):
+    """Returns the number of lines."""
+    with path.open("w") as file:
+        for number, event in enumerate(events(trials)):
+            timed = {"event": event.pop("event"), "time": START + number / 100, **event}
+            file.write(json.dumps(timed, separators=(",", ":")) + "\n")
+    return number + 1
+
+
 def write_storage(storage: Path, experiments: int, trials: int) -> None:
     """So many small experiments, and the large one."""
     for number in range(experiments):
         folder = storage / f"experiment-{number:04}"
-        write_experiment(folder, 30, "random")
+        write_experiment(folder, 30)
         write_journal(folder / JOURNAL, 30)
-    write_experiment(storage / LARGE, trials, "random")
+    write_experiment(storage / LARGE, trials)
     write_journal(storage / LARGE / JOURNAL, trials)
 
 

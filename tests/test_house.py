@@ -4,23 +4,23 @@ import ast
 
 from benchmarks import house
 
-SOURCE = '''"""A module.
-
-Its docstring has three lines."""
-
-from os import (
-    path,
-)
+SOURCE = """"A module."
+import os
 
 # a comment
 
 
-def longer(x):
-    """Say."""
-    def inner():
-        return 1  # code
+def read_file(x):
+    a, b = 1, x
+    return a
+
+@property
+def size_of(x):
+    return x.a
+
+def share_of(x):
     return x
-'''
+"""
 
 
 def count(source, counted):
@@ -28,11 +28,16 @@ def count(source, counted):
     return counts if isinstance(counts, int) else list(counts)
 
 
-def test_each_line_has_one_kind():
-    kinds = {"code": 4, "blank": 4, "docstring": 4, "comment": 1, "import": 3}
-    assert house.lines_by_kind(SOURCE) == kinds
-    assert sum(kinds.values()) == len(SOURCE.splitlines())
-    assert house.function_lengths(SOURCE) == [5, 2]
+def test_content_counts_expressions_and_names_of_functions(tmp_path):
+    (tmp_path / "a.py").write_text(SOURCE)
+    assert house.content(tmp_path) == {
+        "expressions": 12,
+        "statements": 9,
+        "expressions a line": 1.2,
+        "parallel assignments": 111.1,
+        "without a verb first, %": 50.0,
+        "with a preposition last, %": 50.0,
+    }
 
 
 def test_mocks_count_replacing_calls():
@@ -75,5 +80,5 @@ def test_a_checkout_is_counted(tmp_path):
         (tmp_path / name).write_text(text)
     assert house.units(tmp_path) == {"one": set(), "two": {"one"}}
     rows = house.figures(tmp_path)
-    assert (rows["lines"], rows["modules"], rows["functions"], rows["tests"]) == (18, 2, 2, 1)
+    assert (rows["tuner: statements"], rows["modules"], rows["tests"]) == (11, 2, 1)
     assert rows["others' private attributes in tests"] == 2

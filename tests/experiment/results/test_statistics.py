@@ -75,7 +75,7 @@ def share_apart(drawn):
 def test_differences_from_best_of_equal_groups_are_apart_at_most_at_the_level(
     groups, keys, variance_ratio
 ):
-    # With a spread pooled over the groups it is up to 15 of 100, see benchmarks/told_apart.py
+    # With a spread pooled over the groups it is up to 15 of 100
     drawn = np.random.default_rng(0).normal(size=(400, groups, keys))
     drawn[:, -1] *= variance_ratio**0.5
     assert share_apart(drawn) <= 0.05

@@ -60,7 +60,7 @@ class GraceSettings(SchedulerSettings):
 def first_rung(max_t: int, trials: int | None, *, reduction_factor: float) -> int:
     """The first epoch to stop trials at; `trials` None: time ends the search.
 
-    With few trials, early comparisons often stop the best (`benchmarks.few_trials`): 3 reach the
+    With few trials, early comparisons often stop the best (benchmarks/searchers.md): 3 reach the
     end.
     """
     if trials is None:

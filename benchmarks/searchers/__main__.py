@@ -1,43 +1,69 @@
-"""How each strategy does on five kinds of task, and whether its forecasts keep their word.
+"""How each strategy does on five kinds of task, beside random search under ASHA.
 
-    python -m benchmarks.search_kinds FOLDER --split claims        half an hour of two cores
-    python -m benchmarks.search_kinds FOLDER                       on which settings were chosen
-    python -m benchmarks.search_kinds FOLDER --quick               that it works, no more
+    python -m benchmarks.searchers FOLDER --split claims        half an hour of two cores
+    python -m benchmarks.searchers FOLDER                       on which settings were chosen
+    python -m benchmarks.searchers FOLDER --quick               that it works, no more
 
-FOLDER is LCBench's, as in `benchmarks.search_curves`; the kinds are those of
-`benchmarks.curve_tasks`. A line is SEARCH+RULE, as in `benchmarks.search_curves`. Four asynchronous
-workers are simulated, with the epochs of 12 whole trials.
+FOLDER is LCBench's, as in `benchmarks.searchers.lcbench`; the kinds are those of
+`benchmarks.searchers.tasks`. A line is SEARCH+RULE; rules are `asha` (reduction factor 3, rungs
+from epoch 1) and `none`. Four asynchronous workers are simulated, with the epochs of 12 whole
+trials.
 
 "regret": that of the best whole trial, above the least loss that any search of the task has met (on
 LCBench: the error itself), as a ratio to random's under ASHA. Means over seeds, the geometric mean
 over tasks, in brackets its 95 % interval by a bootstrap over tasks. "trials": begun, and trained to
-their end. "within": the share of forecasts, of all trials, stopped ones included, whose true end is
-within one deviation; "beyond": those beyond two.
+their end.
 """
 
 import argparse
 import platform
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import curve_tasks
-from benchmarks.asynchronous import WORKERS, simulate
-from benchmarks.search_curves import FLOOR, Task, interval, rule_of
-from benchmarks.search_methods import method
+from benchmarks.searchers.methods import method
+from benchmarks.searchers.simulation import WORKERS, simulate
+from benchmarks.searchers.tasks import KINDS, tasks
+from tuner.search.schedulers.asha import AshaSettings, Brackets
 
-LINES = (
-    *(FLOOR, "random+forecast", "hyperopt+asha", "hyperopt+forecast"),
-    *("bayesopt+asha", "bayesopt+forecast", "optuna-tpe+asha"),
-)
+FLOOR = "random+asha"
+LINES = (FLOOR, "mixed+asha", "hyperopt+asha", "bayesopt+asha", "optuna-tpe+asha")
 WHOLE = 12  # trainings, the budget of a search
 LEAST = 1e-2  # of all searches' regret; less cannot be distinguished
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a search sees of a task."""
+
+    space: dict
+
+
+class Unstopped:
+    """A rule that stops no trial."""
+
+    def goes_on(self, trial_id, epoch, loss):
+        return True
+
+
+def rule_of(name, epochs):
+    """The rule of this name."""
+    if name == "asha":
+        return Brackets(AshaSettings(max_t=epochs, reduction_factor=3, grace_period=1))
+    return {"none": Unstopped}[name]()
+
+
+def interval(by_task_T, draws=10_000):
+    """The 95 % interval of the mean over tasks, by a bootstrap of tasks."""
+    rows = np.random.default_rng(0).integers(len(by_task_T), size=(draws, len(by_task_T)))
+    return np.quantile(by_task_T[rows].mean(axis=1), [0.025, 0.975])
+
+
 class Watched:
-    """A rule, and of each trial the true end, the last epoch, and what was forecast."""
+    """A rule, and of each trial the true end and the last epoch."""
 
     def __init__(self, rule):
         self.rule, self.ends, self.reached = rule, {}, {}
@@ -49,27 +75,16 @@ class Watched:
         self.reached[trial_id] = epoch
         return self.rule.goes_on(trial_id, epoch, loss)
 
-    def deviations(self):
-        """How many deviations each true end is above what was forecast."""
-        deviations = []
-        for trial_id, end in self.ends.items():
-            made = getattr(self.rule, "forecasts", lambda _: {})(trial_id)
-            for forecast in made.values():
-                side = "high" if end > forecast["end"] else "low"
-                width = abs(forecast[side] - forecast["end"])
-                deviations.append((end - forecast["end"]) / max(width, 1e-12))
-        return deviations
-
 
 def search(job):
-    """(job, the last best, the least end met, trials begun, trials whole, deviations)."""
+    """(job, the last best, the least end met, trials begun, trials whole)."""
     import torch
 
     torch.set_num_threads(1)
     line, kind, folder, split, index, seed = job
-    task = curve_tasks.tasks(kind, folder, split)[index]
+    task = tasks(kind, folder, split)[index]
     name, rule = line.split("+")
-    watched = Watched(rule_of(rule, name, task.epochs))
+    watched = Watched(rule_of(rule, task.epochs))
     random = method("random", Task(task.space), 0)
     typical = float(np.median([task.curve(random.ask(n))[-1] for n in range(30)]))
     best = simulate(
@@ -83,18 +98,18 @@ def search(job):
     )
     whole = sum(epoch == task.epochs for epoch in watched.reached.values())
     least = min(watched.ends.values())
-    return job, best[-1], least, len(watched.ends), whole, watched.deviations()
+    return job, best[-1], least, len(watched.ends), whole
 
 
 def show(runs, lines, kinds, folder, split, seeds):
     print(f"{len(seeds)} seeds from {seeds[0]}, {WORKERS} workers; ", end="")
     packages = ("optuna", "hyperopt", "numpy", "scipy")
     print(", ".join(f"{p} {version(p)}" for p in packages), f"; Python {platform.python_version()}")
-    print(f"{'':22}{'':14}regret                trials  within beyond")
+    print(f"{'':22}{'':14}regret                trials")
     for line in lines:
         for kind in kinds:
-            count = len(curve_tasks.tasks(kind, folder, split))
-            logs, begun, whole, deviations = [], [], [], []
+            count = len(tasks(kind, folder, split))
+            logs, begun, whole = [], [], []
             for index in range(count):
                 mine = [runs[line, kind, folder, split, index, seed] for seed in seeds]
                 floor = [runs[FLOOR, kind, folder, split, index, seed] for seed in seeds]
@@ -108,13 +123,9 @@ def show(runs, lines, kinds, folder, split, seeds):
                 logs.append(np.log(regret / level))
                 begun += [run[2] for run in mine]
                 whole += [run[3] for run in mine]
-                deviations += [z for run in mine for z in run[4]]
             low, high = np.exp(interval(np.array(logs)))
             print(f"{line:22}{kind:14}{np.exp(np.mean(logs)):.2f} [{low:.2f}, {high:.2f}]", end="")
             print(f"{np.mean(begun):10.0f} {np.mean(whole):4.1f}", end="")
-            if deviations:
-                size = np.abs(deviations)
-                print(f"  {np.mean(size <= 1):6.0%} {np.mean(size > 2):6.0%}", end="")
             print()
 
 
@@ -123,7 +134,7 @@ def main():
     parser.add_argument("folder", type=Path, help="of LCBench's surrogate")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lines", default=",".join(LINES))
-    parser.add_argument("--kinds", default=",".join(curve_tasks.KINDS))
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--split", choices=("tuning", "claims"), default="tuning")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -138,7 +149,7 @@ def main():
         (line, kind, arguments.folder, arguments.split, index, seed)
         for seed in seeds
         for kind in kinds
-        for index in range(len(curve_tasks.tasks(kind, arguments.folder, arguments.split)))
+        for index in range(len(tasks(kind, arguments.folder, arguments.split)))
         for line in lines
     ]
     with ProcessPoolExecutor(arguments.processes) as pool:

@@ -23,11 +23,6 @@ class Ours:
     def tell(self, number, value, epoch=1):
         self.search.on_trial_complete(f"{number:05d}", _result(value, epoch))
 
-    def go_on(self, number):
-        """Have a trial that has ended run again, as only a simulation does."""
-        if go_on := getattr(self.search, "go_on", None):
-            go_on(f"{number:05d}")
-
 
 class Optuna:
     """An Optuna sampler; `report` tells of intermediate values, `tell` of the end."""
@@ -80,43 +75,8 @@ class Optuna:
         return config
 
 
-class RayHyperOpt:
-    """Ray's own HyperOptSearch with its defaults."""
-
-    def __init__(self, task, seed, max_t=None):
-        import logging
-
-        from ray.tune.search.hyperopt import HyperOptSearch
-
-        logging.getLogger("hyperopt").setLevel(logging.ERROR)
-        space = {key: _ray(domain) for key, domain in parse_space(task.space).items()}
-        self.search = HyperOptSearch(space, "loss", "min", random_state_seed=seed)
-
-    def ask(self, number):
-        return self.search.suggest(str(number))
-
-    def report(self, number, value, epoch):
-        self.search.on_trial_result(str(number), _result(value, epoch))
-
-    def tell(self, number, value, epoch=1):
-        self.search.on_trial_complete(str(number), _result(value, epoch))
-
-
 def _result(value, epoch):
     return {"loss": value, "training_iteration": epoch}
-
-
-def _ray(domain):
-    from ray import tune
-
-    if isinstance(domain, Choice):
-        return tune.choice([_ray(value) for value in domain.values])
-    if isinstance(domain, dict):
-        return {key: _ray(value) for key, value in domain.items()}
-    if not hasattr(domain, "at"):
-        return domain
-    arguments = [domain.lower, domain.upper, *([] if domain.q is None else [domain.q])]
-    return getattr(tune, domain.name)(*arguments)
 
 
 def _ours(name):
@@ -139,9 +99,4 @@ def method(name, task, seed, max_t=None):
     if name.startswith("optuna"):
         sampler = {"optuna-tpe": "TPESampler", "optuna-gp": "GPSampler"}[name]
         return Optuna(sampler, task, seed, max_t)
-    if name == "ray-hyperopt":
-        return RayHyperOpt(task, seed, max_t)
     return Ours(_ours(name), task, seed, max_t)
-
-
-METHODS = ("random", "ray-hyperopt", "optuna-tpe", "optuna-gp", "hyperopt", "bayesopt", "bohb")

@@ -1,7 +1,7 @@
 """Tasks with learning curves, of five kinds, on which a search under early stopping is simulated.
 
-`lcbench`: the surrogate of `benchmarks.search_curves`, its tuning tasks. `tables`: the four tables
-of `benchmarks.learning_curves`. `adam`: networks of one hidden layer that are trained on the spot,
+`lcbench`: the surrogate of `benchmarks.searchers.lcbench`. `tables`: the four tables of
+`benchmarks.searchers.tables`. `adam`: networks of one hidden layer that are trained on the spot,
 8 hyperparameters of Adam over wide ranges, so that many diverge and curves are noisy.
 `conditional`: the same networks, where the optimiser decides which hyperparameters there are.
 `categorical`: made curves of 16 to 34 choices with small differences, which cross.
@@ -17,9 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import search_curves
-from benchmarks.learning_curves import SPACES
-from benchmarks.search_asha import Curves
+from benchmarks.searchers import lcbench
+from benchmarks.searchers.tables import SPACES, Curves
 
 WORST = 1e3  # the loss of a network that has diverged
 ADAM = {
@@ -62,15 +61,15 @@ class CurveTask:
 
 
 @cache
-def tasks(kind: str, lcbench: Path | None = None, split: str = "tuning") -> tuple[CurveTask, ...]:
-    """The tasks of a kind. lcbench: see `benchmarks.search_curves`. split: tuning, or claims.
+def tasks(kind: str, folder: Path | None = None, split: str = "tuning") -> tuple[CurveTask, ...]:
+    """The tasks of a kind. folder: that of LCBench. split: tuning, or claims.
 
     There are no other tables: those of claims are those of tuning.
     """
     is_tuning = split == "tuning"
     if kind == "lcbench":
-        names = search_curves.SPLITS[split][:: 3 if is_tuning else 1]
-        return tuple(_lcbench(lcbench, name) for name in names)
+        names = lcbench.SPLITS[split][:: 3 if is_tuning else 1]
+        return tuple(_lcbench(folder, name) for name in names)
     if kind == "tables":
         return tuple(_table(name) for name in TABLES)
     if kind == "categorical":
@@ -88,9 +87,9 @@ def _choices():
 
 def _lcbench(folder, name):
     def curve(config):
-        return search_curves.curve_of(folder, name, config)
+        return lcbench.curve_of(folder, name, config)
 
-    return CurveTask(f"lcbench {name}", search_curves.SPACE, curve, search_curves.EPOCHS)
+    return CurveTask(f"lcbench {name}", lcbench.SPACE, curve, lcbench.EPOCHS)
 
 
 def _table(name):
