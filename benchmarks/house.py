@@ -42,7 +42,30 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-27, and 1 % more; expressions a line may only fall
-    "tuner: expressions": 1,
+    "tuner: expressions": 145_790,
+    "tuner: statements": 26_230,
+    "tuner: expressions a line": 4.27,
+    "tuner: parallel assignments": 18.5,
+    "tuner: without a verb first, %": 71.8,
+    "tuner: with a preposition last, %": 7.4,
+    "tests: expressions": 159_180,
+    "tests: statements": 25_890,
+    "tests: expressions a line": 4.93,
+    "tests: parallel assignments": 8.1,
+    "tests: without a verb first, %": 31.1,
+    "tests: with a preposition last, %": 2.8,
+    "benchmarks: expressions": 18_570,
+    "benchmarks: statements": 3030,
+    "benchmarks: expressions a line": 4.95,
+    "benchmarks: parallel assignments": 21.0,
+    "benchmarks: without a verb first, %": 76.7,
+    "benchmarks: with a preposition last, %": 7.3,
+    "modules": 260,
+    "modules of benchmarks": 28,
+    "packages below tuner/": 11,
+    "words of documentation": 23_000,
+    "lines of the README": 220,
+    "mocks per 100 tests": 8.0,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
 
