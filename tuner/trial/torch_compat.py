@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import IO, Any, cast
@@ -145,14 +145,6 @@ def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
     for dtype in {target.dtype for target in targets}:
         pairs = [p for p in zip(targets, sources, strict=True) if p[0].dtype == dtype]
         torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
-
-
-def fused_steps(parameters: Iterable[Tensor]) -> bool:
-    """Whether torch's fused optimizers can be trusted with these parameters.
-
-    They refuse complex ones.
-    """
-    return all(p.is_floating_point() for p in parameters)
 
 
 def cpu_computes_in() -> tuple[bool, bool]:

@@ -17,7 +17,7 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from tuner.errors import Fault, SpecError
-from tuner.trial.torch_compat import eager, fused_steps
+from tuner.trial.torch_compat import eager
 from tuner.vision.norms import NORMS
 from tuner.vision.recipe import MUON_LR, MUON_MOMENTUM, STEP_FACTOR, STEPS
 from tuner.vision.settings import ClassifierSettings
@@ -96,7 +96,7 @@ def build_optimizer(
     if settings.optimizer in ("sgdw", "muon"):
         for group in others + filters:
             group.setdefault("weight_decay", weight_decay / group["lr"])
-    fused = fused_steps(model.parameters())
+    fused = all(p.is_floating_point() for p in model.parameters())  # complex ones are refused
     kinds = [kind, torch.optim.Muon] if settings.optimizer == "muon" else [kind]
     first, *muon = kinds if settings.compile else map(eager, kinds)
     sgd: Optimizer = first(others, lr=settings.lr, weight_decay=weight_decay, fused=fused, **own)
