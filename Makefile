@@ -19,12 +19,14 @@ EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
 
-.PHONY: sweep install test lint types pytest integration nodes docs site faults gpu reference format clean
+.PHONY: sweep install install-dev test lint types pytest integration nodes docs site faults gpu reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
 
 install: $(INSTALLED)
+
+install-dev: $(INSTALLED_DEV)
 
 # torch first and pinned: an unpinned one brings gigabytes of CUDA libraries
 $(INSTALLED): pyproject.toml setup.py constraints.txt

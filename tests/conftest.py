@@ -20,9 +20,10 @@ INTEGRATION = Path(__file__).parent / "integration"
 
 DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
 
-# A loaded machine is no failure of the property.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+# A loaded machine is no failure of the property. --hypothesis-profile thorough: more examples
+settings.register_profile("quick", deadline=None, print_blob=True, max_examples=25)
+settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=500)
+settings.load_profile("quick")
 
 
 def pytest_configure(config):
@@ -65,6 +66,24 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False
     return OneRay(config, log)
+
+
+LAST_LINES = 20  # of each log, in the report of a test that fails
+_MOST_LOGS = 4
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Let a failing test show the last lines of the logs in its temporary folders."""
+    report = yield
+    if report.failed and call.when == "call":
+        folders = [item.funcargs[name] for name in ("tmp_path", "here") if name in item.funcargs]
+        logs = {path for folder in folders for path in Path(folder).rglob("log*.txt")}
+        newest = sorted(logs, key=lambda path: path.stat().st_mtime)[-_MOST_LOGS:]
+        for path in newest:
+            lines = path.read_text(errors="replace").splitlines()[-LAST_LINES:]
+            report.sections.append((f"last lines of {path}", "\n".join(lines)))
+    return report
 
 
 @pytest.fixture

@@ -21,15 +21,15 @@ def test_running_ends_thread_on_exit():
     seen = []
 
     def watch(over):
-        seen.append("begun")
+        seen.append(threading.current_thread())
         over.wait()
         seen.append("over")
 
-    before = threading.active_count()
     with pytest.raises(KeyError), process.running(watch):
         raise KeyError
-    assert seen == ["begun", "over"]
-    assert threading.active_count() == before
+    thread, over = seen
+    assert over == "over"
+    assert not thread.is_alive()
 
 
 def test_running_accepts_finished_work():

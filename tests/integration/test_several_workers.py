@@ -20,7 +20,7 @@ EPOCHS = 2
 
 def digits(searched, **resources):
     return searched(
-        training={"norm": "group", "dtype": "float64", "epochs": EPOCHS},
+        training={"norm": "group", "dtype": "float64", "epochs": EPOCHS, "width": 8},
         search={"space": {"lr": "choice([0.01, 0.03])", "batch_size": "choice([120])"}},
         scheduler="none",
         resources={"cpus": 1, **resources},
@@ -28,19 +28,26 @@ def digits(searched, **resources):
     )
 
 
-def test_two_workers_and_two_stages_equal_single_process(searched):
-    single, tolerance = digits(searched), 1e-9
+@pytest.fixture(scope="module")
+def single(searched):
+    return digits(searched)
+
+
+@pytest.mark.parametrize(
+    "several", [{"workers": 2}, pytest.param({"split": 2}, marks=pytest.mark.slow)]
+)
+def test_two_workers_or_two_stages_equal_a_single_process(searched, single, several):
+    results, tolerance = digits(searched, **several), 1e-9
     [alone] = single.trials.values()
+    [together] = results.trials.values()
     assert len(alone.results) == EPOCHS
-    for several in (digits(searched, workers=2), digits(searched, split=2)):
-        [together] = several.trials.values()
-        assert together.config == alone.config
-        curve = [value for _, value in together.values("val_loss")]
-        assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
-        state = load_state(several.best_checkpoint().path, None)
-        expected = load_state(single.best_checkpoint().path, None)
-        for name, value in expected["model"].items():  # of the whole model
-            torch.testing.assert_close(state["model"][name], value, rtol=0, atol=tolerance)
+    assert together.config == alone.config
+    curve = [value for _, value in together.values("val_loss")]
+    assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
+    state = load_state(results.best_checkpoint().path, None)
+    expected = load_state(single.best_checkpoint().path, None)
+    for name, value in expected["model"].items():  # of the whole model
+        torch.testing.assert_close(state["model"][name], value, rtol=0, atol=tolerance)
 
 
 @pytest.fixture(scope="module")

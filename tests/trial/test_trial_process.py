@@ -197,15 +197,23 @@ def test_trial_log_keeps_all_output_in_order(path):
     ]
 
 
+def open_files():
+    """What each descriptor of this process leads to; other threads open and close some."""
+    links = Path("/proc/self/fd").iterdir()
+    return [os.readlink(link) for link in links if link.is_symlink()]
+
+
 def test_trial_log_appends_to_its_own_file_and_leaves_no_descriptor_open(tmp_path):
-    before = len(os.listdir("/proc/self/fd"))
+    stdout = os.readlink("/proc/self/fd/1")
+    before = open_files().count(stdout)
     for number, text in enumerate(("one", "two", "three")):
         with TrialLog(tmp_path, str(number % 2)) as log:
             print(text)
             os.write(log.fileno(), b".")
     assert (tmp_path / "0").read_text() == "one\n.three\n."
     assert (tmp_path / "1").read_text() == "two\n."
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files().count(stdout) == before
+    assert not any(name.startswith(str(tmp_path)) for name in open_files())
 
 
 def test_child_that_outlives_its_trial_keeps_the_trials_log(tmp_path):
