@@ -70,27 +70,53 @@ def test_filled_puts_one_value_into_each_argument():
     command = Command(["x", "--lr={lr}", "{name}", "{layer.width}", "{sizes}", "{{lr}}", "{seed}"])
     config = {"lr": 1e-05, "name": "$(rm -rf /) ; x", "layer": {"width": 3}, "sizes": [1, 2]}
     filled = command.filled(config, seed=7)
-    assert filled == ["x", "--lr=1e-05", "$(rm -rf /) ; x", "3", "[1, 2]", "{lr}", "7"]
+    assert filled == ["x", "--lr=1e-05", "$(rm -rf /) ; x", "3", "1", "2", "{lr}", "7"]
     assert command.filled({**config, "seed": 8}, seed=7)[-1] == "8"
     with pytest.raises(ValueError, match=r"config has no 'layer\.width'"):
         command.filled({**config, "layer": 1}, seed=7)
 
 
 @pytest.mark.parametrize(
-    ("command", "located"),
+    ("value", "arguments"),
     [
-        ("python train.py --out model.pt", "python {}/train.py --out model.pt"),
-        ("run -c model.pt train.py model.pt", "run -c {0}/model.pt {0}/train.py model.pt"),
-        ("bash run.sh model.pt", "bash {}/run.sh model.pt"),
-        ("python -m package", "python -m package"),
+        (None, []),
+        ("", ["--x"]),
+        ("--fast", ["--x", "--fast"]),
+        ([], ["--x"]),
+        ([1, [2]], ["--x", "1", "[2]"]),
+        (True, ["--x", "True"]),
+        ({"a": 1}, ["--x", '{"a": 1}']),
     ],
 )
-def test_located_names_the_program_and_the_script_by_whole_paths(command, located, tmp_path):
+def test_filled_leaves_out_none_and_repeats_lists(value, arguments):
+    assert Command(["run", "--x", "{v}"]).filled({"v": value}, seed=0) == ["run", *arguments]
+
+
+def test_filled_repeats_an_option_with_its_list():
+    command = Command(["run", "--x={v}", "{v}:{w}"])
+    filled = ["run", "--x=1", "--x=2", "[1, 2]:None"]
+    assert command.filled({"v": [1, 2], "w": None}, seed=0) == filled
+
+
+@pytest.mark.parametrize(
+    ("command", "located"),
+    [
+        ("python train.py --out new.pt", "python {}/train.py --out new.pt"),
+        ("python train.py --config cfg.yaml", "python {0}/train.py --config {0}/cfg.yaml"),
+        (
+            "python train.py --config=cfg.yaml x=sub",
+            "python {0}/train.py --config={0}/cfg.yaml x=sub",
+        ),
+        ("bash run.sh sub {lr}", "bash {0}/run.sh {0}/sub {lr}"),
+        ("python -m sub sub", "python -m sub {}/sub"),
+    ],
+)
+def test_located_names_existing_files_and_folders_by_absolute_paths(command, located, tmp_path):
     (tmp_path / "sub").mkdir()
-    for name in ("train.py", "model.pt", "run.sh", "sub/train.py"):
+    for name in ("train.py", "cfg.yaml", "run.sh"):
         (tmp_path / name).touch()
     command_located = Command(command.split()).located(tmp_path)
-    expected = located.format(tmp_path).split()
+    expected = located.replace("{lr}", "{{lr}}").format(tmp_path).split()
     assert [Path(each) for each in command_located.arguments] == [Path(each) for each in expected]
 
 

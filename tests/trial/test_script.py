@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -65,6 +66,48 @@ def test_script_is_paused_after_a_printed_report(start):
         time.sleep(0.01)
     assert running.next_report() == ({"steps": 1}, None)
     assert Path("0").exists()
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        b'{"steps": 1}',
+        b'\r 99% \r  {"steps": 1}\r\n',
+        b'{"steps": 1, "note": "\xff"}\n',
+        b"[" * 100_000 + b"\n{" + b'"a":[' * 100_000 + b'\n{"steps": 1}\n',
+    ],
+    ids=["no newline", "behind a progress bar", "an invalid byte", "deep brackets"],
+)
+def test_json_line_is_a_report_however_it_is_printed(start, tmp_path, output):
+    (tmp_path / "output").write_bytes(output)
+    source = "import sys; sys.stdout.buffer.write(open('output', 'rb').read())"
+    assert [report["steps"] for report in reports(start(source))] == [1]
+
+
+def test_long_temporary_folder_does_not_keep_a_script_from_reporting(start, tmp_path, monkeypatch):
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert reports(start("import tuner\ntuner.report(steps=1)")) == [{"steps": 1}]
+
+
+def test_end_ends_children_without_the_environment(start):
+    child = ["env", "-i", "sh", "-c", "echo $$ > new; mv new child; exec sleep 600"]
+    source = f"""
+import os, subprocess, time, tuner
+subprocess.Popen({child!r}, start_new_session=True)
+while not os.path.exists("child"):
+    time.sleep(0.01)
+tuner.report(steps=1)
+"""
+    running = start(source)
+    running.next_report()
+    running.end()
+    pid = int(Path("child").read_text())
+    deadline = time.monotonic() + 60
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_pipe_left_open_by_a_child_does_not_block(start):

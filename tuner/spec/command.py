@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tuner.spec.settings import FaultsError, bad_value
 
 SEED = "seed"  # may be a placeholder of any command: the trial's seed
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _PLAIN = re.compile(r"[\w@%+=:,./{}-]+")
 _RULE = "must be a command as text or as a list of arguments, as in {command: 'python train.py'}"
 
@@ -69,27 +71,35 @@ class Command(str):
             yield Fault("command", rule, str(self))
 
     def filled(self, config: Mapping[str, Any], seed: int) -> list[str]:
-        """The arguments of one trial. Raises ValueError for a name that its config lacks."""
+        """The arguments of one trial. Raises ValueError for a name that its config lacks.
 
-        def value(match: re.Match[str]) -> str:
-            return match[0][0] if match[1] is None else _text(value_at(config, match[1]))
-
+        An argument with a list is repeated for each item. One that is a placeholder alone is left
+        out for "" and None; for None the option before it is, too.
+        """
         config = {SEED: seed, **config}
-        try:
-            return [_BRACES.sub(value, text) for text in self.arguments]
-        except KeyError as error:
-            message = f"this trial's config has no {error}, which the command names"
-            raise ValueError(message) from None
+        arguments: list[str] = []
+        for text in self.arguments:
+            try:
+                values = _values_of(text, config)
+            except KeyError as error:
+                message = f"this trial's config has no {error}, which the command names"
+                raise ValueError(message) from None
+            if values is None and arguments and _OPTION.fullmatch(arguments[-1]):
+                arguments.pop()
+            arguments += values or []
+        return arguments
 
     def located(self, directory: Path) -> Command:
-        """The command with absolute paths of its program and script (the first .py or file)."""
+        """The command with absolute paths of the files and folders that its arguments name.
+
+        The program has to be a path; the name of a module, behind -m, stays.
+        """
         program, *others = self.arguments
-        files = [i for i, text in enumerate(others) if (directory / text).is_file()]
-        scripts = [i for i in files if others[i].endswith(".py")] or files
-        for i in files:
-            if i <= scripts[0]:
-                others[i] = str(directory / others[i])
-        return Command([str(directory / program) if "/" in program else program, *others])
+        located = [str(directory / program) if "/" in program else program]
+        for text in others:
+            is_module = located[-1] == "-m"
+            located.append(text if is_module else _locate(text, directory))
+        return Command(located)
 
     @property
     def script(self) -> str | None:
@@ -113,6 +123,39 @@ def read_command(trainable: object) -> Command | None:
         return Command.read(trainable)
     except FaultsError:  # such a spec is refused
         return None
+
+
+def _locate(text: str, directory: Path) -> str:
+    """An existing path as an absolute one, also behind `--option=`; other text as it is."""
+    option, equals, value = text.rpartition("=")
+    if "\0" in text or (equals and not option.startswith("-")):
+        return text
+    is_path = value and (directory / value).exists()
+    return f"{option}{equals}{directory / value}" if is_path else text
+
+
+def _values_of(text: str, config: Mapping[str, Any]) -> list[str] | None:
+    """What becomes of one argument. None: a placeholder alone whose value is None.
+
+    Raises KeyError for a name that the config lacks.
+    """
+    names = [match[1] for match in _BRACES.finditer(text) if match[1] is not None]
+    values = {name: value_at(config, name) for name in names}
+    is_alone = len(names) == 1 and text == f"{{{names[0]}}}"
+    if is_alone and values[names[0]] is None:
+        return None
+    if is_alone and values[names[0]] == "":
+        return []
+    lists = [value for value in values.values() if isinstance(value, list | tuple)]
+    count = len(lists[0]) if len(values) == 1 and lists else 1
+
+    def fill(match: re.Match[str], item: int) -> str:
+        if match[1] is None:
+            return match[0][0]
+        value = values[match[1]]
+        return _text(value[item] if len(values) == 1 and lists else value)
+
+    return [_BRACES.sub(partial(fill, item=item), text) for item in range(count)]
 
 
 def _text(value: Any) -> str:

@@ -178,6 +178,8 @@ class CommandTrial(ProcessTrial):
         if reported < before:
             print(f"did not go on from $TUNER_RESUME_FROM (epoch {before}), but begins anew")
             return max(1, int(reported))
+        if 0 < reported <= self._epoch:
+            print(f"epoch {int(reported)} was reported before: this report is of {following}")
         return max(following, int(reported))
 
     def _exited(self, script: Script) -> dict[str, Any]:

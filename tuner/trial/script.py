@@ -7,6 +7,7 @@ read, mostly for less than a millisecond: what it writes in that time may be in 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
@@ -23,6 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from tuner.places import TRIAL_DIR
 
 REPORTS = "TUNER_REPORTS"  # in the environment of a script: the socket
@@ -30,6 +33,7 @@ REPORTS = "TUNER_REPORTS"  # in the environment of a script: the socket
 _EVERY_S = 0.1  # how often its process is looked at
 _ANSWER_S = 10.0  # for `tuner.report` to send its line
 _TAIL = 8192  # bytes of stderr that are kept
+_LONGEST_FOLDER = 80  # bytes; with the name of a socket in it at most 107, see unix(7)
 _LONGEST_LINE = 1 << 20  # bytes of a JSON line
 
 
@@ -59,7 +63,7 @@ class Script:
         self._has_called = False
         self._is_paused = False
         self._line = self._tail = b""
-        self._folder = Path(tempfile.mkdtemp(prefix="tuner-"))
+        self._folder = _make_folder()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._folder / "reports"))
         self._listener.listen()
@@ -104,6 +108,7 @@ class Script:
 
     def end(self) -> None:
         """End the process group, by SIGTERM and after a grace by SIGKILL; forget the socket."""
+        below = self._descendants()
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
             self._go_on()
@@ -112,11 +117,20 @@ class Script:
                 self._read(_EVERY_S)
             self._signal(signal.SIGKILL)
             self._process.wait()
+        for process in below:  # of other sessions
+            with suppress(psutil.Error):
+                process.kill()
         self._selector.close()
         self._listener.close()
         for _, stream, _ in self._streams:
             stream.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _descendants(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.Error:  # it has ended
+            return []
 
     def _go_on(self) -> None:
         if self._waiting is not None:
@@ -142,6 +156,7 @@ class Script:
         data = os.read(stream.fileno(), 1 << 16)
         if not data:
             self._selector.unregister(stream)
+            read(b"\n")  # ends a last line
             return
         os.write(log, data)
         read(data)
@@ -153,13 +168,14 @@ class Script:
         *lines, self._line = (self._line + data).split(b"\n")
         self._line = self._line[:_LONGEST_LINE]
         for line in lines:
-            if line.startswith(b"{") and not self._has_called:
-                self._take_line(line)
+            text = line.strip().rpartition(b"\r")[2].lstrip()  # behind a progress bar
+            if text.startswith(b"{") and not self._has_called:
+                self._take_line(text)
 
     def _take_line(self, line: bytes) -> None:
         try:
-            values = json.loads(line)
-        except ValueError:
+            values = json.loads(line.decode(errors="replace"))
+        except (ValueError, RecursionError):  # no report
             return
         if self._metric in values or self._metric.partition("/")[0] in values:
             self._is_paused = True
@@ -173,7 +189,7 @@ class Script:
         try:
             with connection.makefile("rb") as file:
                 values = json.loads(file.readline())
-        except (OSError, ValueError):  # the client has gone
+        except (OSError, ValueError, RecursionError):  # the client has gone, or sends no report
             connection.close()
             return
         self._has_called = True
@@ -181,6 +197,15 @@ class Script:
             self._waiting.close()
         self._waiting = connection
         self._reports.append((values, self._on_report()))
+
+
+def _make_folder() -> Path:
+    """A new temporary folder whose path is short enough for that of a socket in it."""
+    own = tempfile.gettempdir()
+    for parent in (own, "/tmp", "/var/tmp", "/dev/shm"):
+        if len(os.fsencode(parent)) <= _LONGEST_FOLDER and os.access(parent, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix="tuner-", dir=parent))
+    raise OSError(errno.ENAMETOOLONG, "no short temporary folder for a socket: set TMPDIR", own)
 
 
 def report(metrics: Mapping[str, Any] | None = None, /, **named: Any) -> None:
