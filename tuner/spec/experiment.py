@@ -34,7 +34,7 @@ from tuner.spec.code import (
 )
 from tuner.spec.command import Command
 from tuner.spec.notify import hidden, valid_target
-from tuner.spec.plain_values import flat
+from tuner.spec.plain_values import convert_values, flat
 from tuner.spec.retired import RECORDED
 from tuner.spec.schedulers import Scheduler
 from tuner.spec.settings import (
@@ -127,8 +127,8 @@ def _constants(raw: object) -> object:
         if isinstance(path, ByValue) or path.startswith("__main__:"):
             rule = "must be at the top level of a module that trials can import"
             raise FaultsError(Fault("model", rule, str(path)))
-        return {**raw, "model": path}
-    return {} if raw is None else raw
+        return convert_values({**raw, "model": path})
+    return {} if raw is None else convert_values(raw)
 
 
 class ExperimentSpec(Settings):

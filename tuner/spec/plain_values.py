@@ -58,6 +58,32 @@ def fault_of_values(value: object, *, most: int = MOST) -> str | None:
     return None
 
 
+def convert_scalar(value: Any) -> Any:
+    """A subclass of a plain scalar, or NumPy's, as the plain one; any other value as it is.
+
+    Enums with a base of text are the text, however they are shown.
+    """
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if isinstance(value, str) and type(value) is not str:
+        return str.__str__(value)
+    if isinstance(value, int) and type(value) not in (bool, int):
+        return int.__int__(value)
+    if isinstance(value, float) and type(value) is not float:
+        return float.__float__(value)
+    return value
+
+
+def convert_values(value: Any) -> Any:
+    """Lists and mappings of plain values, as JSON reads them back: see `convert_scalar`."""
+    match value:
+        case list() | tuple():
+            return [convert_values(item) for item in value]
+        case Mapping():
+            return {convert_scalar(name): convert_values(item) for name, item in value.items()}
+    return convert_scalar(value)
+
+
 def is_number(value: object) -> bool:
     """Whether it is an int or a float, but no bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -18,7 +18,7 @@ from pydantic import (
 
 from tuner.errors import Fault, unknown
 from tuner.spec.loading import Registry
-from tuner.spec.plain_values import is_number
+from tuner.spec.plain_values import convert_values, is_number
 from tuner.spec.sections import Objective
 from tuner.spec.settings import MAX_COUNT, FaultsError, Settings, parse
 from tuner.spec.space.constraints import Expression, allows, as_list, check_names
@@ -90,7 +90,9 @@ class SearchSettings(Settings):
 class SampledSettings(SearchSettings):
     """What the strategies share that are no grid."""
 
-    points_to_evaluate: tuple[dict[str, JsonValue], ...] = Field(
+    points_to_evaluate: Annotated[
+        tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)
+    ] = Field(
         (), description="configs to try first, the default at the head; what is left out is sampled"
     )
     default_first: bool | None = Field(
@@ -173,7 +175,7 @@ class GridSettings(SearchSettings):
         description='a config that becomes a cell, the first one of "spread"; its values replace '
         "the nearest ones of continuous domains",
     )
-    configs: tuple[dict[str, JsonValue], ...] = Field(
+    configs: Annotated[tuple[dict[str, JsonValue], ...], BeforeValidator(convert_values)] = Field(
         (), description="these configs instead of the grid's cells, in this order"
     )
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(

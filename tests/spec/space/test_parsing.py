@@ -1,12 +1,15 @@
 """Domains from text and from Ray's objects: both mean the same, and the rest is refused."""
 
 import contextlib
+from enum import Enum, IntEnum
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ray import tune
 
+from tuner.spec.experiment import ExperimentSpec, build_spec
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain, constant
 from tuner.spec.space.parsing import EXAMPLES, from_ray, parse_domain, parse_space
@@ -150,3 +153,73 @@ def test_constant_has_one_value(value):
 
 def test_examples_parse():
     assert len([parse_domain(text) for text in EXAMPLES]) == 4
+
+
+class Shown(str):
+    """Text that shows itself as something else."""
+
+    def __repr__(self):
+        return "Shown"
+
+    __str__ = __repr__
+
+
+class Kind(str, Enum):  # noqa: UP042 that is what people have
+    ADAM = "adam"
+
+
+class Level(IntEnum):
+    LOW = 3
+
+
+DISGUISED = {
+    "adam": [np.str_("adam"), Shown("adam"), Kind.ADAM],
+    3: [np.int64(3), np.uint8(3), Level.LOW, np.array(3)],
+    0.5: [np.float32(0.5), np.float64(0.5), np.float16(0.5)],
+    True: [np.bool_(True)],
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"), [(v, plain) for plain, values in DISGUISED.items() for v in values]
+)
+def test_values_of_other_types_are_read_back_as_plain_ones(value, plain):
+    inside = {"list": [value, (value,)], "mapping": {"x": value}}
+    space = {
+        "option": tune.choice([value, [value], {"nested": value}]),
+        "constant": value,
+        "text": f"choice([{plain!r}, 7])",
+        "inner": inside,
+    }
+    expected = {
+        "option": Choice((plain, [plain], {"nested": plain})),
+        "constant": plain,
+        "text": Choice((plain, 7)),
+        "inner": {"list": [plain, [plain]], "mapping": {"x": plain}},
+    }
+    points = [{"option": value, "text": value}]
+    raw = {"search": {"space": space, "points_to_evaluate": points}, "num_samples": 2}
+    raw["training"] = {"some": inside}
+    spec = build_spec(raw)
+    assert spec.search.space == expected
+    for again in (
+        ExperimentSpec.from_text(spec.to_json()),
+        ExperimentSpec.from_text(spec.to_yaml()),
+    ):
+        assert again == spec
+        assert type(again.search.space["constant"]) is type(plain)
+        assert again.search.points_to_evaluate == ({"option": plain, "text": plain},)
+
+
+@pytest.mark.parametrize("call", [tune.uniform, tune.loguniform, tune.randint])
+def test_bounds_of_numpy_are_plain_numbers(call):
+    bounds = np.array([1, 5])
+    assert from_ray(call(*bounds)) == from_ray(call(1, 5))
+    assert parse_domain(str(from_ray(call(*bounds)))) == from_ray(call(1, 5))
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", np.array([1, 2]), 1j, float("nan")])
+def test_values_that_are_not_plain_are_refused(value):
+    for space in ({"a": value}, {"a": tune.choice([1, value])}, {"a": tune.choice([[value]])}):
+        with pytest.raises(FaultsError):
+            parse_space(space)

@@ -14,6 +14,7 @@ from functools import partial
 from statistics import NormalDist
 from typing import Any
 
+from tuner.spec.plain_values import convert_scalar
 from tuner.spec.settings import bad_value
 
 _LARGEST = 1e300  # so that what is computed from two or three numbers stays finite
@@ -249,6 +250,7 @@ def _holds_domain(value: Value) -> bool:
 
 def literal(value: Value) -> str:
     """`value` as text that `parse_domain` reads back; raises FaultsError where it is not plain."""
+    value = convert_scalar(value)
     match value:
         case Domain():
             return str(value)
@@ -259,7 +261,8 @@ def literal(value: Value) -> str:
         case list() | tuple():
             return f"[{', '.join(map(literal, value))}]"
         case Mapping() if all(isinstance(name, str) for name in value):
-            return f"{{{', '.join(f'{k!r}: {literal(v)}' for k, v in value.items())}}}"
+            items = (f"{literal(name)}: {literal(inner)}" for name, inner in value.items())
+            return f"{{{', '.join(items)}}}"
     raise bad_value("must be plain: number, text, bool, None, list or mapping", value)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tuner.errors import Fault, unknown
-from tuner.spec.plain_values import is_number
+from tuner.spec.plain_values import convert_scalar, convert_values, is_number
 from tuner.spec.settings import FaultsError, bad_value
 from tuner.spec.space.domains import (
     Choice,
@@ -126,7 +126,8 @@ def parse_space(raw: Any) -> dict[str, Value]:
     faults: list[Fault] = []
     if not raw:
         faults.append(Fault("", "is empty: name at least one hyperparameter and its domain"))
-    for key, value in raw.items():
+    for raw_key, value in raw.items():
+        key = convert_scalar(raw_key)
         if not isinstance(key, str) or not key or any(c in "./ " or c.isspace() for c in key):
             nested = "; nest them: model_args: {width: ...}" if "." in str(key) else ""
             faults.append(Fault("", f"names must be text without '.', '/' or spaces{nested}", key))
@@ -166,20 +167,22 @@ def from_ray(domain: Any) -> Domain:
         raise bad_value(_NO_FUNCTION)
     sampler, q = domain.get_sampler(), None
     if isinstance(sampler, sample.Quantized):
-        q, sampler = sampler.q, sampler.sampler
+        q, sampler = convert_scalar(sampler.q), sampler.sampler
     if isinstance(domain, sample.Categorical):
         name = "grid_search" if isinstance(sampler, sample.Grid) else "choice"
         return Choice(_options(domain.categories), name)
     if isinstance(sampler, sample.Normal):
-        return Normal(sampler.mean, sampler.sd, q)
+        return Normal(convert_scalar(sampler.mean), convert_scalar(sampler.sd), q)
+    lower, upper = map(convert_scalar, (domain.lower, domain.upper))
     log = isinstance(sampler, sample.LogUniform)
     if isinstance(domain, sample.Integer) and q is not None:
-        return _qrandint(domain.lower, domain.upper, q, log=log)
+        return _qrandint(lower, upper, q, log=log)
     integer = isinstance(domain, sample.Integer)
-    return Numeric(domain.lower, domain.upper, log=log, integer=integer, q=q)
+    return Numeric(lower, upper, log=log, integer=integer, q=q)
 
 
 def _parse_value(value: Value) -> Value:
+    value = convert_scalar(value)
     if isinstance(value, str) and call_name(value) is not None:
         return parse_domain(value)
     if isinstance(value, Mapping):
@@ -191,7 +194,7 @@ def _parse_value(value: Value) -> Value:
     if isinstance(value, Domain):
         return value
     literal(value)  # raises FaultsError for what is not plain
-    return list(value) if isinstance(value, tuple) else value
+    return convert_values(value)
 
 
 def call_name(text: str) -> str | None:
@@ -207,7 +210,7 @@ def _options(raw: Sequence[Value]) -> tuple[Value, ...]:
     # Text that calls no domain, as "resnet(18)", is text
     options = tuple(
         value if isinstance(value, str) and call_name(value) not in CALLS else _parse_value(value)
-        for value in raw
+        for value in map(convert_scalar, raw)
     )
     for option in options:
         if isinstance(option, Domain):
