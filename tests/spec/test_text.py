@@ -143,3 +143,12 @@ def test_override_call_with_a_mapping_needs_no_quotes():
 def test_read_value_invalid_text_is_refused(text, fault):
     with pytest.raises(ValueError, match=fault):
         read_value(text)
+
+
+def test_override_searches_what_was_a_constant():
+    raw = {"training": {"width": 32, "model": "cnn"}, "search": {"space": {"lr": 0.1}}}
+    changed = override(raw, ["search.space.width=choice([8, 16])"])
+    assert changed["training"] == {"model": "cnn"}
+    assert changed["search"]["space"]["width"] == "choice([8, 16])"
+    both = override(raw, ["search.space.width=choice([8, 16])", "training.width=4"])
+    assert both["training"]["width"] == 4  # which the spec refuses

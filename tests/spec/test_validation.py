@@ -120,6 +120,31 @@ def test_validated_spec_equals_its_spec():
     assert validate(spec) != DIGITS
 
 
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"storage": "s3://"}, "storage"),
+        ({"storage": "s3:"}, "storage"),
+        ({"storage": "https://host/x"}, "storage"),
+        ({"storage": "$HOME/x"}, "storage"),
+        ({"storage": __file__}, "storage"),
+        ({"search": {"space": {"lr": "uniform(0.1, 1)"}, "forbid": ["lr > 0"]}}, "search.forbid"),
+        ({"search": {"space": {"flip": "choice([True])"}, "forbid": ["flip"]}}, "search.forbid"),
+    ],
+)
+def test_validate_refuses_a_search_that_cannot_begin(changes, key):
+    with pytest.raises(SpecError) as refused:
+        validate({**DIGITS, **changes}, machine=MACHINE)
+    assert [fault.key for fault in refused.value.faults] == [key]
+
+
+def test_validate_of_a_command_with_a_typo_reports_that_alone():
+    changes = {"trainable": {"command": "run {lrr}"}, "objective": {"metric": "m"}, "training": {}}
+    with pytest.raises(SpecError) as refused:
+        validate({**DIGITS, **changes}, machine=MACHINE)
+    assert [fault.key for fault in refused.value.faults] == ["trainable.command"]
+
+
 def test_validate_settles_grace_period_once():
     few = validate({**DIGITS, "num_samples": 8, "scheduler": {"max_t": 9}})
     assert few.scheduler is not None

@@ -73,6 +73,15 @@ def _path(text: str) -> str:
     return text
 
 
+def _storage(text: str) -> str:
+    rule = "must be a folder, or the URL of an object store with a bucket, as s3://BUCKET/FOLDER"
+    if re.match(r"[a-z0-9]{2,}:/*$|https?:", text):
+        raise bad_value(rule, text)
+    if re.search(r"\$\w|\$\{", text):
+        raise bad_value("must hold no variable, since none is filled in here", text)
+    return _path(text)
+
+
 def _earlier(raw: object) -> str | tuple[str, ...]:
     names = [raw] if isinstance(raw, str) else raw
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -167,7 +176,7 @@ class ExperimentSpec(Settings):
     seed: int = Field(
         0, ge=0, lt=2**32, description="the seed of all configs and of each trial's training"
     )
-    storage: Annotated[str, AfterValidator(_path)] = Field(
+    storage: Annotated[str, AfterValidator(_storage)] = Field(
         default_factory=default_storage,
         description="a folder, relative to where the run is started, or the URL of an object store "
         "(s3://bucket/folder); unless set $TUNER_STORAGE, else ./results",

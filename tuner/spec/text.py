@@ -22,6 +22,7 @@ MOST = 20_000  # values in a text: YAML is read slowly
 LONGEST_NUMBER = 1000  # characters
 LONGEST = 1 << 20  # characters of a spec, or of the value of a KEY=VALUE
 COMMAND_LINE = "the command line"
+_SPACE = "search.space."
 _OF_SEVERAL = ("space", "forbid", "points_to_evaluate")  # of the settings of a search
 
 
@@ -128,12 +129,21 @@ def override(raw: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, An
         raw = with_scheduler(raw, name)
     if "objectives" in by_path:
         raw = {name: value for name, value in raw.items() if name != "objective"}
-    changed = with_values(raw, values)
+    changed = with_values(_without_constants(raw, by_path), values)
     objective = changed.get("objective")
     sets_metric_alone = "objective.metric" in by_path and "objective.mode" not in by_path
     if sets_metric_alone and isinstance(objective, dict) and usual_mode(str(objective["metric"])):
         objective.pop("mode", None)
     return changed
+
+
+def _without_constants(raw: Mapping[str, Any], by_path: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`raw` without the constants that assignments search: search.space.NAME for training.NAME."""
+    constants = raw.get("training")
+    if not isinstance(constants, Mapping):
+        return raw
+    searched = {path.removeprefix(_SPACE) for path in by_path if path.startswith(_SPACE)}
+    return {**raw, "training": {n: v for n, v in constants.items() if n not in searched}}
 
 
 def assigned(assignments: Iterable[str]) -> list[tuple[str, Any]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from pydantic import PrivateAttr
 from pydantic_core import PydanticUndefined
 
 from tuner.errors import Fault, SpecError, unknown
+from tuner.places import is_url
 from tuner.spec import quotas
 from tuner.spec.code import ByValue, pickling_fault
 from tuner.spec.command import Command
@@ -33,8 +35,11 @@ from tuner.spec.notify import hidden, is_apprise
 from tuner.spec.plain_values import CONFIG_BYTES, CONFIG_LEVELS
 from tuner.spec.sections import MEASURED, Objective, Resources
 from tuner.spec.settings import FaultsError, parse
-from tuner.spec.space.domains import Domain
-from tuner.spec.space.spaces import expected, has_value, levels, space_text
+from tuner.spec.space.constraints import MAX_DRAWS, allows
+from tuner.spec.space.domains import Domain, Value
+from tuner.spec.space.grid import MAX_LISTED, cells, every_value, space_size
+from tuner.spec.space.spaces import config_at, expected, has_value, levels, space_text
+from tuner.spec.strategies import SearchSettings
 from tuner.wording import install
 
 
@@ -126,10 +131,11 @@ def validate(
     if checked is not None:
         faulty = _sections(faults)
         further = [
-            *_trainable_faults(checked, machine),
+            *([] if "trainable" in faulty else _trainable_faults(checked, machine)),
             *_machine_faults(checked.resources, machine),
             *_package_faults(checked),
             *_size_faults(checked.search),
+            *([] if recorded else _new_faults(checked)),
         ]
         faults += {str(f): f for f in further if f.key.split(".")[0] not in faulty}.values()
     if parsed is None or faults:
@@ -230,6 +236,28 @@ def _machine_faults(resources: Resources, machine: Machine | None) -> Iterator[F
             of_all = "" if resources.ranks == 1 else f" in its {resources.ranks_text}"
             rule = f"a trial cannot have more {what}{of_all}"
             yield Fault(f"resources.{key}", rule, amount * resources.ranks)
+
+
+def _new_faults(spec: ExperimentSpec) -> Iterator[Fault]:
+    """What a search that has begun cannot have: a storage that is a file, no allowed config."""
+    if not is_url(spec.storage) and os.path.isfile(os.path.expanduser(spec.storage)):
+        yield Fault("storage", "must be a folder or a URL, and is a file", spec.storage)
+    search = spec.search
+    if search.forbid and not _leaves_any(search):
+        yield Fault("search.forbid", "must leave a config to try", list(search.forbid))
+
+
+def _leaves_any(search: SearchSettings) -> bool:
+    """Whether `forbid` allows a config of the space; of a large one, any of many random ones."""
+    if search.strategy == "grid":
+        return search.trials(None) != 0
+    size = space_size(search.space)
+    if size is not None and size <= MAX_LISTED:
+        configs: Iterable[dict[str, Value]] = cells(search.space, every_value)
+    else:
+        draw = random.Random(0).random
+        configs = (config_at(search.space, lambda _: draw()) for _ in range(MAX_DRAWS))
+    return any(allows(search.forbid, config) for config in configs)
 
 
 def _size_faults(search: Any) -> Iterator[Fault]:

@@ -167,6 +167,9 @@ def _opened(url: str) -> tuple[Any, str]:
     except ValueError as error:
         forms = "a folder, s3://bucket/folder, gs://..., az://..."
         raise UsageError(f"no storage {url!r}: {error}; forms: {forms}") from None
+    except OSError as error:  # a library of the system is missing
+        reason = reason_of(error).partition("\n")[0]
+        raise UsageError(f"a storage of {scheme}:// does not work here: {reason}") from None
     return system, base.rstrip("/")
 
 
