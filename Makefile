@@ -4,6 +4,7 @@
 # make docs:        every command that the README and the docs show
 # make site:        the documentation as a site, in site/, with no broken link
 # make faults:      searches that are killed come to the same as one that is not
+# make snapshots:   rewrites tests/snapshots/, the texts that tests compare with
 # make gpu:         all that only a GPU can show, in at most 45 minutes; writes benchmarks/GPU.md
 #
 # Once installed, on 2 quiet cores: make test 5 minutes, make integration 19, make docs 9
@@ -19,7 +20,7 @@ EXTRAS ?= dev
 # Processes that run tests; in make test, one of them runs all that starts Ray
 WORKERS ?= 2
 
-.PHONY: sweep install install-dev test lint types pytest integration nodes docs site faults gpu reference format clean
+.PHONY: sweep install install-dev test lint types pytest integration nodes docs site faults gpu snapshots reference format clean
 
 sweep: $(INSTALLED)
 	@$(BIN)/tuner run digits
@@ -82,6 +83,10 @@ faults: $(INSTALLED_DEV)
 # without a GPU it says so; on any machine: GPU="--device cpu --dry"
 gpu: $(INSTALLED_DEV)
 	$(BIN)/python -m benchmarks.gpu_list $(GPU)
+
+snapshots: $(INSTALLED_DEV)
+	rm -r tests/snapshots
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m 'not (slow or nodes or docs)' --rewrite-snapshots
 
 # docs/spec.md is what `tuner spec` prints
 reference: $(INSTALLED)

@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 import stores
 from hypothesis import settings
+from snapshots import Snapshot
 
 INTEGRATION = Path(__file__).parent / "integration"
 
@@ -24,6 +25,10 @@ DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=500)
 settings.load_profile("quick")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rewrite-snapshots", action="store_true", help="rewrite tests/snapshots/")
 
 
 def pytest_configure(config):
@@ -84,6 +89,12 @@ def pytest_runtest_makereport(item, call):
             lines = path.read_text(errors="replace").splitlines()[-LAST_LINES:]
             report.sections.append((f"last lines of {path}", "\n".join(lines)))
     return report
+
+
+@pytest.fixture
+def snapshot(request):
+    """Texts of the test that are compared with its snapshot; see snapshots.py."""
+    return Snapshot(request)
 
 
 @pytest.fixture

@@ -153,24 +153,24 @@ def test_lookahead_moves_slow_weights_and_goes_on_from_them():
     assert slow == present == 1.5
 
 
-def test_wrong_use_is_refused(data_dir):
-    with pytest.raises(UsageError, match="worker"):
+def test_wrong_use_is_refused(snapshot, data_dir):
+    with snapshot.raises(UsageError):
         made(data_dir, world_size=2)
-    with pytest.raises(UsageError, match="180"):
+    with snapshot.raises(UsageError):
         made(data_dir, config={**CONFIG, "batch_size": 181})
     with pytest.raises(TypeError, match="lookahead_steps"):
         made(data_dir, lookahead_steps=5)
 
 
-def test_missing_and_damaged_archives_are_refused(tmp_path, monkeypatch):
+def test_missing_and_damaged_archives_are_refused(snapshot, tmp_path, monkeypatch):
     def fail(url, *_, **__):
         raise URLError("no route")
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", fail)
-    with pytest.raises(DataError, match="no route"):
+    with snapshot.raises(DataError):
         made(str(tmp_path / "missing"))
     (tmp_path / ARCHIVE).write_bytes(b"not an archive")
-    with pytest.raises(DataError, match=ARCHIVE):
+    with snapshot.raises(DataError):
         made(str(tmp_path))
 
 

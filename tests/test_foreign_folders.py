@@ -341,10 +341,12 @@ def test_reading_commands_import_no_code_of_folder(with_code, capfd, monkeypatch
 
 
 @pytest.mark.parametrize("command", [MEASURING, RESUMING[0], ["confirm", "x"]], ids=" ".join)
-def test_code_of_foreign_folder_needs_trust(with_code, command, capfd, tmp_path, monkeypatch):
+def test_code_of_foreign_folder_needs_trust(
+    snapshot, with_code, command, capfd, tmp_path, monkeypatch
+):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with_code.joinpath("trials", "00003", "test.json").unlink()
-    with pytest.raises(UsageError, match="their_module:Learner"):
+    with snapshot.raises(UsageError):
         call(*command)
     assert "imported" not in capfd.readouterr().err
     with contextlib.suppress(TunerError):
@@ -353,7 +355,7 @@ def test_code_of_foreign_folder_needs_trust(with_code, command, capfd, tmp_path,
 
 
 @pytest.mark.parametrize("command", [["export", "x", "--to", "out"], MEASURING], ids=" ".join)
-def test_checkpoint_with_code_is_refused(with_code, command):
+def test_checkpoint_with_code_is_refused(snapshot, with_code, command):
     for folder, trial_id in ((with_code, "00003"), (with_code.parent / "x-confirm", "00001")):
         path = folder / "trials" / trial_id / "checkpoints" / "2" / "state.pt"
         path.write_bytes(pickle.dumps({"model": Code()}, protocol=2))
@@ -362,5 +364,5 @@ def test_checkpoint_with_code_is_refused(with_code, command):
             journal.append("checkpoint", trial_id=trial_id, epoch=2, **digest)
     (with_code / "trials" / "00003" / "test.json").unlink()
     trust = ["--trust"] if command == MEASURING else []
-    with pytest.raises(CheckpointError, match="it holds more than tensors"):
+    with snapshot.raises(CheckpointError):
         call(*command, *trust)

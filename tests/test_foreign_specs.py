@@ -58,32 +58,32 @@ LAUGHS = ["&a0 [1, 1]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in r
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        (f"[{', '.join(LAUGHS)}]", "it holds more than 20,000 values"),
-        (f"[{'1,' * 20_000}]", "it holds more than 20,000 values"),
-        (f"'{'x' * (1 << 20)}'", "it has 1,048,5.. characters, at most 1,048,576 are read"),
-        ("{<<: {b: 1}}", "it has a merge key, <<: write the keys themselves"),
-        ("{!!merge b: {c: 1}}", "it has a merge key, <<: write the keys themselves"),
-        ("{1: 2}", "it has a key that is no text, '1': quote it"),
-        ("9" * 32_000, "it has a number of 32,000 characters, at most 1,000 are read"),
-        ("&x [*x]", "it is nested deeper than 30 levels"),
-        (f"{'[' * 40}{']' * 40}", "it is nested deeper than 30 levels"),
-        (f"1{'0' * 301}", "it holds a number beyond 1e\\+300"),
-        (f"1{':1' * 300}", "it holds a number beyond 1e\\+300"),
-        (f"1{':1' * 3000}", "it has a number of 6,001 characters, at most 1,000 are read"),
-        ("!!set {b}", "it holds a set, which JSON has not"),
-        ("!!binary YQ==", "it holds a bytes, which JSON has not"),
-        ("!!timestamp 2001-01-01", "it holds a date, which JSON has not"),
-        ("!!int ''", "string index out of range"),
-        ("!!bool x", "'x'"),
-        ("!!python/object/apply:os.system [id]", "could not determine a constructor"),
+        f"[{', '.join(LAUGHS)}]",
+        f"[{'1,' * 20_000}]",
+        f"'{'x' * (1 << 20)}'",
+        "{<<: {b: 1}}",
+        "{!!merge b: {c: 1}}",
+        "{1: 2}",
+        "9" * 32_000,
+        "&x [*x]",
+        f"{'[' * 40}{']' * 40}",
+        f"1{'0' * 301}",
+        f"1{':1' * 300}",
+        f"1{':1' * 3000}",
+        "!!set {b}",
+        "!!binary YQ==",
+        "!!timestamp 2001-01-01",
+        "!!int ''",
+        "!!bool x",
+        "!!python/object/apply:os.system [id]",
     ],
 )
-def test_read_mapping_refuses_yaml_beyond_json(text: str, reason: str) -> None:
-    with pytest.raises(SpecError, match=f"cannot be read as YAML or JSON: .*{reason}"):
+def test_read_mapping_refuses_yaml_beyond_json(snapshot, text: str) -> None:
+    with snapshot.raises(SpecError):
         read_mapping(f"a: {text}")
-    with pytest.raises(SpecError, match=f"training.a: cannot be read: .*{reason}"):
+    with snapshot.raises(SpecError):
         override(SPEC, [f"training.a={text}"])
 
 
@@ -101,36 +101,33 @@ def merging(levels: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        (merging(12), "it has a merge key, <<"),
-        ("[" * 100_000, "it is nested deeper than 30 levels"),
-        ("- " * 100_000, "it is nested deeper than 30 levels"),
-        ("a: [" + "[], " * 300_000, "it has 1,200,004 characters"),
-        ("a: [" + "[], " * 250_000, "it holds more than 20,000 values"),
+        merging(12),
+        "[" * 100_000,
+        "- " * 100_000,
+        "a: [" + "[], " * 300_000,
+        "a: [" + "[], " * 250_000,
     ],
 )
-def test_read_mapping_refuses_huge_text_before_building(text: str, reason: str) -> None:
-    with pytest.raises(SpecError, match=reason):
+def test_read_mapping_refuses_huge_text_before_building(text: str, snapshot) -> None:
+    with snapshot.raises(SpecError):
         read_mapping(text)
 
 
-def test_spec_error_shows_the_first_of_many_faults() -> None:
+def test_spec_error_shows_the_first_of_many_faults(snapshot) -> None:
     many = {f"k{number}": "x" * 10_000 for number in range(5000)}
-    with pytest.raises(SpecError, match="and 4900 more") as refused:
+    with snapshot.raises(SpecError) as refused:
         build_spec({**SPEC, **many})
     assert len(refused.value.faults) == 5000
     assert len(str(refused.value)) < 100_000
 
 
-def test_fault_cuts_long_values() -> None:
-    with pytest.raises(
-        SpecError, match=r"seed: must be a whole number, got 'xxx.*x\.\.\.$"
-    ) as raised:
+def test_fault_cuts_long_values(snapshot) -> None:
+    with snapshot.raises(SpecError) as raised:
         build_spec({**SPEC, "seed": "x" * 100_000})
     assert len(str(raised.value)) < 500
     text = f"choice([{'1, ' * 40_000}])"
-    rule = "lr: is a domain of 120,010 characters, must be at most 100,000"
-    with pytest.raises(SpecError, match=rule) as raised:
+    with snapshot.raises(SpecError) as raised:
         build_spec({**SPEC, "search": {"space": {"lr": text}}})
     assert len(str(raised.value)) < 500

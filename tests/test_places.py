@@ -1,6 +1,5 @@
 """A storage that is a URL has a folder here, and a path in it knows its URL."""
 
-import os
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -87,13 +86,13 @@ def test_trial_dirs_default_to_working_directory(tmp_path, monkeypatch):
     assert trial_dir().is_dir()
 
 
-def test_missing_directory_or_home_is_refused(monkeypatch, tmp_path):
+def test_missing_directory_or_home_is_refused(snapshot, monkeypatch, tmp_path):
     check_here()
-    refused = pytest.raises(UsageError, match=f"user {os.getuid()} has no home folder: set HOME")
+    refused = snapshot.raises(UsageError)
     with monkeypatch.context() as patched, refused:
         patched.setattr(Path, "home", Mock(side_effect=RuntimeError))
         check_here()
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
-    with pytest.raises(UsageError, match="the working directory has been removed"):
+    with snapshot.raises(UsageError):
         check_here()

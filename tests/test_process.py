@@ -80,7 +80,7 @@ def test_interrupting_in_other_thread_changes_no_handler():
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_interrupting_raises_for_first_signal_only(number):
+def test_interrupting_raises_for_first_signal_only(snapshot, number):
     cleaned = []
 
     def work():
@@ -91,8 +91,7 @@ def test_interrupting_raises_for_first_signal_only(number):
                 send(number)
                 cleaned.append(True)
 
-    name = signal.Signals(number).name
-    with pytest.raises(InterruptedSearchError, match=f"ended by {name} while no search") as error:
+    with snapshot.raises(InterruptedSearchError) as error:
         work()
     assert error.value.exit_code == 128 + number
     assert cleaned
@@ -113,7 +112,7 @@ def test_interrupting_after_no_more_ignores_signal():
         send(signal.SIGTERM)
 
 
-def test_held_back_signal_raises_at_end():
+def test_held_back_signal_raises_at_end(snapshot):
     reached = []
 
     def work():
@@ -122,7 +121,7 @@ def test_held_back_signal_raises_at_end():
             reached.append(True)
             raise RuntimeError("of what could not be left")
 
-    with pytest.raises(InterruptedSearchError, match="SIGTERM"):
+    with snapshot.raises(InterruptedSearchError):
         work()
     assert reached
 

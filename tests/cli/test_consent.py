@@ -101,21 +101,23 @@ def test_validate_asks_nothing_about_code_from_the_command_line(theirs, monkeypa
     assert call("validate", *command).exception is None
 
 
-def test_admit_experiment_asks_nothing_about_code_that_the_user_has_run(here):
+def test_admit_experiment_asks_nothing_about_code_that_the_user_has_run(snapshot, here):
     results = experiment(here, trainable="ray.x:train")
-    with pytest.raises(UsageError, match="--trust"):
+    with snapshot.raises(UsageError):
         admit_experiment(results, trust=False)
     NamedCode("trainable", "ray.x:train").remember()
     admit_experiment(results, trust=False)
 
 
-def test_admit_experiment_asks_only_about_code_outside_the_working_directory(here, monkeypatch):
+def test_admit_experiment_asks_only_about_code_outside_the_working_directory(
+    snapshot, here, monkeypatch
+):
     (here / "own_code.py").write_text(CODE)
     results = experiment(here, trainable="own_code:train")
     admit_experiment(results, trust=False)
     (here / "own_code.py").rename(results.folder / "own_code.py")
     monkeypatch.syspath_prepend(str(results.folder))
-    with pytest.raises(UsageError, match="--trust"):
+    with snapshot.raises(UsageError):
         admit_experiment(results, trust=False)
 
 
@@ -124,10 +126,10 @@ SCHEDULER = {"scheduler": {"name": "ray.y", "max_t": 9}}
 
 
 @pytest.mark.parametrize("named", [SEARCHER, SCHEDULER])
-def test_admit_experiment_that_only_trains_passes_over_its_searcher(here, named):
+def test_admit_experiment_that_only_trains_passes_over_its_searcher(snapshot, here, named):
     results = experiment(here, trainable=IMAGE_CLASSIFIER, **named)
     admit_experiment(results, trust=False, trains_only=True)
-    with pytest.raises(UsageError, match=r"ray\.[xy]"):
+    with snapshot.raises(UsageError):
         admit_experiment(results, trust=False)
     admit_experiment(results, trust=True)
 
@@ -140,8 +142,8 @@ def test_admit_experiment_that_only_trains_passes_over_its_searcher(here, named)
         {"trainable": IMAGE_CLASSIFIER, "notify": ["https://${HOST}"]},
     ],
 )
-def test_admit_experiment_needs_trust_for_each_kind_of_code(here, fields):
-    with pytest.raises(UsageError, match="--trust"):
+def test_admit_experiment_needs_trust_for_each_kind_of_code(snapshot, here, fields):
+    with snapshot.raises(UsageError):
         admit_experiment(experiment(here, **fields), trust=False)
 
 

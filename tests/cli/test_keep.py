@@ -103,24 +103,24 @@ def test_rename_changes_folder_and_spec(tmp_path):
     assert json.loads((tmp_path / "mine" / "experiment.json").read_text())["spec"]["name"] == "mine"
 
 
-def test_rename_to_an_invalid_name_is_refused(tmp_path):
+def test_rename_to_an_invalid_name_is_refused(snapshot, tmp_path):
     folder = ended(tmp_path / "digits")
     (tmp_path / "taken").mkdir()
     experiment = Described(folder)
-    with pytest.raises(UsageError, match="taken exists: give another name"):
+    with snapshot.raises(UsageError):
         renamed(experiment, "taken")
-    with pytest.raises(SpecError, match=r"must be letters, digits"):
+    with snapshot.raises(SpecError):
         renamed(experiment, "../up")
-    with Journal.open(folder), pytest.raises(UsageError, match="is held by"):
+    with Journal.open(folder), snapshot.raises(UsageError):
         renamed(experiment, "free")
     assert Results(folder).name == "digits"
 
 
 @pytest.mark.parametrize("name", ["digits", "digits-confirm"])
-def test_rename_confirmed_or_confirming_experiment_is_refused(tmp_path, name):
+def test_rename_confirmed_or_confirming_experiment_is_refused(snapshot, tmp_path, name):
     search = searched(tmp_path / "digits", {0.1: 0.9, 0.2: 0.8})
     retrained(search, [[0.9, 0.8], [0.7, 0.6]])
-    with pytest.raises(UsageError, match="has a confirmation or is one"):
+    with snapshot.raises(UsageError):
         renamed(Described(tmp_path / name), "other")
     assert confirmation_of(Results(search.folder))
 

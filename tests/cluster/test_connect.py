@@ -103,9 +103,9 @@ def test_connect_uses_an_existing_connection(play):
     assert cluster.is_connected()
 
 
-def test_connect_names_why_ray_did_not_start(play):
+def test_connect_names_why_ray_did_not_start(snapshot, play):
     fake = play(error=RuntimeError("no space"))
-    with pytest.raises(ExperimentError, match="Ray did not start on this machine: no space"):  # noqa: SIM117
+    with snapshot.raises(ExperimentError):  # noqa: SIM117
         with cluster.connect():
             pass
     assert fake.names == ["init", "shutdown"]
@@ -162,7 +162,7 @@ def test_slots(offers, resources, slots):
     assert Played(*offers).slots(Resources(**resources)) == slots
 
 
-def test_slots_waits_for_the_local_node_and_refuses_what_never_fits():
+def test_slots_waits_for_the_local_node_and_refuses_what_never_fits(snapshot):
     class Starting(Played):
         def nodes(self):
             self.offers = next(self.polls)
@@ -171,19 +171,19 @@ def test_slots_waits_for_the_local_node_and_refuses_what_never_fits():
     starting = Starting(joined=False)
     starting.polls = iter([[], [(0.0,)], [(2.0,)]])
     assert starting.slots(Resources()) == 2
-    with pytest.raises(UsageError, match="1 CPU and 1 GPU, and the cluster has 1 node of 8 CPUs"):
+    with snapshot.raises(UsageError):
         Played((8,)).slots(Resources(cpus=1, gpus=1))
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_admit_checks_nodes_before_creating_a_folder(tmp_path, joined):
+def test_admit_checks_nodes_before_creating_a_folder(snapshot, tmp_path, joined):
     played = Played((4,), (0,), joined=joined)
     fields = {**FIELDS, "storage": str(tmp_path / "shared"), "trainable": "mine:Mine"}
     if not joined:
         played.admit(build_spec(fields))
         assert played.calls == []
         return
-    with pytest.raises(UsageError, match="trainable mine:Mine is not found on 1 node, 0"):
+    with snapshot.raises(UsageError):
         played.admit(build_spec(fields))
     assert played.calls == [("check_node", ["0"])]
     assert list(tmp_path.iterdir()) == []
@@ -221,11 +221,11 @@ class Growing(Played):
 LARGE = Resources(cpus=4)
 
 
-def test_await_room_waits_only_for_a_cluster_that_autoscales(capsys):
+def test_await_room_waits_only_for_a_cluster_that_autoscales(snapshot, capsys):
     Growing([(8,)]).await_room(LARGE, None)
     Growing([(2,)], joined=False).await_room(LARGE, None)  # `slots` refuses it
     assert capsys.readouterr().err == ""
-    with pytest.raises(UsageError, match=r"reserves 4 CPUs, .* 1 node of 2 CPUs; it does not auto"):
+    with snapshot.raises(UsageError):
         Growing([(2,)]).await_room(LARGE, None)
     growing = Growing([(2,)], [(2,)], [(2,), (8,)], autoscales=True)
     growing.await_room(LARGE, None, poll_s=0.01)
@@ -233,16 +233,16 @@ def test_await_room_waits_only_for_a_cluster_that_autoscales(capsys):
 
 
 @pytest.mark.parametrize("grows", [True, False])
-def test_await_room_raises_after_its_patience(grows):
-    with pytest.raises(UsageError, match="after 0s still a trial reserves 4 CPUs"):
+def test_await_room_raises_after_its_patience(snapshot, grows):
+    with snapshot.raises(UsageError):
         Growing([(2,)], autoscales=grows).await_room(LARGE, 0.05, poll_s=0.01)
 
 
-def test_plan_counts_trials_or_refuses():
+def test_plan_counts_trials_or_refuses(snapshot):
     played = Played((4,), joined=False)
     assert played.plan(build_spec(FIELDS))["at_once"] == 4
     large = build_spec({**FIELDS, "resources": {"cpus": 5}})
-    with pytest.raises(UsageError, match="reserves 5 CPUs"):
+    with snapshot.raises(UsageError):
         played.plan(large)
     assert Played((4,), joined=False, autoscales=True).plan(large)["at_once"] == 0
 

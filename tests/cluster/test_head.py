@@ -32,17 +32,17 @@ def server(answer):
 @pytest.mark.parametrize(
     "address", ["ray://head:10001", "http://head:8265", "head", "head:x", "head:70000", ":6379"]
 )
-def test_head_at_rejects_other_addresses(address):
-    with pytest.raises(UsageError, match=r"takes local, auto or HOST:PORT .*, got"):
+def test_head_at_rejects_other_addresses(snapshot, address):
+    with snapshot.raises(UsageError):
         head.head_at(address)
 
 
-def test_head_at_auto_without_a_cluster_raises(monkeypatch):
+def test_head_at_auto_without_a_cluster_raises(snapshot, monkeypatch):
     def refuse():
         raise ConnectionError("none")
 
     monkeypatch.setattr(ray_compat, "this_machines_cluster", refuse)
-    with pytest.raises(UsageError, match="--address auto needs one Ray cluster"):
+    with snapshot.raises(UsageError):
         head.head_at("auto")
 
 
@@ -52,27 +52,27 @@ def test_head_at_returns_host_and_port_or_rays_cluster(monkeypatch):
     assert head.head_at("auto") == "10.0.0.1:6379"
 
 
-def test_check_head_rejects_another_server():
+def test_check_head_rejects_another_server(snapshot):
     with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:  # noqa: SIM117
-        with pytest.raises(UsageError, match=f"{address} is no Ray head: .*8265 is its dashboard"):
+        with snapshot.raises(UsageError):
             head.check_head(address)
 
 
 @pytest.mark.parametrize("is_node", [True, False])
-def test_check_head_rejects_a_machine_that_is_no_node(is_node):
+def test_check_head_rejects_a_machine_that_is_no_node(snapshot, is_node):
     ray = SimpleNamespace(has_node_here=lambda head, limit_s: is_node)
-    refused = nullcontext() if is_node else pytest.raises(UsageError, match="ray start --address")
+    refused = nullcontext() if is_node else snapshot.raises(UsageError)
     with server(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as address, refused:
         head.check_head(address, ray)
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(), socket.gaierror()])
-def test_check_head_names_an_unreachable_address(monkeypatch, error):
+def test_check_head_names_an_unreachable_address(snapshot, monkeypatch, error):
     def fail(*arguments):
         raise error
 
     monkeypatch.setattr(head.socket, "create_connection", fail)
-    with pytest.raises(UsageError, match=r"10\.0\.0\.1:6379 cannot be reached"):
+    with snapshot.raises(UsageError):
         head.check_head("10.0.0.1:6379")
 
 

@@ -41,10 +41,10 @@ def test_all_lists_searches_newest_first():
     assert listed[0].status == "PENDING"
 
 
-def test_get_of_unknown_job_lists_the_others():
-    with pytest.raises(UsageError, match=r"no job 'ab' at .* \(did you mean 'abc'\?\); available"):
+def test_get_of_unknown_job_lists_the_others(snapshot):
+    with snapshot.raises(UsageError):
         jobs_of(details("abc", "RUNNING")).get("ab")
-    with pytest.raises(UsageError, match="it has none"):
+    with snapshot.raises(UsageError):
         jobs_of().log("a")
 
 
@@ -84,8 +84,8 @@ def test_stop_waits_for_the_end():
 
 
 @pytest.mark.parametrize("address", ["head:6379", "ray://head:10001", "http://"])
-def test_connected_rejects_other_addresses(address):
-    with pytest.raises(UsageError, match="takes the URL of the cluster's dashboard"):
+def test_connected_rejects_other_addresses(snapshot, address):
+    with snapshot.raises(UsageError):
         jobs.connected(address).__enter__()
 
 
@@ -94,36 +94,36 @@ class AuthenticationError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "listed"),
+    "error",
     [
-        (ConnectionRefusedError(), "no dashboard of Ray answers at http://head:8265"),
-        (TimeoutError(), "no dashboard"),
-        (ImportError(), r"pip install -c constraints.txt 'tuner\[cluster\]'"),
-        (RuntimeError("status code 500"), "refused: status code 500"),
-        (AuthenticationError(), "http://head:8265 asks for a token, and none was shown"),
+        ConnectionRefusedError(),
+        TimeoutError(),
+        ImportError(),
+        RuntimeError("status code 500"),
+        AuthenticationError(),
     ],
 )
-def test_answering_says_what_to_do(monkeypatch, tmp_path, error, listed):
+def test_answering_says_what_to_do(monkeypatch, tmp_path, error, snapshot):
     for name in (access.AUTH_MODE, access.TOKEN, access.TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=listed), jobs.answering(URL):
+    with snapshot.raises(UsageError), jobs.answering(URL):
         raise error
 
 
-def test_connected_without_a_listener_raises():
+def test_connected_without_a_listener_raises(snapshot):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(UsageError, match=f"no dashboard of Ray answers at http://127.0.0.1:{port}"):
+    with snapshot.raises(UsageError):
         jobs.connected(f"http://127.0.0.1:{port}").__enter__()
 
 
-def test_entry_rejects_files_outside_the_folder(tmp_path):
+def test_entry_rejects_files_outside_the_folder(snapshot, tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "far.yaml").touch()
     (inner / "near.yaml").touch()
     assert jobs.entry(str(inner / "near.yaml"), tmp_path) == "inner/near.yaml"
     assert jobs.entry("digits", tmp_path) == "digits"
-    with pytest.raises(UsageError, match=r"far\.yaml is not below the working directory"):
+    with snapshot.raises(UsageError):
         jobs.entry("../far.yaml", inner)

@@ -60,9 +60,9 @@ def test_refuse_unfit_lists_all_faults(tmp_path):
     assert f"{code} found on 1 node, 10.0.0.1" in message
 
 
-def test_refuse_unfit_of_bucket_asks_for_access():
+def test_refuse_unfit_of_bucket_asks_for_access(snapshot):
     run = answering(*[(MISSING, True)] * 2)
-    with pytest.raises(UsageError, match=r"2 nodes, 10\.0\.0\.1 .*what it needs to read and write"):
+    with snapshot.raises(UsageError):
         preflight.refuse_unfit(NODES, f"memory://{uuid4().hex}", "mine:Mine", run=run)
 
 
@@ -154,14 +154,14 @@ def test_distribute_in_a_shared_folder_downloads_once_and_copies_nothing():
     assert (world.fetched, world.copied) == (["1"], [])
 
 
-def test_distribute_tries_other_nodes_and_reports_faults():
+def test_distribute_tries_other_nodes_and_reports_faults(snapshot):
     world = distributed(World(LACKS, LACKS, offline=[1]))
     assert world.fetched == ["2"]
     assert world.lines[1] == "Played is on no node: 10.0.0.2 downloads it (10.0.0.1: no route)"
     world = World(*[LACKS] * 5, cpus={5: 0.0}, offline=[1, 2, 3])
     assert distributed(world, driver="5").fetched == ["5"]
     assert world.copied[0] == ("5", ["1", "2", "3", "4"])
-    with pytest.raises(DataError, match=r"no node has Played, .*; 10\.0\.0\.2: no route"):
+    with snapshot.raises(DataError):
         distributed(World(LACKS, LACKS, offline=[1, 2]))
     world = distributed(World(HAS, LACKS, LACKS, apart=[2]))
     assert world.has["3"] == HAS

@@ -32,10 +32,10 @@ EARLIER = {"was": {"num_samples": 4}, "is": {"num_samples": 8}, "epochs": None, 
         *([EARLIER | change] for change in ({"epochs": "10"}, {"was": {}}, {"time": 1e300})),
     ],
 )
-def test_changes_of_damaged_changes_are_refused(damaged):
+def test_changes_of_damaged_changes_are_refused(snapshot, damaged):
     assert changes_of({}, "digits") == []
     assert changes_of({CHANGES: [EARLIER]}, "digits") == [EARLIER]
-    with pytest.raises(UsageError, match=r"experiment.json of digits is damaged: `changes`"):
+    with snapshot.raises(UsageError):
         changes_of({CHANGES: damaged}, "digits")
 
 

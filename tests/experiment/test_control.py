@@ -52,56 +52,56 @@ def test_requested_ignores_other_files(driven):
     assert requested(driven) == []
 
 
-def test_request_without_a_driver_is_refused(tmp_path):
+def test_request_without_a_driver_is_refused(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.kill()
-    with pytest.raises(UsageError, match=r"digits has no driver.*go on.*tuner resume digits"):
+    with snapshot.raises(UsageError):
         request(ExperimentFolder(writer.folder), control_of("pause"))
     assert not (tmp_path / "digits" / "control").exists()
 
 
 @pytest.mark.parametrize(
-    ("trainable", "advice"),
-    [(None, "tuner resume digits"), ("elsewhere", r"tuner\.AskTell\(FOLDER")],
+    "trainable",
+    [None, "elsewhere"],
 )
-def test_request_of_a_completed_search_is_refused(tmp_path, trainable, advice):
+def test_request_of_a_completed_search_is_refused(snapshot, tmp_path, trainable):
     spec = {"trainable": trainable} if trainable else {}
     writer = Writer(make_folder(tmp_path / "digits", **spec))
     writer.end()
-    with pytest.raises(UsageError, match=f"digits is completed.*{advice}"):
+    with snapshot.raises(UsageError):
         request(ExperimentFolder(writer.folder), control_of("pause"))
 
 
-def test_request_after_the_end_is_refused(tmp_path):
+def test_request_after_the_end_is_refused(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.add("experiment_ended", status="completed")
     files = ExperimentFolder(writer.folder)
-    with pytest.raises(UsageError, match="digits has just ended, or is about to go on"):
+    with snapshot.raises(UsageError):
         request(files, control_of("pause"))
     assert requested(files) == []
     writer.journal.close()
 
 
 @pytest.mark.parametrize(
-    ("control", "message"),
+    "control",
     [
-        (control_of("stop-trial", "00009"), "has no trial '00009' that has started"),
-        (control_of("stop-trial", "00000"), "trial 00000 of digits has ended: it is completed"),
-        (control_of("try", {"lr": 7}), r"lr: must lie in .*(?s:.)*batch_size: is missing"),
-        (control_of("try", {"lr": 0.1, "batch_size": 64, "x": 1}), "x: is not in the search space"),
-        (control_of("try", {"lr": 0.1, "batch_size": 64, "depth": 4}), "depth: is always 3 here"),
-        (control_of("try", {"lr": 0.6, "batch_size": 64}), "the space forbids it: lr > 0.5"),
+        control_of("stop-trial", "00009"),
+        control_of("stop-trial", "00000"),
+        control_of("try", {"lr": 7}),
+        control_of("try", {"lr": 0.1, "batch_size": 64, "x": 1}),
+        control_of("try", {"lr": 0.1, "batch_size": 64, "depth": 4}),
+        control_of("try", {"lr": 0.6, "batch_size": 64}),
     ],
 )
-def test_request_invalid_control_is_refused(driven, control, message):
-    with pytest.raises((UsageError, SpecError), match=message):
+def test_request_invalid_control_is_refused(driven, control, snapshot):
+    with snapshot.raises(UsageError, SpecError):
         request(driven, control)
     assert requested(driven) == []
 
 
-def test_request_cannot_remove_the_only_limit(tmp_path):
+def test_request_cannot_remove_the_only_limit(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "digits", num_samples=None, time_budget_s=60))
-    with pytest.raises(UsageError, match="only its time budget ends this search"):
+    with snapshot.raises(UsageError):
         request(ExperimentFolder(writer.folder), control_of("time-budget", None))
     writer.journal.close()
 

@@ -82,19 +82,19 @@ def test_read_plain_refuses_large_files(tmp_path):
 
 @pytest.mark.parametrize("make", ODD[:-1])
 @pytest.mark.parametrize("name", [EXPERIMENT, JOURNAL])
-def test_readers_refuse_links_and_pipes(folder, make, name):
+def test_readers_refuse_links_and_pipes(snapshot, folder, make, name):
     (folder / name).unlink()
     make(folder / name)
-    with pytest.raises((UsageError, JournalError), match=rf"cannot read {folder / name}"):
+    with snapshot.raises(UsageError, JournalError):
         Results(folder)
     if name == JOURNAL:
         assert not is_locked(folder)
         for read_it in (lambda: list(read(folder)), Tail(folder).read):
-            with pytest.raises(JournalError, match="cannot read"):
+            with snapshot.raises(JournalError):
                 read_it()
 
 
-def snapshot(folder):
+def contents_of(folder):
     """Every name below `folder` with its content, links as they are."""
     return {
         path: os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
@@ -114,34 +114,34 @@ def snapshot(folder):
     ],
 )
 @pytest.mark.parametrize("make", ODD[:-1])
-def test_writers_refuse_folders_with_links_or_pipes(folder, tmp_path, make, name):
+def test_writers_refuse_folders_with_links_or_pipes(snapshot, folder, tmp_path, make, name):
     path = folder / name
     if path.is_dir():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
     make(path) if make is not link else path.symlink_to(tmp_path)
-    before = snapshot(tmp_path)
+    before = contents_of(tmp_path)
     for write in (Journal.open, lambda folder: record_test(folder, "00001", {})):
-        with pytest.raises(UsageError, match=f"{path} is .*; nothing was changed"):
+        with snapshot.raises(UsageError):
             write(folder)
-    assert snapshot(tmp_path) == before
+    assert contents_of(tmp_path) == before
 
 
-def test_check_folder_accepts_links_within_trial_files(tmp_path):
+def test_check_folder_accepts_links_within_trial_files(snapshot, tmp_path):
     trial_files = tmp_path / "trials" / "00000" / "files"
     (trial_files / "run-1").mkdir(parents=True)
     (trial_files / "latest-run").symlink_to("run-1")
     check_folder(tmp_path)
-    with pytest.raises(UsageError, match="latest-run is a symbolic link"):
+    with snapshot.raises(UsageError):
         check_folder(tmp_path, to_follow=True)
     for target in ("../checkpoints", "..", ".", str(tmp_path)):
         (trial_files / "out").symlink_to(target)
-        with pytest.raises(UsageError, match="files/out is a symbolic link"):
+        with snapshot.raises(UsageError):
             check_folder(tmp_path)
         (trial_files / "out").unlink()
     (trial_files / "latest-run").rename(trial_files.parent / "latest-run")
-    with pytest.raises(UsageError, match="latest-run is a symbolic link"):
+    with snapshot.raises(UsageError):
         check_folder(tmp_path)
 
 
@@ -165,17 +165,17 @@ def test_replace_file_is_atomic(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"{", b"", b"9" * 10_000])
-def test_read_json_invalid_text_is_refused(tmp_path, content):
+def test_read_json_invalid_text_is_refused(snapshot, tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="not JSON"):
         read_json(path)
-    with pytest.raises(UsageError, match=f"{path} is damaged: not JSON"):
+    with snapshot.raises(UsageError):
         read_object(path)
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "device's stand-in", "folder"])
-def test_write_file_replaces_only_plain_files(tmp_path, kind):
+def test_write_file_replaces_only_plain_files(snapshot, tmp_path, kind):
     path, target = tmp_path / "x.html", tmp_path / "target"
     if kind == "folder":
         path.mkdir()
@@ -186,7 +186,7 @@ def test_write_file_replaces_only_plain_files(tmp_path, kind):
     if kind == "link":
         target.write_text("kept")
     before = path.lstat()
-    with pytest.raises(UsageError, match=f"cannot write {path}: it is (a symbolic link|no plain)"):
+    with snapshot.raises(UsageError):
         write_file(path, lambda partial: partial.write_text("new"))
     assert path.lstat() == before
     assert kind != "link" or target.read_text() == "kept"
@@ -201,28 +201,28 @@ def test_create_file_refuses_an_existing_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_checkpoint_refuses_altered_files(tmp_path):
+def test_checkpoint_refuses_altered_files(snapshot, tmp_path):
     path = tmp_path / "state.pt"
     path.write_bytes(b"weights")
     record = CheckpointRecord(3, "state.pt", sha256_of(path))
     checkpoint = ExperimentFolder(tmp_path).checkpoint(record, "00001")
     assert (checkpoint.path, checkpoint.epoch) == (path, 3)
     path.write_bytes(b"other")
-    with pytest.raises(CheckpointError, match="checkpoint of trial 00001, epoch 3 is not what was"):
+    with snapshot.raises(CheckpointError):
         ExperimentFolder(tmp_path).checkpoint(record, "00001")
     path.unlink()
-    with pytest.raises(CheckpointError, match="trial 00001, epoch 3 is missing: "):
+    with snapshot.raises(CheckpointError):
         ExperimentFolder(tmp_path).checkpoint(record, "00001")
 
 
 @pytest.mark.parametrize(
     "name", ["/etc/passwd", "..", "trials/../../x", ".", "out/x", "a\0b", "\ud800"]
 )
-def test_inside_refuses_paths_that_lead_out(tmp_path, name):
+def test_inside_refuses_paths_that_lead_out(snapshot, tmp_path, name):
     folder = tmp_path / "experiment"
     (folder / "trials").mkdir(parents=True)
     (folder / "out").symlink_to(tmp_path)
-    with pytest.raises(CheckpointError, match="the journal names a"):
+    with snapshot.raises(CheckpointError):
         inside(folder, name)
 
 
@@ -261,15 +261,15 @@ def test_sha256_of_a_folder_changes_with_its_files(tmp_path, changed):
 
 
 @pytest.mark.parametrize("target", ["/etc/hostname", "nowhere", "."])
-def test_sha256_of_links_is_refused(tmp_path, target):
+def test_sha256_of_links_is_refused(snapshot, tmp_path, target):
     lay(tmp_path, FILES)
     (tmp_path / "link").symlink_to(target)
     for path in (tmp_path / "link", tmp_path):
-        with pytest.raises(CheckpointError, match="link is a symbolic link"):
+        with snapshot.raises(CheckpointError):
             sha256_of(path)
 
 
-def test_sha256_of_a_pipe_is_refused(tmp_path):
+def test_sha256_of_a_pipe_is_refused(snapshot, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(CheckpointError, match="neither a plain file nor a folder"):
+    with snapshot.raises(CheckpointError):
         sha256_of(tmp_path)

@@ -10,16 +10,16 @@ from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 
 
-def test_create_refuses_an_existing_name(tmp_path):
+def test_create_refuses_an_existing_name(snapshot, tmp_path):
     folder = ExperimentFolder(tmp_path / "new" / "digits")
     assert not folder.is_taken
     folder.create({"format": 1})
     assert folder.is_taken
     assert [path.name for path in folder.path.iterdir()] == [EXPERIMENT]
-    with pytest.raises(NameTakenError, match=r"'digits' exists in .*tuner resume digits"):
+    with snapshot.raises(NameTakenError):
         folder.create({"format": 2})
     assert json.loads((folder.path / EXPERIMENT).read_text()) == {"format": 1}
-    with pytest.raises(UsageError, match="cannot create"):
+    with snapshot.raises(UsageError):
         ExperimentFolder(folder.path / EXPERIMENT / "inner").create({})
 
 
@@ -39,25 +39,25 @@ def test_create_at_once_leaves_one_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (None, "is no experiment: cannot read"),
-        (b"\xff", "not JSON"),
-        (b"{", "not JSON"),
-        (b"[" * 100_000, "it is nested deeper than 30 levels"),
-        (b"[]," * 400_000, "it holds more than 200,000 values"),
-        (b"[]", "must hold one object"),
-        (b"{}", "has format None; this version reads 1"),
-        (b'{"format": 2}', "has format 2; this version reads 1"),
-        (b'{"format": 1}', "no objective"),
-        (b'{"format": 1, "spec": {"objective": {"metric": "a", "mode": "up"}}}', "no objective"),
+        None,
+        b"\xff",
+        b"{",
+        b"[" * 100_000,
+        b"[]," * 400_000,
+        b"[]",
+        b"{}",
+        b'{"format": 2}',
+        b'{"format": 1}',
+        b'{"format": 1, "spec": {"objective": {"metric": "a", "mode": "up"}}}',
     ],
 )
-def test_document_damaged_is_refused(tmp_path, content, message):
+def test_document_damaged_is_refused(tmp_path, content, snapshot):
     path = tmp_path / EXPERIMENT
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UsageError, match=message) as caught:
+    with snapshot.raises(UsageError) as caught:
         ExperimentFolder(tmp_path).document()
     assert os.fspath(path) in str(caught.value)
 
@@ -88,21 +88,21 @@ def test_location_follows_from_the_path(tmp_path, monkeypatch):
     assert folder.fetch("trials/00000/log.txt") == path / "trials/00000/log.txt"
 
 
-def test_remove_and_rename_refuse_links(tmp_path):
+def test_remove_and_rename_refuse_links(snapshot, tmp_path):
     made = make_folder(tmp_path / "made" / "digits")
     link = tmp_path / "digits"
     link.symlink_to(made)
     folder = ExperimentFolder(link)
     for change in (lambda: folder.remove(warn=print), lambda: folder.rename("other")):
-        with pytest.raises(UsageError, match="is a link: name the folder that it leads to"):
+        with snapshot.raises(UsageError):
             change()
     assert (link / "experiment.json").is_file()
 
 
-def test_remove_deletes_everything(tmp_path):
+def test_remove_deletes_everything(snapshot, tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.checkpoint(writer.trial(0, [0.5]), 1)
-    with pytest.raises(UsageError, match="is held by"):
+    with snapshot.raises(UsageError):
         ExperimentFolder(writer.folder).remove(warn=print)
     writer.end()
     assert ExperimentFolder(writer.folder).sizes()["trials/00000/checkpoints/1/state.pt"] == 7

@@ -43,11 +43,11 @@ def test_open_cuts_a_line_of_zeros(story):
     assert b"\0" not in (folder / JOURNAL).read_bytes()
 
 
-def test_open_damaged_journal_is_refused(story):
+def test_open_damaged_journal_is_refused(snapshot, story):
     folder, _ = story
     damaged = b"damage\n" + (folder / JOURNAL).read_bytes()
     (folder / JOURNAL).write_bytes(damaged)
-    with pytest.raises(JournalError, match="line 1: not a line of JSON"):
+    with snapshot.raises(JournalError):
         Journal.open(folder)
     assert (folder / JOURNAL).read_bytes() == damaged
     assert not is_locked(folder)
@@ -62,9 +62,9 @@ def test_open_damaged_journal_is_refused(story):
         (TRIAL_STARTED, lambda value: {"config": {}, "note": value}),
     ],
 )
-def test_append_refuses_nan_and_infinity(tmp_path, value, event, fields):
+def test_append_refuses_nan_and_infinity(snapshot, tmp_path, value, event, fields):
     with Journal.open(tmp_path) as journal:
-        with pytest.raises(JournalError, match=f"cannot journal {event} of trial 00001"):
+        with snapshot.raises(JournalError):
             journal.append(event, trial_id="00001", **fields(value))
         assert (tmp_path / JOURNAL).read_bytes() == b""
 
@@ -85,12 +85,12 @@ def test_append_requires_increasing_epochs(tmp_path, reopened):
     assert [event["epoch"] for event in read(tmp_path)] == [3, 1, 4]
 
 
-def test_open_held_journal_names_the_holder(tmp_path):
+def test_open_held_journal_names_the_holder(snapshot, tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=this_owner())
         assert is_locked(tmp_path)
-        held = rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
-        with pytest.raises(UsageError, match=held):
+        rf"another driver: pid {os.getpid()} on {socket.gethostname()}, since 20\d\d-"
+        with snapshot.raises(UsageError):
             Journal.open(tmp_path)
     assert not is_locked(tmp_path)
     Journal.open(tmp_path).close()
@@ -104,41 +104,42 @@ def test_open_waits_for_readers_of_the_lock(tmp_path):
         Journal.open(tmp_path).close()
 
 
-def test_append_on_a_full_disk_leaves_no_partial_line(tmp_path):
+def test_append_on_a_full_disk_leaves_no_partial_line(snapshot, tmp_path):
     with Journal.open(tmp_path) as journal:
         journal.append(RESULT, trial_id="00001", epoch=1, metrics={"loss": 0.5})
         before = (tmp_path / JOURNAL).read_bytes()
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
         try:  # the file may grow by 10 bytes: the line is taken in part, then refused
-            with pytest.raises(JournalError, match=r"cannot write .*: File too large"):
+            with pytest.raises(JournalError) as raised:
                 journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        snapshot(str(raised.value))
         assert (tmp_path / JOURNAL).read_bytes() == before
         journal.append(RESULT, trial_id="00001", epoch=2, metrics={"loss": 0.4})
     assert [event["epoch"] for event in read(tmp_path)] == [1, 2]
 
 
 @pytest.mark.parametrize("vanish", [shutil.rmtree, lambda folder: folder.rename(f"{folder}-2")])
-def test_append_to_a_moved_folder_is_refused(tmp_path, vanish):
+def test_append_to_a_moved_folder_is_refused(snapshot, tmp_path, vanish):
     folder = tmp_path / "digits"
     folder.mkdir()
     with Journal.open(folder) as journal:
         journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
         vanish(folder)
-        with pytest.raises(JournalLostError, match=r"digits was moved or removed .*THE-NEW"):
+        with snapshot.raises(JournalLostError):
             journal.append(EXPERIMENT_ENDED, status="completed")
     assert not folder.exists()
 
 
-def test_append_after_another_writer_is_refused(tmp_path, monkeypatch):
+def test_append_after_another_writer_is_refused(snapshot, tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda fd, how: None)
     with Journal.open(tmp_path) as first:
         first.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
         with Journal.open(tmp_path) as second:
             second.append(EXPERIMENT_STARTED, resumed=True, owner={**OWNER, "host": "other"})
-            with pytest.raises(JournalLostError, match=r"by another driver, too.* pid 1 on other"):
+            with snapshot.raises(JournalLostError):
                 first.append(EXPERIMENT_ENDED, status="completed")
             with pytest.raises(JournalLostError):
                 first.check()

@@ -62,7 +62,7 @@ def test_flush_syncs_before_it_removes(folder, forced):
     assert forced.index(str(journal.path)) > forced.index(str(trial))
 
 
-def test_flush_on_a_failing_disk_removes_nothing(folder, monkeypatch):
+def test_flush_on_a_failing_disk_removes_nothing(snapshot, folder, monkeypatch):
     def refuse(fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -71,10 +71,10 @@ def test_flush_on_a_failing_disk_removes_nothing(folder, monkeypatch):
         sync.saved(new)
         sync.remove(old.parent)
         monkeypatch.setattr(os, "fsync", refuse)
-        with pytest.raises(StorageError, match=r"cannot write .*state.pt: No space left"):
+        with snapshot.raises(StorageError):
             sync.flush(journal)
         begin(journal)
-        with pytest.raises(JournalError, match=r"cannot write .*journal.jsonl: No space left"):
+        with snapshot.raises(JournalError):
             sync.flush(journal)
         assert old.exists()
         monkeypatch.undo()

@@ -57,19 +57,19 @@ def test_read_altered_bytes_gives_events_or_an_error(whole_journal, data):
         b"9" * 10_000 + b"\n",
     ],
 )
-def test_read_damaged_line_is_named(story, line):
+def test_read_damaged_line_is_named(snapshot, story, line):
     folder, _ = story
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
     (folder / JOURNAL).write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
-    with pytest.raises(JournalError, match=r"journal\.jsonl, line 3: "):
+    with snapshot.raises(JournalError):
         list(read(folder))
 
 
-def test_read_repeated_epoch_is_refused(story):
+def test_read_repeated_epoch_is_refused(snapshot, story):
     folder, _ = story
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
     (folder / JOURNAL).write_bytes(b"".join([*lines[:3], lines[2], *lines[3:]]))
-    with pytest.raises(JournalError, match="line 4: epoch 1 of trial 00001 does not come after 1"):
+    with snapshot.raises(JournalError):
         list(read(folder))
 
 
@@ -97,9 +97,9 @@ def test_read_cost_grows_linearly(tmp_path):
     assert cost[1] / 800 <= cost[0] / 200 < 50, cost
 
 
-def test_tail_returns_new_complete_lines(tmp_path):
+def test_tail_returns_new_complete_lines(snapshot, tmp_path):
     tail = Tail(tmp_path)
-    with pytest.raises(JournalError, match="cannot read"):
+    with snapshot.raises(JournalError):
         tail.read()
     with Journal.open(tmp_path) as journal:
         first = journal.append(EXPERIMENT_ENDED, status="completed")
@@ -115,5 +115,5 @@ def test_tail_returns_new_complete_lines(tmp_path):
         assert tail.read() == [first]
         with path.open("ab") as file:
             file.write(b"nonsense\n" + line)
-        with pytest.raises(JournalError, match="line 3"):
+        with snapshot.raises(JournalError):
             tail.read()

@@ -43,21 +43,20 @@ def test_resolve_applies_assignments():
     assert source.endswith("mine.json")
 
 
-def test_resolve_uses_the_next_free_name(here):
+def test_resolve_uses_the_next_free_name(snapshot, here):
     make_folder(here / "results" / "mine")
     assert resolve("mine.json")[0].name == "mine-2"
     assert resolve("mine.json", [f"storage={here}/other"])[0].name == "mine"
-    with pytest.raises(UsageError, match="'mine' exists"):
+    with snapshot.raises(UsageError):
         resolve("mine.json", ["name=mine"])
 
 
-def test_resolve_fault_names_the_file_or_the_command_line(tmp_path):
+def test_resolve_fault_names_the_file_or_the_command_line(snapshot, tmp_path):
     bad = {**json.loads(Path("mine.json").read_text()), "seed": -1}
     Path("bad.json").write_text(json.dumps(bad))
-    with pytest.raises(SpecError, match=r"bad\.json has 1 fault"):
+    with snapshot.raises(SpecError):
         resolve("bad.json")
-    both = r"bad\.json with the arguments of the command line has 2 faults"
-    with pytest.raises(SpecError, match=both):
+    with snapshot.raises(SpecError):
         resolve("bad.json", ["scheduler.max_t=0"])
 
 

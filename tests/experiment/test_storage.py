@@ -1,7 +1,6 @@
 import os
 from uuid import uuid4
 
-import pytest
 from synthetic import make_folder
 
 from tuner.errors import UsageError
@@ -27,13 +26,12 @@ def test_find_experiment_by_name_or_folder(tmp_path, monkeypatch):
     assert find_experiment(".").resolve() == folder
 
 
-def test_find_experiment_suggests_similar_names(tmp_path):
+def test_find_experiment_suggests_similar_names(snapshot, tmp_path):
     make_folder(tmp_path / "digits")
     make_folder(tmp_path / "cifar")
-    message = r"no experiment 'digit' in .* \(did you mean 'digits'\?\); available: cifar, digits"
-    with pytest.raises(UsageError, match=message):
+    with snapshot.raises(UsageError):
         find_experiment("digit", tmp_path)
-    with pytest.raises(UsageError, match="there are none yet"):
+    with snapshot.raises(UsageError):
         find_experiment("digits", tmp_path / "none")
 
 

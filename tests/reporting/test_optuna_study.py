@@ -77,7 +77,7 @@ def test_distributions_of_any_configs_contain_their_values(values, domain):
         )  # refuses others
 
 
-def test_write_study_twice_is_refused(tmp_path):
+def test_write_study_twice_is_refused(snapshot, tmp_path):
     results = search(tmp_path / "x", 6)
     url = f"sqlite:///{tmp_path}/study.db"
     write_study(study_of(results), url)
@@ -89,21 +89,21 @@ def test_write_study_twice_is_refused(tmp_path):
         (t.value, t.params, t.user_attrs, t.intermediate_values) for t in here
     ]
     assert kept.user_attrs == {"metric": "val_accuracy"}
-    with pytest.raises(UsageError, match=r"already has a study 'x': name another storage"):
+    with snapshot.raises(UsageError):
         write_study(study_of(results), url)
 
 
-def test_write_study_refuses_a_link_and_hides_a_password(tmp_path):
+def test_write_study_refuses_a_link_and_hides_a_password(snapshot, tmp_path):
     study = study_of(odd(tmp_path / "x", "one_trial"))
-    with pytest.raises(UsageError, match=r"cannot write to nothing://\.\.\.@host/x") as raised:
+    with snapshot.raises(UsageError) as raised:
         write_study(study, "nothing://user:secret@host/x")
     assert "secret" not in str(raised.value)
     (tmp_path / "link.db").symlink_to("/dev/null")
-    with pytest.raises(UsageError, match=r"link.db: it is a symbolic link"):
+    with snapshot.raises(UsageError):
         write_study(study, f"sqlite:///{tmp_path}/link.db")
 
 
-def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
+def test_write_study_failure_leaves_nothing(snapshot, tmp_path, monkeypatch):
     study, url = study_of(search(tmp_path / "x", 3)), f"sqlite:///{tmp_path}/study.db"
 
     def fail(*_):
@@ -111,7 +111,7 @@ def test_write_study_failure_leaves_nothing(tmp_path, monkeypatch):
 
     with monkeypatch.context() as broken:
         broken.setattr(optuna.Study, "add_trials", fail)
-        with pytest.raises(UsageError, match=r"cannot write to sqlite:.*: disk full"):
+        with snapshot.raises(UsageError):
             write_study(study, url)
     write_study(study, url)
     assert len(optuna.load_study(study_name="x", storage=url).trials) == 3

@@ -42,7 +42,7 @@ def test_reference_has_every_key():
         assert not [name for name in names if form.format(name) not in text]
 
 
-def test_part_is_a_section_or_the_items_of_a_key():
+def test_part_is_a_section_or_the_items_of_a_key(snapshot):
     assert part("search.space").startswith("### search.space: the domains\n\nA domain is one")
     assert "max_t" not in part("objective")
     startup = part("search.startup").split("\n\n")
@@ -52,7 +52,7 @@ def test_part_is_a_section_or_the_items_of_a_key():
         "scheduler: every scheduler\n- `scheduler.max_t` (a whole number from 1 on; default `10`): "
     )
     assert "\n- `uniform(lower, upper)`: numbers" in part("uniform")
-    with pytest.raises(UsageError, match=r"no key 'sceduler' \(did you mean 'scheduler'\?\); sect"):
+    with snapshot.raises(UsageError):
         part("sceduler")
 
 

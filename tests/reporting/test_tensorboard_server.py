@@ -73,12 +73,12 @@ def logdirs():
 
 @pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/events.out.tfevents.1"])
 @pytest.mark.parametrize("others", ["x", "ax"])
-def test_serve_refuses_a_folder_with_a_link(tmp_path, logdirs, name, others):
+def test_serve_refuses_a_folder_with_a_link(snapshot, tmp_path, logdirs, name, others):
     (tmp_path / "a" / "trials").mkdir(parents=True)
     link = tmp_path / "x" / name
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path)
-    with pytest.raises(UsageError, match=f"{link} is a symbolic link: an experiment's folder may"):
+    with snapshot.raises(UsageError):
         serve([ExperimentFolder(tmp_path / name) for name in others], main=logdirs)
     assert logdirs == []
 

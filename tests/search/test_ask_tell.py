@@ -80,7 +80,7 @@ def killed(folder, to):
         yield search
 
 
-def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(spec):
+def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(snapshot, spec):
     with AskTell(spec) as search:
         assert Results(spec.folder).status == "running"
         first = search.suggest()
@@ -114,7 +114,7 @@ def test_ask_tell_journals_a_search_from_its_first_trial_to_its_last(spec):
     assert best["trial_id"] == "00000"
     assert results.spec.trainable == "elsewhere"
     assert list((spec.folder / "trials" / "00000").glob("events.out.tfevents.*"))
-    with pytest.raises(NoUsableTrialError, match="kept no checkpoint"):
+    with snapshot.raises(NoUsableTrialError):
         results.best_checkpoint()
 
 
@@ -154,34 +154,33 @@ def test_suggest_with_the_same_name_returns_the_same_trial(spec, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "x" * (LONGEST_CLIENT + 1), "a\nb"])
-def test_suggest_refuses_a_client_name_that_cannot_be_shown(spec, name):
-    with AskTell(spec) as search, pytest.raises(UsageError, match="client: must be 1 to 200"):
+def test_suggest_refuses_a_client_name_that_cannot_be_shown(snapshot, spec, name):
+    with AskTell(spec) as search, snapshot.raises(UsageError):
         search.suggest(name)
 
 
-def test_report_twice_is_recorded_once(spec):
+def test_report_twice_is_recorded_once(snapshot, spec):
     with AskTell(spec) as search:
         search.suggest()
         for _ in range(2):
             assert not search.report("00000", 2, {"val_loss": 1.0, "lr": 0.1})
         for epoch, loss in ((2, 0.9), (1, 1.0)):
-            message = f"epoch {epoch} of trial 00000 must come after 2, which"
-            with pytest.raises(UsageError, match=message):
+            with snapshot.raises(UsageError):
                 report(search, 0, epoch, loss)
     assert events_of(spec.folder).count(("result", "00000", 2)) == 1
 
 
-def test_report_and_complete_refuse_wrong_arguments(spec):
+def test_report_and_complete_refuse_wrong_arguments(snapshot, spec):
     with AskTell(spec) as search:
         search.suggest()
-        with pytest.raises(UsageError, match="'val_loss'; it reported loss"):
+        with snapshot.raises(UsageError):
             search.report("00000", 1, {"loss": 1.0})
         for epoch in (0, True, 1.0, "1", 10**15):
-            with pytest.raises(UsageError, match="epoch: must be a whole number from 1 on"):
+            with snapshot.raises(UsageError):
                 report(search, 0, epoch)
-        with pytest.raises(UsageError, match="far has no trial '00001'"):
+        with snapshot.raises(UsageError):
             report(search, 1, 1)
-        with pytest.raises(UsageError, match="unknown kind of failure 'cras'"):
+        with snapshot.raises(UsageError):
             search.complete("00000", failure="?", kind="cras")
         assert not search.report("00000", 1, {"val_loss": 1.0, "note": math.nan})
     [recorded] = Results(spec.folder).trials["00000"].results
@@ -293,48 +292,48 @@ def test_resume_hands_out_trials_whose_clients_were_told_to_stop(spec):
         assert not report(search, 0, 2, 0.5)
 
 
-def test_ask_tell_of_a_running_search_is_refused(spec):
+def test_ask_tell_of_a_running_search_is_refused(snapshot, spec):
     with AskTell(spec):
-        with pytest.raises(NameTakenError, match="experiment 'far' exists"), AskTell(spec):
+        with snapshot.raises(NameTakenError), AskTell(spec):
             pass
-        with pytest.raises(UsageError, match="is held by another driver"), AskTell(spec.folder):
+        with snapshot.raises(UsageError), AskTell(spec.folder):
             pass
 
 
-def test_ask_tell_refuses_a_spec_that_trains_here(spec, tmp_path):
-    for changes, fault in (
+def test_ask_tell_refuses_a_spec_that_trains_here(snapshot, spec, tmp_path):
+    for changes, _fault in (
         ({"trainable": "noisy:function"}, "trainable: must be 'elsewhere', or left out"),
         ({"resources": {"cpus": 2}}, r"resources: must not be set: nothing is reserved"),
         ({"training": {"width": 2}}, r"training: is for Learners; a client gets const"),
     ):
-        with pytest.raises(SpecError, match=fault):
+        with snapshot.raises(SpecError):
             AskTell(spec.replace(**changes))
-    with pytest.raises(UsageError, match="is no experiment"):
+    with snapshot.raises(UsageError):
         AskTell(tmp_path / "nothing")
     with AskTell(spec):
         pass
     document = json.loads((spec.folder / "experiment.json").read_text())
     document["spec"]["trainable"] = "noisy:function"
     (spec.folder / "experiment.json").write_text(json.dumps(document))
-    with pytest.raises(UsageError, match="of far do not run elsewhere: it trains noisy:function"):
+    with snapshot.raises(UsageError):
         AskTell(spec.folder)
     space = {"space": {"lr": "uniform(0, 1)"}}
     unnamed = ExperimentSpec(search=space, num_samples=1, storage=str(tmp_path))
     assert AskTell(unnamed).spec.trainable == "elsewhere"
 
 
-def test_ask_tell_with_a_failed_journal_raises_in_every_call(spec, tmp_path):
+def test_ask_tell_with_a_failed_journal_raises_in_every_call(snapshot, spec, tmp_path):
     with AskTell(spec) as search:
         search.suggest()
         spec.folder.rename(tmp_path / "moved")
         for _ in range(2):
-            with pytest.raises(JournalError, match="was moved or removed while the search ran"):
+            with snapshot.raises(JournalError):
                 report(search, 0, 1)
         assert search.is_over
     assert ("result", "00000", 1) not in events_of(tmp_path / "moved")
 
 
-def test_exit_with_a_full_disk_raises(spec, monkeypatch):
+def test_exit_with_a_full_disk_raises(snapshot, spec, monkeypatch):
     def refuse(journal):
         raise JournalError("the disk is full")
 
@@ -342,7 +341,7 @@ def test_exit_with_a_full_disk_raises(spec, monkeypatch):
     search.suggest()
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "sync", refuse)
-        with pytest.raises(JournalError, match="the disk is full"):
+        with snapshot.raises(JournalError):
             search.__exit__(None, None, None)
     assert search.is_over
 
@@ -439,7 +438,7 @@ def test_controls_change_the_trials_that_are_handed_out(steered, tmp_path):
     assert events_of(steered.spec.folder)[-1][:3] == ("experiment_ended", "completed", "finish")
 
 
-def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
+def test_another_machine_goes_on_from_a_bucket(snapshot, tmp_path, monkeypatch):
     storage = f"memory://{uuid4().hex}/runs"
     monkeypatch.setenv(ROOT, str(tmp_path / "here"))
     with AskTell(spec_of(Path()).replace(storage=storage)) as search:
@@ -448,15 +447,15 @@ def test_another_machine_goes_on_from_a_bucket(tmp_path, monkeypatch):
     monkeypatch.setenv(ROOT, str(tmp_path / "there"))
     with AskTell(local(storage) / "far") as search:
         assert suggested(search, client="a") == [("00000", 1)]
-        with pytest.raises(UsageError, match="is held by another driver"):
+        with snapshot.raises(UsageError):
             AskTell(local(storage) / "far").__enter__()
     shutil.rmtree(tmp_path)
     assert Results(find_experiment("far", storage)).history.resumed == 1
 
 
-def test_searches_that_train_here_refuse_trials_elsewhere(spec, tmp_path):
+def test_searches_that_train_here_refuse_trials_elsewhere(snapshot, spec, tmp_path):
     refused = "trials of trainable 'elsewhere' run elsewhere.*drive it by tuner.AskTell or by `tun"
-    with pytest.raises(UsageError, match=refused):
+    with snapshot.raises(UsageError):
         run_experiment(spec)
     (tmp_path / "far.yaml").write_text(spec.to_yaml())
     shown = call("validate", str(tmp_path / "far.yaml")).stdout
@@ -465,6 +464,6 @@ def test_searches_that_train_here_refuse_trials_elsewhere(spec, tmp_path):
     assert re.search(refused, str(call("run", str(tmp_path / "far.yaml")).exception))
     assert not spec.folder.exists()
     create(_validated(spec))
-    with pytest.raises(UsageError, match=refused):
+    with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
     assert re.search(refused, str(call("resume", str(spec.folder)).exception))

@@ -103,10 +103,10 @@ def test_restored_records_reports_in_the_order_of_the_journal(writer):
     assert history.trials["00001"].results[1].metrics == {"val_accuracy": 0.2}  # the objective's
 
 
-def test_restored_refuses_a_report_without_the_objective(writer):
+def test_restored_refuses_a_report_without_the_objective(snapshot, writer):
     writer.add("trial_started", trial_id="00001", config={})
     writer.add("result", trial_id="00001", epoch=3, metrics={"x": 1})
-    with pytest.raises(JournalError, match="of trial 00001, epoch 3, lacks the objective 'val_acc"):
+    with snapshot.raises(JournalError):
         resumed(writer)
 
 
@@ -181,7 +181,7 @@ def test_extension_changes_only_its_keys(files, more, changes):
     assert spec == document["spec"] | changes
 
 
-def test_extension_adds_samples_to_those_that_have_begun(writer, files):
+def test_extension_adds_samples_to_those_that_have_begun(snapshot, writer, files):
     for number in range(6):  # of four: more had begun before a control made them fewer
         writer.trial(number, [0.1])
     writer.add("trial_started", trial_id="00006", config={}, origin="asked")
@@ -191,7 +191,7 @@ def test_extension_adds_samples_to_those_that_have_begun(writer, files):
     document, extension = files.document(), Extension(add_samples=3)
     assert extension.applied_to(document, files)["spec"]["num_samples"] == 9
     document["spec"]["num_samples"] = None
-    with pytest.raises(UsageError, match="a number of samples"):
+    with snapshot.raises(UsageError):
         extension.applied_to(document, files)
 
 

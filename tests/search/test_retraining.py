@@ -74,13 +74,13 @@ def test_confirming_spec_replaces_a_searched_seed(tmp_path):
     assert (spec.scheduler, spec.epochs) == (None, 2)
 
 
-def test_confirming_spec_of_an_unsuitable_search_is_refused(tmp_path, search):
+def test_confirming_spec_of_an_unsuitable_search_is_refused(snapshot, tmp_path, search):
     results = retrained(search, [[0.9, 0.8]])
-    with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
+    with snapshot.raises(UsageError):
         confirming_spec(results, top=1, seeds=1)
     failed = Writer(make_folder(tmp_path / "failed"))
     failed.trial(0, [], error=("nan", "m"))
-    with pytest.raises(UsageError, match="failed still runs"):
+    with snapshot.raises(UsageError):
         confirming_spec(Results(failed.folder), top=1, seeds=1)
     failed.end()
     with pytest.raises(NoUsableTrialError):
@@ -91,16 +91,16 @@ def test_confirming_spec_of_an_unsuitable_search_is_refused(tmp_path, search):
     writer = Writer(seeds.folder, resumed=True)
     writer.trial(5, [0.9], config={"seed": 1})
     writer.end()
-    with pytest.raises(UsageError, match="searched nothing but seeds"):
+    with snapshot.raises(UsageError):
         confirming_spec(Results(seeds.folder), top=1, seeds=1)
 
 
-def test_confirm_twice_reads_the_first_confirmation(search):
+def test_confirm_twice_reads_the_first_confirmation(snapshot, search):
     before = retrained(search, [[0.9, 0.8], [0.7, 0.7]])
     assert confirm(search, top=2, seeds=2).results.folder == before.folder
-    with pytest.raises(UsageError, match=f"{NO_RAY} cannot be reached"):
+    with snapshot.raises(UsageError):
         confirm(search, top=2, seeds=3, address=NO_RAY)
-    with pytest.raises(UsageError, match=f"{NO_RAY} cannot be reached"):
+    with snapshot.raises(UsageError):
         confirm(lengthened(search), top=2, seeds=2, address=NO_RAY)
 
 
@@ -164,13 +164,12 @@ def test_refitting_spec_keeps_a_searched_seed_and_length(tmp_path):
     assert (spec.search.seeds, "epochs" in spec.training) == ((3,), False)
 
 
-def test_refit_of_a_learner_that_declares_none_is_refused(tmp_path):
+def test_refit_of_a_learner_that_declares_none_is_refused(snapshot, tmp_path):
     results = searched(tmp_path / "own", FOUND, trainable="csv:DictReader")
-    with pytest.raises(UsageError, match="cannot import csv:DictReader"):
+    with snapshot.raises(UsageError):
         refit(results)
     results = searched(tmp_path / "other", FOUND, trainable="confirmed:searched")
-    message = "confirmed:searched declares no refit, so it cannot train on training and validation"
-    with pytest.raises(UsageError, match=message):
+    with snapshot.raises(UsageError):
         refit(results)
 
 
@@ -188,16 +187,16 @@ def test_refitting_spec_of_a_custom_learner_has_its_constants(tmp_path):
     assert spec.training == {"a": 1, "epochs": 10, "all_data": True}
 
 
-def test_refit_of_an_unended_search_or_a_refit_is_refused(tmp_path, search):
+def test_refit_of_an_unended_search_or_a_refit_is_refused(snapshot, tmp_path, search):
     writer = Writer(make_folder(tmp_path / "running", trainable=IMAGE_CLASSIFIER))
     writer.trial(0, [0.5])
-    with pytest.raises(UsageError, match="running still runs"):
+    with snapshot.raises(UsageError):
         refit(Results(writer.folder))
     writer.end()
     refitted = begun(refitting_spec(search))
-    with pytest.raises(UsageError, match="digits-refit refits digits: name that"):
+    with snapshot.raises(UsageError):
         refit(refitted)
-    with pytest.raises(UsageError, match="digits-refit refits digits: name that"):
+    with snapshot.raises(UsageError):
         confirm(refitted, top=1, seeds=1)
 
 
@@ -220,13 +219,13 @@ def test_refit_hands_over_the_last_epoch_of_the_first_seed(search):
     assert results.accuracy(results.best_json()) is None
 
 
-def test_refit_twice_reads_the_first(search):
+def test_refit_twice_reads_the_first(snapshot, search):
     first = begun(refitting_spec(search))
     assert refit(search).folder == first.folder
-    with pytest.raises(UsageError, match=f"{NO_RAY} cannot be reached"):
+    with snapshot.raises(UsageError):
         refit(search, seeds=2, address=NO_RAY)
 
 
-def test_refit_without_gpus_of_this_machine_is_refused(search):
-    with pytest.raises(SpecError, match="a trial cannot have more CPUs"):
+def test_refit_without_gpus_of_this_machine_is_refused(snapshot, search):
+    with snapshot.raises(SpecError):
         refit(search, cpus=4096)

@@ -52,12 +52,12 @@ def document_of(folder):
     return json.loads((folder / "experiment.json").read_text())
 
 
-def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(spec, tmp_path):
-    with pytest.raises(SpecError, match=r"resources\.cpus"):
+def test_run_experiment_refuses_a_spec_before_it_creates_a_folder(snapshot, spec, tmp_path):
+    with snapshot.raises(SpecError):
         run_experiment(spec.replace(resources={"cpus": 10_000}))
     assert not spec.folder.exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot create"):
+    with snapshot.raises(UsageError):
         run_experiment(spec.replace(storage=str(tmp_path / "file" / "inner")))
 
 
@@ -73,18 +73,20 @@ def test_run_experiment_logs_a_doubt_unless_the_spec_is_validated(spec, searches
     assert len(caplog.records) == 1
 
 
-def test_run_experiment_creates_the_folder_once(spec, searches):
+def test_run_experiment_creates_the_folder_once(snapshot, spec, searches):
     run_experiment(spec)
     document = document_of(spec.folder)
     assert document["spec"] == validate(spec).model_dump(mode="json")
     assert document["format"] == 1
     assert sorted(p.name for p in spec.folder.iterdir()) == ["experiment.json", "journal.jsonl"]
-    with pytest.raises(UsageError, match=r"'digits' exists .*tuner resume digits"):
+    with snapshot.raises(UsageError):
         run_experiment(spec)
     assert len(searches) == 1
 
 
-def test_resume_experiment_with_other_images_is_refused(tmp_path, spec, searches, monkeypatch):
+def test_resume_experiment_with_other_images_is_refused(
+    snapshot, tmp_path, spec, searches, monkeypatch
+):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     folder = photos.write(tmp_path / "photos")
     run_experiment(spec.replace(training={"dataset": f"folder:{folder}", "batch_size": 8}))
@@ -96,7 +98,7 @@ def test_resume_experiment_with_other_images_is_refused(tmp_path, spec, searches
     resume_experiment(spec.folder)
     assert len(searches) == 3
     (folder / "rose" / "0001.jpg").unlink()
-    with pytest.raises(UsageError, match=r"the data of digits has changed since it began"):
+    with snapshot.raises(UsageError):
         resume_experiment(spec.folder)
 
 
@@ -110,11 +112,11 @@ def test_resume_experiment_takes_a_folder_that_was_moved(spec, searches, tmp_pat
     assert resumed.search == spec.search
 
 
-def test_resume_experiment_writes_a_change_that_stays(spec, searches):
+def test_resume_experiment_writes_a_change_that_stays(snapshot, spec, searches):
     run_experiment(spec)
     before = (spec.folder / "experiment.json").read_bytes()
     for key, value in {"seed": 3, "scheduler.max_t": 5, "stop.target": "low"}.items():
-        with pytest.raises(SpecError, match=key):
+        with snapshot.raises(SpecError):
             resume_experiment(spec.folder, changes={key: value})
     assert (spec.folder / "experiment.json").read_bytes() == before
     assert len(searches) == 1
@@ -126,13 +128,13 @@ def test_resume_experiment_writes_a_change_that_stays(spec, searches):
         assert (searches[-1].driver.spec.epochs, len(document["changes"])) == (20, 1)
 
 
-def test_resume_experiment_refuses_a_damaged_folder(tmp_path, searches):
-    with pytest.raises(UsageError, match="is no experiment"):
+def test_resume_experiment_refuses_a_damaged_folder(snapshot, tmp_path, searches):
+    with snapshot.raises(UsageError):
         resume_experiment(tmp_path)
     folder = make_folder(tmp_path / "digits", trainable=SHIPS)
     Writer(folder).end()
     (folder / "journal.jsonl").write_text("x\n{}\n")
-    with pytest.raises(JournalError, match="line 1"):
+    with snapshot.raises(JournalError):
         resume_experiment(folder)
     assert not searches
 

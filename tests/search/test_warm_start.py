@@ -111,27 +111,21 @@ def test_warm_start_notes_each_hyperparameter_that_does_not_match(earlier):
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error"),
     [
-        (
-            {"search": {"space": {**SPACE, "depth": "randint(1, 4)"}}},
-            SpecError,
-            "warm_start: 0 of the 3 finished trials of first are given; "
-            "depth: was not searched there; depth: does not fit in 3 trials",
-        ),
+        ({"search": {"space": {**SPACE, "depth": "randint(1, 4)"}}}, SpecError),
         (
             {
                 "objective": {"metric": "f1", "mode": "max"},
                 "search": {"space": {"lr": "uniform(0, 0.5)"}},
             },
             SpecError,
-            "2 without a value of 'f1', left out",
         ),
-        ({"warm_start": "firts"}, UsageError, "no experiment 'firts'"),
+        ({"warm_start": "firts"}, UsageError),
     ],
 )
-def test_warm_start_without_a_match_is_refused_with_every_reason(earlier, changes, error, message):
-    with pytest.raises(error, match=message):
+def test_warm_start_without_a_match_is_refused_with_every_reason(earlier, changes, error, snapshot):
+    with snapshot.raises(error):
         warm_start_of(spec_of(earlier, **changes))
 
 
@@ -169,13 +163,13 @@ def test_left_out_counts_no_config_that_would_be_trained_otherwise(earlier, chan
     assert warm_start.left_out(second.search) == 0
 
 
-def test_warm_start_that_has_tried_every_config_is_refused(earlier):
+def test_warm_start_that_has_tried_every_config_is_refused(snapshot, earlier):
     space = {"lr": "choice([0.1])", "momentum": 0.5}
-    with pytest.raises(SpecError, match="all 1 configs were tried in first; warm_start=null"):
+    with snapshot.raises(SpecError):
         warm_start_of(skipping(earlier, search={"space": space}))
 
 
-def test_load_warm_start_saves_it_in_the_folder(earlier):
+def test_load_warm_start_saves_it_in_the_folder(snapshot, earlier):
     second = spec_of(earlier)
     second.folder.mkdir()
     warm_start = load_warm_start(second)
@@ -183,7 +177,7 @@ def test_load_warm_start_saves_it_in_the_folder(earlier):
     shutil.rmtree(earlier)
     assert load_warm_start(second) == warm_start
     (second.folder / "warm_start.json").write_text('{"name": "first", "trials": [1]}')
-    with pytest.raises(UsageError, match=r"warm_start\.json is damaged: "):
+    with snapshot.raises(UsageError, varying={r"\d+ validation errors.*": "REASON"}):
         load_warm_start(second)
     assert load_warm_start(spec_of(earlier, name="third", warm_start=None)) is None
 
@@ -281,13 +275,11 @@ def test_complete_storage_leaves_out_what_does_not_match(earlier):
     assert warm_start.name == "first and other"
 
 
-def test_empty_storage_begins_without(tmp_path):
+def test_empty_storage_begins_without(snapshot, tmp_path):
     second = spec_of(tmp_path / "first", warm_start=".")
     assert warm_start_of(second).notes == ("0 configs of 0 experiments begin the search",)
     add_experiment(tmp_path, "losses", [0.2], metric="val_loss", mode="min")
-    with pytest.raises(
-        SpecError, match="losses: 0 of the 1 finished trials match; 1 without a value"
-    ):
+    with snapshot.raises(SpecError):
         warm_start_of(spec_of(tmp_path / "first", warm_start=["losses", "."]))
 
 

@@ -146,9 +146,9 @@ def test_token_of_is_a_new_one_or_that_of_the_environment_once(monkeypatch):
 @pytest.mark.parametrize(
     "token", ["secret-7", "a" * 201, f"{USER_TOKEN} x", f"{USER_TOKEN}&a=b", f"{USER_TOKEN}\n"]
 )
-def test_token_of_rejects_weak_or_unquotable_token_without_showing_it(monkeypatch, token):
+def test_token_of_rejects_weak_or_unquotable_token_without_showing_it(snapshot, monkeypatch, token):
     monkeypatch.setenv(TOKEN_VARIABLE, token)
-    with pytest.raises(UsageError, match="must have 32 to 200 characters") as refused:
+    with snapshot.raises(UsageError) as refused:
         token_of()
     assert str(refused.value).startswith(f"the token in ${TOKEN_VARIABLE} ")
     assert token not in str(refused.value)

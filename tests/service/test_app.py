@@ -141,29 +141,29 @@ def test_stream_recovers_after_storage_failure(tmp_path, experiments, monkeypatc
     writer.end()
 
 
-def test_check_host_rejects_public_address_without_tls_or_insecure():
+def test_check_host_rejects_public_address_without_tls_or_insecure(snapshot):
     check_host("127.0.0.1", is_tls=False, is_insecure=False)
     check_host("0.0.0.0", is_tls=True, is_insecure=False)
     check_host("0.0.0.0", is_tls=False, is_insecure=True)
     for host in ("0.0.0.0", "::", "192.0.2.1", "gpu.example"):
-        with pytest.raises(UsageError, match="can be reached by others"):
+        with snapshot.raises(UsageError):
             check_host(host, is_tls=False, is_insecure=False)
 
 
-def test_check_pair_rejects_incomplete_or_invalid_pair(tmp_path):
+def test_check_pair_rejects_incomplete_or_invalid_pair(snapshot, tmp_path):
     assert not check_pair(None, None)
     file = tmp_path / "x.pem"
     file.write_text("no certificate")
-    with pytest.raises(UsageError, match="--cert and --key go together"):
+    with snapshot.raises(UsageError):
         check_pair(file, None)
-    with pytest.raises(UsageError, match="are no pair for TLS"):
+    with snapshot.raises(UsageError, varying={r"\[SSL\].*": "REASON"}):
         check_pair(file, file)
 
 
-def test_listening_rejects_taken_port():
+def test_listening_rejects_taken_port(snapshot):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {port}: "):
+        with snapshot.raises(UsageError):
             _listening("127.0.0.1", port)
 
 

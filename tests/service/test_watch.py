@@ -89,21 +89,21 @@ def test_look_reads_in_batches_latest_first(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/etc", "../outside", "a/trials", "b\0", "~"])
-def test_folder_rejects_names_outside_the_storage(tmp_path, name):
+def test_folder_rejects_names_outside_the_storage(snapshot, tmp_path, name):
     ended(tmp_path / "outside", [0.5])
     ended(tmp_path / "storage" / "a", [0.5])
     experiments = Experiments(str(tmp_path / "storage"))
     assert experiments.folder("a") == tmp_path / "storage" / "a"
-    with pytest.raises(UnknownNameError, match="no experiment"):
+    with snapshot.raises(UnknownNameError):
         experiments.folder(name)
 
 
-def test_opened_finds_new_experiment(tmp_path, clock):
+def test_opened_finds_new_experiment(snapshot, tmp_path, clock):
     experiments = Experiments(str(tmp_path), clock=clock)
     assert experiments.all() == []
     ended(tmp_path / "digits", [0.5])
     assert experiments.opened("digits").status == "completed"
-    with pytest.raises(UnknownNameError, match="did you mean 'digits'"):
+    with snapshot.raises(UnknownNameError):
         experiments.opened("digitz")
 
 

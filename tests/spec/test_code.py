@@ -182,13 +182,9 @@ def test_by_value_spec_dumps_plain_values_and_pickles_its_closure():
     assert received.value({"lr": 3}) == 6
 
 
-def test_validate_refuses_what_cannot_be_sent():
+def test_validate_refuses_what_cannot_be_sent(snapshot):
     lock = threading.Lock()
-    reason = r"trainable: cannot be sent to the workers \(TypeError: cannot pickle '_thread.lock'"
-    with pytest.raises(SpecError, match=reason):
+    with snapshot.raises(SpecError):
         validate(build_spec({**MINIMAL, "trainable": lambda config: lock.locked()}))
-    message = (
-        r"trainable: was passed by value, .*: pass it again, from Python, as trainable=train, got"
-    )
-    with pytest.raises(SpecError, match=message):
+    with snapshot.raises(SpecError):
         validate({**MINIMAL, "trainable": "__main__:train (by value)"})

@@ -131,8 +131,8 @@ def test_constants_have_a_data_folder_that_does_not_depend_on_the_trial(tmp_path
     assert spec.constants["data_dir"] == "data"
 
 
-def test_declaration_of_an_attribute_that_is_none_is_refused():
-    with pytest.raises(FaultsError, match=r"must have a tuner\.spec\.declaration\.Decl"):
+def test_declaration_of_an_attribute_that_is_none_is_refused(snapshot):
+    with snapshot.raises(FaultsError):
         declaration_of(f"{__name__}:Wrong")
     [fault] = faults_of(trainable=Wrong)
     assert fault.startswith("trainable: must have a tuner.spec.declaration.Declaration")

@@ -157,7 +157,7 @@ def a_network(num_classes: int) -> None:
     """Stands for a network."""
 
 
-def test_training_model_accepts_a_class():
+def test_training_model_accepts_a_class(snapshot):
     search = {"space": {"lr": "uniform(0, 1)"}}
     spec = build_spec({"training": {"model": a_network}, "search": search, "num_samples": 1})
     assert spec.training == {"model": f"{__name__}:a_network"}
@@ -166,6 +166,6 @@ def test_training_model_accepts_a_class():
     assert spec.replace(training={}, trainable="mine:Learner").needs_code
     a_network.__module__, module = "__main__", a_network.__module__
     for network in (a_network, lambda: 0):
-        with pytest.raises(SpecError, match=r"training.model: must be at the top level of a"):
+        with snapshot.raises(SpecError):
             build_spec({"training": {"model": network}, "search": search, "num_samples": 1})
     a_network.__module__ = module

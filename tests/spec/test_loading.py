@@ -51,8 +51,8 @@ def test_load_trainable_finds_classes_and_functions():
         *("test_loading:logging.os.system", "test_loading:found_here", "test_loading:json.loads"),
     ],
 )
-def test_load_trainable_refuses_standard_library(path):
-    with pytest.raises(FaultsError, match=r"must not be (of Python's standard library|.* in C)"):
+def test_load_trainable_refuses_standard_library(snapshot, path):
+    with snapshot.raises(FaultsError):
         load_trainable(path)
     assert "antigravity" not in sys.modules
 

@@ -50,20 +50,18 @@ def test_notify_targets_are_kept_once_and_have_a_kind():
 @pytest.mark.parametrize(
     "target", ["", "hooks.slack.com/x", "exec:x", "https:// x", "x\n", "${A} x", "x${A}"]
 )
-def test_notify_invalid_target_is_refused(target):
-    with pytest.raises(SpecError, match=r"notify\.0: must be a URL, https://HOST/PATH or \$\{VAR"):
+def test_notify_invalid_target_is_refused(snapshot, target):
+    with snapshot.raises(SpecError):
         spec_with(target)
 
 
-def test_filled_inserts_environment_variables():
+def test_filled_inserts_environment_variables(snapshot):
     assert filled("https://host/${A}/${B}", {"A": "1", "B": "2"}) == "https://host/1/2"
     assert filled("${A}", {"A": SECRET}) == SECRET
     for value in ("exec:rm x", "hooks.slack.com/s3cret", "https:///s3cret"):
-        with pytest.raises(
-            UsageError, match=r"^notify: \$\{A\} is no URL once its v\w+ are filled"
-        ):
+        with snapshot.raises(UsageError):
             filled("${A}", {"A": value})
-    with pytest.raises(UsageError, match=r"^notify: https://host/\$\{A\} needs \$A in the env"):
+    with snapshot.raises(UsageError):
         filled("https://host/${A}", {"A": ""})
-    with pytest.raises(UsageError, match=r"^notify: \$?.*no URL once its variables are filled"):
+    with snapshot.raises(UsageError):
         filled("https://${A}", {"A": "/"})

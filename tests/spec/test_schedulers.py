@@ -25,13 +25,13 @@ def test_scheduler_may_be_none(none):
     assert build_spec({**MINIMAL, "scheduler": none}).scheduler is None
 
 
-def test_scheduler_none_accepts_max_t_alone():
+def test_scheduler_none_accepts_max_t_alone(snapshot):
     for written in ({"name": "none", "max_t": 4}, {"name": "asha", "max_t": 4, "grace_period": 4}):
         spec = build_spec({**MINIMAL, "scheduler": written})
         assert spec.epochs == 4
         assert spec.scheduler is not None
         assert spec.scheduler.rungs() == ()
-    with pytest.raises(SpecError, match=r"scheduler\.grace_period: is not used by .*, got 3"):
+    with snapshot.raises(SpecError):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 4, "grace_period": 3}})
-    with pytest.raises(SpecError, match=r"scheduler\.max_t: .*, got 0"):
+    with snapshot.raises(SpecError):
         build_spec({**MINIMAL, "scheduler": {"name": "none", "max_t": 0}})

@@ -83,10 +83,10 @@ def test_parse_keeps_all_faults_below_a_prefix():
     assert faults(name="wrong") == ["rate: is too high, got 0.5", "is odd"]
 
 
-def test_known_names_are_unique_and_checked():
+def test_known_names_are_unique_and_checked(snapshot):
     assert known_names("b", ("a", "b"), "letter") == ("b",)
     assert known_names(["b", "a", "b"], ("a", "b"), "letter") == ("b", "a")
-    with pytest.raises(FaultsError, match="unknown letter 'c'"):
+    with snapshot.raises(FaultsError):
         known_names(["a", "c"], ("a", "b"), "letter")
-    with pytest.raises(FaultsError, match="must be a list of names"):
+    with snapshot.raises(FaultsError):
         known_names(3, ("a", "b"), "letter")

@@ -32,8 +32,8 @@ def test_override_sets_fields_by_path():
 
 
 @pytest.mark.parametrize("wrong", ["seed", "=3", ".=3", "num_samples.x=3", "seed=[1"])
-def test_override_invalid_assignment_is_refused(wrong):
-    with pytest.raises(SpecError, match="the command line has 1 fault"):
+def test_override_invalid_assignment_is_refused(snapshot, wrong):
+    with snapshot.raises(SpecError):
         override(MINIMAL, [wrong])
 
 
@@ -101,16 +101,11 @@ def test_override_strategy_and_scheduler_drop_other_settings():
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("seed: [1", "cannot be read as YAML or JSON"),
-        ("[" * 100_000, "cannot be read as YAML or JSON"),
-        ("[1]", "must be a mapping of names to values"),
-        ("1: 2", "cannot be read as YAML or JSON: it has a key that is no text, '1': quote it"),
-    ],
+    "text",
+    ["seed: [1", "[" * 100_000, "[1]", "1: 2"],
 )
-def test_read_mapping_invalid_text_is_refused(text, fault):
-    with pytest.raises(SpecError, match=f"x.yaml has 1 fault:\n  {fault}"):
+def test_read_mapping_invalid_text_is_refused(snapshot, text):
+    with snapshot.raises(SpecError):
         read_mapping(text, "x.yaml")
 
 
@@ -128,20 +123,20 @@ def test_override_call_with_a_mapping_needs_no_quotes():
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    "text",
     [
-        ("a: 1\nb: 2\na: 3", "it has the key 'a' twice, in lines 1 and 3: keep one"),
-        ("x:\n  - a: 1\n    a: 1", "it has the key 'a' twice, in lines 2 and 3: keep one"),
-        ('{"a": 1,\n "a": 2}', "it has the key 'a' twice, in lines 1 and 2: keep one"),
-        ("{a: 1, 'a': 2}", "it has the key 'a' twice, in line 1: keep one"),
-        ("9" * LONGEST_NUMBER, r"it holds a number beyond 1e\+300"),
-        ("9" * (LONGEST_NUMBER + 1), "it has a number of 1,001 characters"),
-        ('["\\ud83d"]', "half of a surrogate pair"),
-        ("a:\n\tb: 1", "^line 2: found character"),
+        "a: 1\nb: 2\na: 3",
+        "x:\n  - a: 1\n    a: 1",
+        '{"a": 1,\n "a": 2}',
+        "{a: 1, 'a': 2}",
+        "9" * LONGEST_NUMBER,
+        "9" * (LONGEST_NUMBER + 1),
+        '["\\ud83d"]',
+        "a:\n\tb: 1",
     ],
 )
-def test_read_value_invalid_text_is_refused(text, fault):
-    with pytest.raises(ValueError, match=fault):
+def test_read_value_invalid_text_is_refused(text, snapshot):
+    with snapshot.raises(ValueError):
         read_value(text)
 
 

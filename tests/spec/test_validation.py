@@ -62,14 +62,11 @@ def test_default_config_comes_first_where_it_is_one_of_the_space(search, points)
 
 
 @pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        ({"width": "choice([8, 16])"}, "default_first: needs a prior, or a default in .*width"),
-        ({"lr": "loguniform(0.5, 1)"}, r"points_to_evaluate\.0\.lr: must lie in .* got 0\.1"),
-    ],
+    "space",
+    [{"width": "choice([8, 16])"}, {"lr": "loguniform(0.5, 1)"}],
 )
-def test_default_first_needs_a_default_inside_each_domain(space, message):
-    with pytest.raises(SpecError, match=message):
+def test_default_first_needs_a_default_inside_each_domain(space, snapshot):
+    with snapshot.raises(SpecError):
         validate(with_default_first(space=space), machine=MACHINE)
 
 
@@ -241,13 +238,15 @@ def test_validate_text_imports_no_ray_or_torch(tmp_path):
 LOG = {**DIGITS, "log": ["wandb"]}
 
 
-def test_validate_wandb_without_key_is_refused_unless_offline(tmp_path, monkeypatch, forget):
+def test_validate_wandb_without_key_is_refused_unless_offline(
+    snapshot, tmp_path, monkeypatch, forget
+):
     (tmp_path / "wandb.py").write_text("class api:\n    api_key = None\n")
     forget("wandb")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    with pytest.raises(SpecError, match="log: needs an API key: run `wandb login`"):
+    with snapshot.raises(SpecError):
         validate(LOG, machine=MACHINE)
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert validate(LOG, machine=MACHINE).log == ("wandb",)

@@ -85,7 +85,7 @@ def test_fill_copies_a_folder(store, tmp_path):
 
 
 @pytest.mark.parametrize("is_file", [True, False])
-def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, is_file):
+def test_save_on_full_disk_raises_and_leaves_no_checkpoint(snapshot, store, tmp_path, is_file):
     source = tmp_path / "given"
     source.mkdir()
     (source / "weights").write_bytes(bytes(100_000))
@@ -93,26 +93,27 @@ def test_save_on_full_disk_raises_and_leaves_no_checkpoint(store, tmp_path, is_f
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
-        with pytest.raises(StorageError, match=r"cannot write .*/checkpoints/2.*: .*File too"):
+        with pytest.raises(StorageError) as raised:
             store.save(2, {"w": torch.zeros(100_000)}) if is_file else copied(store, 2, source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    snapshot(str(raised.value))
     assert not (tmp_path / "trials/00003/checkpoints/2/state.pt").exists()
     assert not (tmp_path / "trials/00003/checkpoints/2/weights").exists()
     load_state(tmp_path / saved.path, saved.sha256)
 
 
-def test_load_state_names_missing_and_damaged_files(store, tmp_path):
-    with pytest.raises(CheckpointError, match="is missing"):
+def test_load_state_names_missing_and_damaged_files(snapshot, store, tmp_path):
+    with snapshot.raises(CheckpointError):
         load_state(tmp_path / "no.pt", None)
     saved = store.save(2, STATE)
     (tmp_path / saved.path).write_bytes(b"torn")
-    with pytest.raises(CheckpointError, match="is damaged"):
+    with snapshot.raises(CheckpointError):
         load_state(tmp_path / saved.path, saved.sha256)
-    with pytest.raises(CheckpointError, match="cannot be loaded"):
+    with snapshot.raises(CheckpointError):
         load_state(tmp_path / saved.path, None)
     torch.save([1], tmp_path / "list.pt")
-    with pytest.raises(CheckpointError, match="holds list, not a state dict"):
+    with snapshot.raises(CheckpointError):
         load_state(tmp_path / "list.pt", None)
 
 
@@ -121,12 +122,12 @@ class Evil:
         return os.mkdir, ("hacked",)
 
 
-def test_load_state_runs_no_code(tmp_path, monkeypatch):
+def test_load_state_runs_no_code(snapshot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil()))
     torch.save({"model": Evil()}, tmp_path / "torch.pt")
     for name in ("plain.pt", "torch.pt"):
-        with pytest.raises(CheckpointError, match="cannot be loaded"):
+        with snapshot.raises(CheckpointError):
             load_state(tmp_path / name, None)
     assert not (tmp_path / "hacked").exists()
 
@@ -150,7 +151,7 @@ def test_load_state_reads_files_of_torch(saved):
     assert torch.equal(load_state(path, None)["w"], torch.ones(3))
 
 
-def test_load_state_rejects_what_unpacks_to_more(tmp_path):
+def test_load_state_rejects_what_unpacks_to_more(snapshot, tmp_path):
     torch.save({"w": torch.zeros(1_000_000)}, tmp_path / "plain.pt")
     packed = tmp_path / "packed.pt"
     with (
@@ -160,10 +161,10 @@ def test_load_state_rejects_what_unpacks_to_more(tmp_path):
         for name in plain.namelist():
             target.writestr(name, plain.read(name))
     assert os.path.getsize(packed) < 10_000
-    with pytest.raises(CheckpointError, match="it unpacks to more than it holds"):
+    with snapshot.raises(CheckpointError):
         load_state(packed, None)
     torch.save({"w": torch.ones(1).expand(10**12)}, tmp_path / "state.pt")
-    with pytest.raises(CheckpointError, match="its tensors are larger than what it holds"):
+    with snapshot.raises(CheckpointError):
         load_state(tmp_path / "state.pt", None)
 
 
@@ -315,12 +316,12 @@ def test_save_now_waits_for_the_thread(writer, gated):
 
 
 @pytest.mark.parametrize("how", Save)
-def test_error_of_the_thread_is_raised_by_the_next_save(writer, gated, how):
+def test_error_of_the_thread_is_raised_by_the_next_save(snapshot, writer, gated, how):
     gated.error = StorageError("cannot write")
     writer.save(1, state(1), Save.BESIDE, is_best=True)
     gated.go.set()
     writer._writing.exception(PATIENCE_S)
-    with pytest.raises(StorageError, match="cannot write"):
+    with snapshot.raises(StorageError):
         writer.save(2, state(2), how, is_best=False)
 
 

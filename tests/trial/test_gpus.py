@@ -158,10 +158,9 @@ def train(config):
     raise AssertionError("it trains")
 
 
-def test_claim_without_visible_gpu_raises(hidden, tmp_path):
+def test_claim_without_visible_gpu_raises(snapshot, hidden, tmp_path):
     worker = Worker(context(tmp_path, gpus=0.25))
-    message = r"a GPU \(resources.gpus: 0.25\), but its process finds none: .* built for 12.8"
-    with pytest.raises(NoGpuError, match=message):
+    with snapshot.raises(NoGpuError, varying={"torch [0-9][^ ]*": "torch VERSION"}):
         worker.begin(Assignment("00000", {}))
     with pytest.raises(NoGpuError, match="CUDA_VISIBLE_DEVICES is ''"):
         worker.join("127.0.0.1", 1)
@@ -181,7 +180,7 @@ def test_memory_shares_and_contexts_fit_the_gpu(processes, total):
     assert each * processes == pytest.approx(total)
 
 
-def test_claim_of_too_small_share_raises(card):
-    with pytest.raises(NoGpuError, match=r"resources.gpus: 0.05 of this GPU is 410 MiB, and CUDA"):
+def test_claim_of_too_small_share_raises(snapshot, card):
+    with snapshot.raises(NoGpuError):
         claim(0.05, through_torch=True)
     assert gpus.CONTEXT_BYTES == 512 << 20

@@ -58,11 +58,13 @@ def test_begin_goes_to_the_trials_folder_and_end_comes_back(tmp_path, monkeypatc
     assert list(tmp_path.glob("trials/*/files")) == [tmp_path / "trials/00000/files"]
 
 
-def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(tmp_path, monkeypatch):
+def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(
+    snapshot, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trials/00000").mkdir(parents=True)
     (tmp_path / "trials/00000/files").write_text("in the way")
-    with pytest.raises(StorageError, match=r"^cannot write .*/files"):
+    with snapshot.raises(StorageError):
         TrialProcess(context(tmp_path)).begin(Assignment("00000", {}))
     assert Path.cwd() == tmp_path
 
@@ -261,9 +263,9 @@ def test_process_that_dies_leaves_its_output_and_its_traceback(path, end, expect
     assert ("in breaks" in text) == (expected != "before")
 
 
-def test_trial_log_that_cannot_be_opened_raises_storage_error(tmp_path):
+def test_trial_log_that_cannot_be_opened_raises_storage_error(snapshot, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"cannot write .*log\.txt: File exists"):
+    with snapshot.raises(StorageError):
         TrialLog(tmp_path, "file/log.txt").__enter__()
 
 

@@ -44,11 +44,11 @@ def test_catalog_has_each_file_without_underscore(package, names):
     assert len(files) >= 2
 
 
-def test_model_info_of_shipped_and_foreign_references():
+def test_model_info_of_shipped_and_foreign_references(snapshot):
     assert model_info("cnn") is MODELS["cnn"]
     assert not any(info.foreign for info in MODELS.values())
     assert model_info("a.b:Net").foreign
-    with pytest.raises(FaultsError, match=r"unknown model 'cn' .*'cnn'.*; available: cnn, .*timm:"):
+    with snapshot.raises(FaultsError):
         model_info("cn")
 
 

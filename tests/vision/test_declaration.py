@@ -152,20 +152,20 @@ def test_folds_become_the_epochs_of_a_trial(scheduler, training, length, grace):
 
 
 @pytest.mark.parametrize(
-    ("fields", "fault"),
+    "fields",
     [
-        ({"scheduler": {"max_t": 9}, "training": {"fold_epochs": 3}}, "scheduler.max_t: counts"),
-        ({"scheduler": {"max_t": 9, "grace_period": 6}}, "scheduler.grace_period: must be at most"),
-        ({"scheduler": {"max_t": 5}, "training": {"fold_epochs": 3, "epochs": 5}}, "training.epo"),
-        ({"search": {"space": {"epochs": "choice([3, 4])"}}}, "search.space.epochs: cannot be"),
-        ({"search": {"space": {"resplit": "choice([True])"}}}, "search.space.resplit: cannot"),
-        ({"stop": {"patience_epochs": 2}}, "stop.patience_epochs: cannot be combined"),
-        ({"resources": {"split": 2}}, "training.folds: cannot be combined with resources.split"),
-        ({"objective": {"from_epoch": 11}}, "must be at most the epochs of a trial, 10, got 11"),
+        {"scheduler": {"max_t": 9}, "training": {"fold_epochs": 3}},
+        {"scheduler": {"max_t": 9, "grace_period": 6}},
+        {"scheduler": {"max_t": 5}, "training": {"fold_epochs": 3, "epochs": 5}},
+        {"search": {"space": {"epochs": "choice([3, 4])"}}},
+        {"search": {"space": {"resplit": "choice([True])"}}},
+        {"stop": {"patience_epochs": 2}},
+        {"resources": {"split": 2}},
+        {"objective": {"from_epoch": 11}},
     ],
 )
-def test_what_folds_exclude_is_refused(fields, fault):
-    with pytest.raises(SpecError, match=fault):
+def test_what_folds_exclude_is_refused(fields, snapshot):
+    with snapshot.raises(SpecError):
         validate(folded(**fields), machine=MACHINE)
 
 

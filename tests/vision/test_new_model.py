@@ -72,18 +72,11 @@ def test_set_layout_leaves_weights_modes_and_generators():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("Probable", r"must return 2 x 5 logits for 2 images, not probabilities, from which the"),
-        ("wide", r"must return 2 x 5 logits for 2 images, not 2 x 6, got 'own_networks:wide'"),
-        ("torn", r"cannot be built for images of 1x8x8 \(RuntimeError: no weights for 5 classes\)"),
-        ("no_network", r"must build a torch.nn.Module, and built function"),
-        ("any_arguments", r"cannot take images of 1x8x8 \(RuntimeError: .*expected input"),
-        ("missing", r"cannot be built for images of 1x8x8 \(AttributeError: module 'own_netw"),
-    ],
+    "name",
+    ["Probable", "wide", "torn", "no_network", "any_arguments", "missing"],
 )
-def test_set_layout_of_a_broken_network_reports_one_fault(name, message):
-    with pytest.raises(SpecError, match=f"model: {message}") as refused:
+def test_set_layout_of_a_broken_network_reports_one_fault(snapshot, name):
+    with snapshot.raises(SpecError) as refused:
         tried(name)
     assert len(refused.value.faults) == 1
 
@@ -106,9 +99,9 @@ def test_without_gradient_names_unreached_parameters(name, unused):
     assert without_gradient(model, plan(name), Precision("cpu")) == []
 
 
-def test_without_gradient_rejects_layers_in_a_list():
+def test_without_gradient_rejects_layers_in_a_list(snapshot):
     model = tried("Listed")
-    with pytest.raises(SpecError, match=r"uses 4 tensors that would be neither trained nor saved"):
+    with snapshot.raises(SpecError):
         without_gradient(model, plan("Listed"), Precision("cpu"))
 
 

@@ -83,11 +83,11 @@ def test_default_experiment_trains_its_finalists_for_800_steps(tmp_path, each):
     assert spec.scheduler.max_t * info.train >= 800 * spec.training["batch_size"]
 
 
-def test_training_faults_are_reported_first(tmp_path):
+def test_training_faults_are_reported_first(snapshot, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SpecError, match=r"training.dataset: must have at least two classes"):
+    with snapshot.raises(SpecError):
         resolve("folder:empty")
-    with pytest.raises(UsageError, match="foldr:x"):
+    with snapshot.raises(UsageError):
         resolve("foldr:x")
 
 
@@ -159,7 +159,7 @@ def load():
 """
 
 
-def test_data_faults_are_checked_before_trials(tmp_path, monkeypatch):
+def test_data_faults_are_checked_before_trials(snapshot, tmp_path, monkeypatch):
     (tmp_path / "own_images_of_a_test.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     raw = {
@@ -169,7 +169,7 @@ def test_data_faults_are_checked_before_trials(tmp_path, monkeypatch):
     }
     spec = validate(raw)
     assert "data" not in plan_of(spec, here=False)
-    with pytest.raises(SpecError, match=r"batch_size: must be at most .* of dataset 'decoded:.*28"):
+    with snapshot.raises(SpecError):
         spec.pin_data()
     fits = validate({**raw, "search": {"space": {"batch_size": "choice([8, 28])"}}})
     assert fits.pin_data() == ()
@@ -238,10 +238,10 @@ def test_several_networks_are_compared_by_their_heads_first(photos_dir, torch_ho
     assert first == [(layers, model) for layers in ("head", "all", "all") for model in networks]
 
 
-def test_domain_of_the_user_replaces_a_default(photos_dir):
+def test_domain_of_the_user_replaces_a_default(snapshot, photos_dir):
     spec, _ = resolve("folder:my photos", ["search.space.batch_size=choice([4, 8])"])
     assert "batch_size" not in spec.training
-    with pytest.raises(SpecError, match=r"training\.dataset"):
+    with snapshot.raises(SpecError):
         resolve("folder:my photos", ["search.space.dataset=choice(['digits'])"])
 
 

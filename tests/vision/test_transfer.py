@@ -63,24 +63,24 @@ class Evil:
 
 
 @pytest.mark.parametrize(
-    ("name", "state", "message"),
+    ("name", "state"),
     [
-        ("evil.pt", {"weight": Evil()}, "cannot be loaded"),
-        ("list.pt", [1, 2], "holds list, not a state dict"),
-        ("empty.pt", {"epoch": 1}, "holds no tensors"),
-        ("gone.pt", None, "is no file"),
-        ("cut.pt", b"PK\x03\x04 cut off", "cannot be loaded"),
-        ("cut.safetensors", b"PK\x03\x04 cut off", "cannot be loaded"),
+        ("evil.pt", {"weight": Evil()}),
+        ("list.pt", [1, 2]),
+        ("empty.pt", {"epoch": 1}),
+        ("gone.pt", None),
+        ("cut.pt", b"PK\x03\x04 cut off"),
+        ("cut.safetensors", b"PK\x03\x04 cut off"),
     ],
 )
 def test_load_weights_of_another_file_raises_and_runs_nothing(
-    name, state, message, tmp_path, capsys
+    name, state, snapshot, tmp_path, capsys
 ):
     if isinstance(state, bytes):
         (tmp_path / name).write_bytes(state)
     elif state is not None:
         saved(state, tmp_path, name)
-    with pytest.raises(CheckpointError, match=message):
+    with snapshot.raises(CheckpointError):
         load_weights(tmp_path / name)
     assert capsys.readouterr().out == ""
 
@@ -106,8 +106,8 @@ def test_for_channels_adapts_the_first_convolution(channels):
     assert torch.allclose(got, expected, atol=1e-5)
 
 
-def test_start_from_of_another_model_raises():
-    with pytest.raises(SpecError, match=r"not the head '3': 0\.weight, 0\.bias, 1\.weight, \.\."):
+def test_start_from_of_another_model_raises(snapshot):
+    with snapshot.raises(SpecError):
         start_from(model(), model(width=5).state_dict(), source="x")
 
 
@@ -121,12 +121,12 @@ def test_matching_takes_layers_and_patterns():
     assert matching(made, []) == frozenset()
 
 
-def test_matching_reports_all_useless_patterns():
+def test_matching_reports_all_useless_patterns(snapshot):
     with pytest.raises(SpecError) as caught:
         matching(model(), ["features", "0", "nope.*"])
     assert [fault.value for fault in caught.value.faults] == ["features", "nope.*"]
     assert caught.value.faults[0].choices == ("0", "1", "3")
-    with pytest.raises(SpecError, match="leaves nothing to train"):
+    with snapshot.raises(SpecError):
         matching(model(), ["*"])
 
 
@@ -161,7 +161,7 @@ def test_start_from_begins_with_the_loss_of_its_source(tmp_path, capsys):
     assert fresh["val_loss"] != pytest.approx(source["val_loss"], abs=1e-2)
 
 
-def test_start_from_file_is_needed_only_at_the_start(tmp_path):
+def test_start_from_file_is_needed_only_at_the_start(snapshot, tmp_path):
     path, _ = source_file(tmp_path)
     learner = ImageClassifier({"start_from": path}, TINY)
     learner.step()
@@ -171,7 +171,7 @@ def test_start_from_file_is_needed_only_at_the_start(tmp_path):
     restored = ImageClassifier({"start_from": path}, TINY)
     restored.load_state_dict(state)
     assert restored.step()["val_loss"] == expected["val_loss"]
-    with pytest.raises(CheckpointError, match="is no file"):
+    with snapshot.raises(CheckpointError):
         ImageClassifier({"start_from": path}, TINY).step()
 
 

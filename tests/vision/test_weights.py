@@ -114,8 +114,8 @@ def test_weights_of_prefers_a_file_that_is_here(folder):
     assert weights_of("resnet101") is None
 
 
-def test_weights_named_rejects_unknown_name():
-    with pytest.raises(UsageError, match=r"unknown weights 'resnet5' \(did you mean 'resnet50'"):
+def test_weights_named_rejects_unknown_name(snapshot):
+    with snapshot.raises(UsageError):
         weights_named("resnet5")
 
 
@@ -134,12 +134,12 @@ def test_fetch_replaces_a_damaged_file(server, folder):
     assert fetch(TINY, source=server.url).read_bytes() == CONTENT
 
 
-def test_fetch_of_other_or_incomplete_content_keeps_nothing(server, folder):
+def test_fetch_of_other_or_incomplete_content_keeps_nothing(snapshot, server, folder):
     server.content = b"<html>please log in</html>"
-    with pytest.raises(CheckpointError, match=r"has SHA-256 \w{8}\.\.\. and 0\.000 MiB, published"):
+    with snapshot.raises(CheckpointError):
         fetch(TINY, source=server.url)
     server.content, server.length = CONTENT[:-9], len(CONTENT)
-    with pytest.raises(CheckpointError, match=r"nothing was kept|cannot be downloaded"):
+    with snapshot.raises(CheckpointError):
         fetch(TINY, source=server.url)
     assert files(folder) == []
 
@@ -168,7 +168,7 @@ def test_fetch_after_a_killed_download_starts_anew(server, folder):
 
 
 @pytest.mark.parametrize("name", ["weights.pt", "export"])
-def test_weights_go_to_the_same_path_of_another_node(name, tmp_path):
+def test_weights_go_to_the_same_path_of_another_node(snapshot, name, tmp_path):
     source = tmp_path / name
     if name == "export":
         source.mkdir()
@@ -183,5 +183,5 @@ def test_weights_go_to_the_same_path_of_another_node(name, tmp_path):
     needed.receive(contents)
     assert path.read_bytes() == CONTENT
     path.unlink()
-    with pytest.raises(DataError, match="no search downloads"):
+    with snapshot.raises(DataError):
         needed.download()

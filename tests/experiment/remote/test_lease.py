@@ -45,11 +45,11 @@ def test_acquire_without_a_driver_or_after_release_is_immediate(store):
     assert (acquired(store, warnings=warnings).generation, warnings) == (2, [])
 
 
-def test_acquire_from_a_live_driver_is_refused(store):
+def test_acquire_from_a_live_driver_is_refused(snapshot, store):
     lease_held = acquired(store)
     far(store)
     warnings = []
-    with pytest.raises(UsageError, match=r"held by another driver: pid \d+ on far.*stop it first"):
+    with snapshot.raises(UsageError):
         acquired(store, sleep=lambda s: lease_held.renew(), warnings=warnings)
     assert "waiting 15 s to see whether it is alive" in warnings[0]
     assert newest(store).generation == 1
@@ -79,7 +79,7 @@ def test_acquire_from_a_dead_local_process_is_immediate(store):
     assert acquired(store, sleep=lambda s: pytest.fail("slept")).generation == 2
 
 
-def test_acquire_of_an_overwritten_lock_is_refused(store, monkeypatch):
+def test_acquire_of_an_overwritten_lock_is_refused(snapshot, store, monkeypatch):
     create = Objects.create
 
     def create_and_lose(self, name, data):
@@ -89,7 +89,7 @@ def test_acquire_of_an_overwritten_lock_is_refused(store, monkeypatch):
         return created
 
     monkeypatch.setattr(Objects, "create", create_and_lose)
-    with pytest.raises(UsageError, match="was just taken by another driver"):
+    with snapshot.raises(UsageError):
         acquired(store)
 
 

@@ -108,9 +108,9 @@ def test_checkpoint_is_fetched_on_demand(experiment):
     assert load_results(experiment).best_checkpoint().path.exists()
 
 
-def test_create_refuses_a_name_taken_in_the_store(experiment, url):
+def test_create_refuses_a_name_taken_in_the_store(snapshot, experiment, url):
     assert free_name("digits", url) == "digits-2"
-    with pytest.raises(NameTakenError, match=rf"exists in {url}.*resume {url}/digits"):
+    with snapshot.raises(NameTakenError):
         ExperimentFolder(experiment).create({})
 
 
@@ -162,9 +162,9 @@ class Hostile(MemoryFileSystem):
 fsspec.register_implementation(Hostile.protocol, Hostile, clobber=True)
 
 
-def test_unreachable_store_is_a_usage_error():
+def test_unreachable_store_is_a_usage_error(snapshot):
     folder = ExperimentFolder(local("hostile://nowhere/runs") / "digits")
-    with pytest.raises(UsageError, match=r"cannot reach hostile://.*: no route"):
+    with snapshot.raises(UsageError):
         assert folder.is_taken
     folder.path.mkdir(parents=True)
     with pytest.raises(OSError, match="no route"):
@@ -198,16 +198,16 @@ def test_remove_leaves_nothing_in_the_store(stored, url):
     assert list(experiment_folders(url)) == []
 
 
-def test_remove_and_rename_of_a_driven_experiment_are_refused(stored, url):
+def test_remove_and_rename_of_a_driven_experiment_are_refused(snapshot, stored, url):
     held = acquire(Objects(f"{url}/digits"), lambda: 0, warn=print)
 
     def beat(over):
         while not over.wait(0.05):
             held.renew()
 
-    with process.running(beat), pytest.raises(UsageError, match="is held by"):
+    with process.running(beat), snapshot.raises(UsageError):
         stored.remove(warn=print)
-    with pytest.raises(UsageError, match="is in an object store"):
+    with snapshot.raises(UsageError):
         stored.rename("x")
     assert held.objects.has("experiment.json")
 

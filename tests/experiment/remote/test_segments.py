@@ -114,11 +114,11 @@ def test_fetch_returns_only_missing_bytes(store, journal):
     assert fetch(store, present=(3, 99)) == (3, 0, b"one\ntwo\n")
 
 
-def test_fetch_refuses_a_segment_of_another_size(store, journal):
+def test_fetch_refuses_a_segment_of_another_size(snapshot, store, journal):
     append(journal, b"one\n")
     Uploader(store, journal, 1).upload()
     store.write(Segment(1, 0, 4).name, b"on")
-    with pytest.raises(JournalError, match=r"journal/000001-.*jsonl has 2 bytes"):
+    with snapshot.raises(JournalError):
         fetch(store)
 
 

@@ -123,7 +123,7 @@ def test_lost_lease_ends_uploads(folder, store):
     assert fetch(store).data == before[: newest(store).at]
 
 
-def test_failing_store_is_reported_once(folder, store):
+def test_failing_store_is_reported_once(snapshot, folder, store):
     errors, impatient = [], Timing(beat_s=0.02, journal_s=0.01, patience_s=0.05)
 
     def drive():
@@ -132,7 +132,7 @@ def test_failing_store_is_reported_once(folder, store):
             store.is_out_of_order = True
             until(lambda: errors)
 
-    with pytest.raises(StorageError, match=r"cannot write to memory:.*out of order.*resume"):
+    with snapshot.raises(StorageError):
         drive()
     assert [type(error) for error in errors] == [StorageError]
 

@@ -89,7 +89,7 @@ def test_notes_name_differing_settings(tmp_path):
     ]
 
 
-def test_notes_name_running_and_failed_experiments(tmp_path):
+def test_notes_name_running_and_failed_experiments(snapshot, tmp_path):
     failed, running = odd(tmp_path / "failed", "all_failed"), odd(tmp_path / "running", "running")
     comparison = Comparison([failed, running])
     assert comparison.notes == (
@@ -99,14 +99,13 @@ def test_notes_name_running_and_failed_experiments(tmp_path):
     )
     assert comparison.sides[0].best.n == 1
     assert comparison.budget == running.trials["00001"].last_epoch + 2
-    with pytest.raises(NoUsableTrialError, match="none of the experiments"):
+    with snapshot.raises(NoUsableTrialError):
         Comparison([failed, odd(tmp_path / "none", "no_trial")])
 
 
-def test_comparison_refuses_differing_objectives(tmp_path):
+def test_comparison_refuses_differing_objectives(snapshot, tmp_path):
     results = [search(tmp_path / "a", 3), odd(tmp_path / "b", "diverged")]
-    rule = r"by one objective only, got a by val_accuracy \(max\), b by val_loss \(min\)"
-    with pytest.raises(UsageError, match=rule):
+    with snapshot.raises(UsageError):
         Comparison(results)
 
 

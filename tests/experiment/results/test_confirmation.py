@@ -58,11 +58,9 @@ def test_leaders_with_failed_seeds_come_last(search):
     assert len(best_json(search, top=3)) == 3
 
 
-def test_confirmation_of_failed_trials_is_none(search):
+def test_confirmation_of_failed_trials_is_none(snapshot, search):
     results = retrained(search, [[None, None]])
-    with pytest.raises(
-        NoUsableTrialError, match=r"none of the retrained trials completed\. Trial 0"
-    ):
+    with snapshot.raises(NoUsableTrialError):
         Confirmation(results)
     assert confirmation_of(search) is None
 

@@ -31,11 +31,11 @@ def test_labels_round_trip(files):
     assert labels_of(files).tags == ("b", "c")
 
 
-def test_labels_refuse_invalid_tags_and_notes():
+def test_labels_refuse_invalid_tags_and_notes(snapshot):
     for tag in ("", "two words", "-x", "a" * 51, "\x1b[31m"):
-        with pytest.raises(UsageError, match="a tag must be letters"):
+        with snapshot.raises(UsageError):
             Labels().tagged([tag])
-    with pytest.raises(UsageError, match="at most 1000 characters"):
+    with snapshot.raises(UsageError):
         Labels().noted("x" * 1001)
 
 

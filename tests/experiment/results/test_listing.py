@@ -106,28 +106,22 @@ def test_arranged_filters_by_where(where, numbers):
 
 
 @pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("los < 1", r"no name 'los' here \(did you mean 'loss'\?\); available: name, loss, tags"),
-        ("loss <", "--where: cannot be read as an expression, .* optimizer == 'sgd', got 'loss <'"),
-        ("loss = 1", "cannot be read as an expression, such as lr > 0.1 and optimizer == 'sgd'"),
-        ("config.lrr < 1", r"no name 'config.lrr' here \(did you mean 'config.lr'"),
-        ("__import__('os')", "is not allowed: use names"),
-    ],
+    "where",
+    ["los < 1", "loss <", "loss = 1", "config.lrr < 1", "__import__('os')"],
 )
-def test_arranged_invalid_where_is_refused(where, message):
-    with pytest.raises(UsageError, match=message):
+def test_arranged_invalid_where_is_refused(where, snapshot):
+    with snapshot.raises(UsageError):
         arranged(ROWS, where=where)
     assert arranged([], where="los < 1") == []
 
 
-def test_arranged_sorts_missing_values_last():
+def test_arranged_sorts_missing_values_last(snapshot):
     assert arranged(ROWS, sort="loss") == [2, 0, 1]
     assert arranged(ROWS, sort="loss", reverse=True) == [0, 2, 1]
     assert arranged(ROWS, sort="config.lr") == [0, 1, 2]  # numbers before text
     assert arranged(ROWS, sort="tags") == [1, 0, 2]
     assert arranged(ROWS, where="name == 'c'", sort="config") == [2]
-    with pytest.raises(UsageError, match="no name 'lr'"):
+    with snapshot.raises(UsageError):
         arranged(ROWS, where="name == 'c'", sort="lr")
 
 

@@ -74,7 +74,7 @@ def test_narrowed_space_holds_leaders_within_bounds(space, count, random):
         Encoding(space).encode(grid[index])
 
 
-def test_write_refined_file_resolves(tmp_path, monkeypatch):
+def test_write_refined_file_resolves(snapshot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUNER_STORAGE", raising=False)
     search = searched(
@@ -109,21 +109,21 @@ def test_write_refined_file_resolves(tmp_path, monkeypatch):
     assert spec.trials == 3  # of the four values the largest is forbidden
     assert (spec.num_samples, spec.scheduler.max_t) == (None, 10)
     assert spec.search.build(0).suggest("0") == {"lr": 0.2}  # the best, whatever is left out
-    with pytest.raises(UsageError, match=r"cannot write .* names another\): File exists"):
+    with snapshot.raises(UsageError):
         write_refined(refinement, None)
-    with pytest.raises(UsageError, match=r"must end in \.yaml"):
+    with snapshot.raises(UsageError):
         write_refined(refinement, Path("x.txt"))
-    with pytest.raises(UsageError, match=r"cannot write nowhere/x\.yaml"):
+    with snapshot.raises(UsageError):
         write_refined(refinement, Path("nowhere/x.yaml"))
     monkeypatch.setenv("TUNER_STORAGE", "elsewhere")
     assert Path(refine(search, points=2).spec.storage) == tmp_path / "results"
 
 
-def test_refine_refuses_unsuitable_searches(tmp_path):
+def test_refine_refuses_unsuitable_searches(snapshot, tmp_path):
     search = searched(tmp_path / "digits", {0.1: 0.9})
-    with pytest.raises(UsageError, match="digits-confirm confirms digits: name that"):
+    with snapshot.raises(UsageError):
         refine(retrained(search, [[0.9, 0.8]]), points=3)
-    with pytest.raises(SpecError, match=r"search\.points"):
+    with snapshot.raises(SpecError):
         refine(search, points=0)
     with pytest.raises(NoUsableTrialError):
         refine(Results(ended(tmp_path / "none")), points=3)

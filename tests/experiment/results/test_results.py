@@ -33,15 +33,11 @@ def test_get_best_trial_ignores_failed_trials(folder, scope, best):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"metric": "val_acuracy"}, "did you mean 'val_accuracy'.*available: val_accuracy"),
-        ({"mode": "maximum"}, "unknown mode 'maximum'.*available: max, min"),
-        ({"scope": "first"}, "unknown scope 'first'.*available: all, avg, best"),
-    ],
+    "arguments",
+    [{"metric": "val_acuracy"}, {"mode": "maximum"}, {"scope": "first"}],
 )
-def test_get_best_trial_invalid_argument_lists_choices(folder, arguments, message):
-    with pytest.raises(UsageError, match=message):
+def test_get_best_trial_invalid_argument_lists_choices(folder, arguments, snapshot):
+    with snapshot.raises(UsageError):
         Results(folder).get_best_trial(**arguments)
 
 
@@ -69,14 +65,14 @@ def test_no_trial_beyond_the_limits_is_the_best(tmp_path):
     assert "completed, beyond limits" in trials_table(trial_rows(results), results.objective)
 
 
-def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
+def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
     objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20", "ms > 5"]}
     writer = Writer(make_folder(tmp_path / "limited", objective=objective))
     writer.trial(0, [{"val_accuracy": 0.5, "ms": 1}])
-    with pytest.raises(NoUsableTrialError, match=r"1 beyond the limits ms <= 20 and ms > 5$"):
+    with snapshot.raises(NoUsableTrialError):
         Results(writer.folder).get_best_trial()
     writer = Writer(make_folder(tmp_path / "digits"))
-    with pytest.raises(NoUsableTrialError, match="no usable trial: no trial has started"):
+    with snapshot.raises(NoUsableTrialError):
         Results(writer.folder).get_best_trial()
     writer.trial(1, [0.5], error=("oom", "m"))
     writer.trial(2, [], error=("nan", "m"))
@@ -84,8 +80,7 @@ def test_get_best_trial_without_usable_trials_has_reasons(tmp_path):
     writer.trial(4, [{"loss": 0.5}])
     writer.end()
     results = Results(writer.folder)
-    reasons = r"2 failed \(nan\), 1 failed \(oom\), 1 without a value of 'val_accuracy'"
-    with pytest.raises(NoUsableTrialError, match=reasons):
+    with snapshot.raises(NoUsableTrialError):
         results.get_best_trial()
     with pytest.raises(NoUsableTrialError):
         results.best_checkpoint()
@@ -124,11 +119,11 @@ def test_best_json_and_show(folder):
     }
 
 
-def test_trial_accepts_ids_without_zeros(folder):
+def test_trial_accepts_ids_without_zeros(snapshot, folder):
     results = Results(folder)
     assert results.trial("2") is results.trial("00002")
     for wrong in ("6", "best", "-2", ""):
-        with pytest.raises(UsageError, match=r"has no trial .* its trials are 00001 to 00005"):
+        with snapshot.raises(UsageError):
             results.trial(wrong)
     assert results.log_path(results.trial("2")) == folder / "trials/00002/log.txt"
 
@@ -178,8 +173,8 @@ def test_spec_has_the_folders_name_and_storage(folder, tmp_path):
     assert not results.is_confirmation
 
 
-def test_show_reads_a_spec_of_another_version(tmp_path):
+def test_show_reads_a_spec_of_another_version(snapshot, tmp_path):
     results = Results(ended(tmp_path / "digits", [0.5], of_a_later_version=1))
     assert results.show()["best"]["trial_id"] == "00000"
-    with pytest.raises(SpecError, match="of_a_later_version"):
+    with snapshot.raises(SpecError):
         _ = results.spec

@@ -52,11 +52,11 @@ def test_write_table_mixed_values_are_text(tmp_path, ending):
     assert [json.loads(text) for text in mixed["config/lr"][:3]] == [100, True, "q"]
 
 
-def test_write_table_invalid_path_is_refused(tmp_path):
+def test_write_table_invalid_path_is_refused(snapshot, tmp_path):
     results = odd(tmp_path / "x", "one_trial")
-    with pytest.raises(UsageError, match=r"must end in \.parquet or \.csv, got 'trials.xls'"):
+    with snapshot.raises(UsageError):
         write_table(results.dataframe(), "trials.xls")
-    with pytest.raises(UsageError, match="cannot write"):
+    with snapshot.raises(UsageError):
         write_table(results.dataframe(), tmp_path / "no" / "trials.csv")
 
 

@@ -53,8 +53,8 @@ def test_ask_for_a_number_compares_quarters_that_cover_its_trials():
     assert [d.upper for d in domains[:-1]] == [d.lower for d in domains[1:]]
 
 
-def test_ask_for_an_unknown_name_lists_the_choices():
-    with pytest.raises(UsageError, match="momentum"):
+def test_ask_for_an_unknown_name_lists_the_choices(snapshot):
+    with snapshot.raises(UsageError):
         answer(record(around(0.5, 0.5)), "momentun")
 
 

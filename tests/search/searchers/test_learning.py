@@ -115,8 +115,8 @@ def test_suggest_ignores_forbidden_proposals():
     assert search.suggest("c") == Searcher.FINISHED
 
 
-def test_draw_untried_finds_rare_configs_or_blames_the_rules():
+def test_draw_untried_finds_rare_configs_or_blames_the_rules(snapshot):
     encoding, rng = Encoding(parse_space({"x": "uniform(0, 1)"})), np.random.default_rng(0)
     assert draw_untried(encoding, ["x > 0.001"], set(), rng)["x"] <= 0.001
-    with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
+    with snapshot.raises(SpecError):
         draw_untried(encoding, ["x >= 0"], set(), rng)

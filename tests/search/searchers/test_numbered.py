@@ -60,11 +60,11 @@ def test_finite_space_is_drawn_without_repeats(order):
     assert len({json.dumps(configs[i]) for i in range(9)}) == 9
 
 
-def test_large_finite_space_is_not_listed():
+def test_large_finite_space_is_not_listed(snapshot):
     space = {"a": "randint(0, 1000000000000)"}
     drawn = numbered("random", space, forbid=["a < 500000000000"])
     assert all(config["a"] >= 5 * 10**11 for config in suggestions(drawn, range(20)))
-    with pytest.raises(SpecError, match="forbid: leaves nothing that 10000 random draws could"):
+    with snapshot.raises(SpecError):
         numbered("random", space, forbid=["a >= 0"]).suggest("0")
 
 

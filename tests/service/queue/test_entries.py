@@ -33,9 +33,9 @@ def statuses(queue):
     return {status.entry.name: status.status for status in queue.statuses()}
 
 
-def test_add_rejects_or_numbers_taken_name(queue):
+def test_add_rejects_or_numbers_taken_name(snapshot, queue):
     queue.add(entry("a"))
-    with pytest.raises(UsageError, match=r"has an entry 'a': give another name, or take it out by"):
+    with snapshot.raises(UsageError):
         queue.add(entry("a"))
     assert queue.add(entry("a"), is_named=False) == "a-2"
     second = queue.entry("a-2")
@@ -68,33 +68,33 @@ def test_entry_begins_and_ends_once(queue):
     assert queue.open() == {}
 
 
-def test_remove_entry_frees_its_name(queue):
+def test_remove_entry_frees_its_name(snapshot, queue):
     queue.add(entry("a"))
     queue.end("a", "completed")
     queue.remove("a", warn=print)
     assert queue.statuses() == []
     assert queue.add(entry("a")) == "a"
     assert not queue.has_begun("a")
-    with pytest.raises(UsageError, match=r"^no entry 'b' in the queue of .*; entries: a$"):
+    with snapshot.raises(UsageError):
         queue.remove("b", warn=print)
 
 
-def test_remove_rejects_held_entry(queue, monkeypatch):
+def test_remove_rejects_held_entry(snapshot, queue, monkeypatch):
     queue.add(entry("a"))
     lease = queue.watch("a").followed()
     beating = partial(acquire, sleep=lambda s: lease.renew())
     monkeypatch.setattr(entries, "acquire", beating)  # it beats while it is watched
-    with pytest.raises(UsageError, match="held by"):
+    with snapshot.raises(UsageError):
         queue.remove("a", warn=lambda text: None)
     assert statuses(queue) == {"a": "running"}
 
 
-def test_status_of_driven_experiment_is_running(tmp_path):
+def test_status_of_driven_experiment_is_running(snapshot, tmp_path):
     queue = Queue(str(tmp_path))
     queue.add(entry("a"))
     writer = Writer(make_folder(tmp_path / "a"))
     assert statuses(queue) == {"a": "running"}
-    with pytest.raises(UsageError, match=r"^the search of a runs: let it end or stop it first"):
+    with snapshot.raises(UsageError):
         queue.remove("a", warn=print)
     writer.journal.close()
     queue.remove("a", warn=print)
@@ -110,16 +110,16 @@ def test_statuses_with_damaged_files_keep_the_others(tmp_path):
     assert statuses(queue) == {"b": "failed", "c": "waiting"}
 
 
-def test_entry_of_keeps_spec_and_rejects_secret(tmp_path):
+def test_entry_of_keeps_spec_and_rejects_secret(snapshot, tmp_path):
     spec = build_spec({**SPEC, "name": "a", "notify": ["https://host/${HOOK}"]})
     added = entry_of(spec, user="ann", directory=os.getcwd(), paths=["/x"])
     assert build_spec(added.spec) == spec
     assert json.loads(added.model_dump_json())["paths"] == ["/x"]
-    with pytest.raises(UsageError, match=r"the rest of https://host/\*\*\* may be a secret"):
+    with snapshot.raises(UsageError):
         entry_of(spec.replace(notify=["https://host/s3cret"]), user="ann", directory="/")
 
 
-def test_entry_of_rejects_trainable_by_value():
+def test_entry_of_rejects_trainable_by_value(snapshot):
     spec = build_spec({**SPEC, "trainable": ByValue(lambda config: None)})
-    with pytest.raises(UsageError, match="is of a script or a notebook: give it a module"):
+    with snapshot.raises(UsageError):
         entry_of(spec, user="ann", directory="/")

@@ -63,28 +63,28 @@ def test_snap_equals_encoding_of_decoded_point():
 
 
 @pytest.mark.parametrize(
-    ("change", "fault"),
+    "change",
     [
-        ({"lr": 2.0}, r"lr: must lie in loguniform.*got 2\.0"),
-        ({"units": 5}, "units: must lie in"),
-        ({"kind": "d"}, "kind: must be one of"),
-        ({"opt": {"name": "lbfgs"}}, "opt: must be one of"),
-        ({"opt": {**SGD, "momentum": 3.0}}, r"opt\.momentum: must lie in"),
-        ({"opt": {"name": "sgd"}}, r"opt\.momentum: is missing"),
-        ({"rate": 1}, "rate: is not in the search space.*available: lr, units"),
+        {"lr": 2.0},
+        {"units": 5},
+        {"kind": "d"},
+        {"opt": {"name": "lbfgs"}},
+        {"opt": {**SGD, "momentum": 3.0}},
+        {"opt": {"name": "sgd"}},
+        {"rate": 1},
     ],
 )
-def test_encode_names_values_outside_the_space(change, fault):
-    with pytest.raises(FaultsError, match=fault):
+def test_encode_names_values_outside_the_space(change, snapshot):
+    with snapshot.raises(FaultsError):
         encoding().encode({**CONFIG, **change})
 
 
-def test_complete_fills_only_missing_values():
+def test_complete_fills_only_missing_values(snapshot):
     ours = encoding()
     full = ours.complete({"lr": 0.3, "opt": {"name": "sgd"}}, np.full(len(ours), 0.9))
     assert (full["lr"], full["opt"]) == (0.3, {"name": "sgd", "momentum": 0.9})
     assert (full["units"], full["kind"], full["size"], full["fixed"]) == (4, "c", 64, 3)
-    with pytest.raises(FaultsError, match="kind"):
+    with snapshot.raises(FaultsError):
         ours.complete({"kind": "d"}, np.full(len(ours), 0.9))
 
 
@@ -104,16 +104,16 @@ def test_quantile_inverts_at(text, value, expected):
     assert quantile(parse_domain(text), value) == pytest.approx(expected)
 
 
-def test_config_of_refuses_incomplete_or_foreign_values():
+def test_config_of_refuses_incomplete_or_foreign_values(snapshot):
     space = parse_space(SPACE)
     values = {**CONFIG, "lr": 1}
     del values["fixed"]
     assert config_of(space, values) == {**CONFIG, "lr": 1.0}
-    with pytest.raises(FaultsError, match=r"units: is missing; kind"):
+    with snapshot.raises(FaultsError):
         config_of(space, {**{n: v for n, v in CONFIG.items() if n != "units"}, "kind": "d"})
-    with pytest.raises(FaultsError, match="fixed: is always 3 here, got 4"):
+    with snapshot.raises(FaultsError):
         config_of(space, {**CONFIG, "fixed": 4})
-    with pytest.raises(FaultsError, match=r"the space forbids it: lr < 0.1"):
+    with snapshot.raises(FaultsError):
         config_of(space, CONFIG, ["lr < 0.1"])
 
 

@@ -22,11 +22,11 @@ def test_parse_domain_inverts_str(domain):
     assert parse_domain(str(domain)) == domain
 
 
-def test_parse_space_refuses_deep_nesting():
+def test_parse_space_refuses_deep_nesting(snapshot):
     value: object = 1
     for _ in range(5000):
         value = [value]
-    with pytest.raises(FaultsError, match="is nested too deep to be read"):
+    with snapshot.raises(FaultsError):
         parse_space({"a": value})
 
 
@@ -138,8 +138,8 @@ def test_parse_space_reports_all_faults():
 @pytest.mark.parametrize(
     "written", [tune.sample_from(lambda: 1), "sample_from(lambda spec: 1)", "tune.sample_from(f)"]
 )
-def test_parse_space_sample_from_names_the_alternative(written):
-    with pytest.raises(FaultsError, match=r"^lr: sample_from cannot be searched: write a domain"):
+def test_parse_space_sample_from_names_the_alternative(snapshot, written):
+    with snapshot.raises(FaultsError):
         parse_space({"lr": written})
 
 

@@ -69,21 +69,21 @@ def test_write_gives_another_node_an_equal_archive(archive, folder, tmp_path):
     assert archive.verified(folder) == folder / archive.name
 
 
-def test_write_of_incomplete_content_keeps_nothing(archive, folder):
+def test_write_of_incomplete_content_keeps_nothing(snapshot, archive, folder):
     def breaking():
         yield CONTENT[:9]
         raise ConnectionError("the node is gone")
 
-    with pytest.raises(DataError, match=f"a node has MD5 .*, published is {archive.md5}"):
+    with snapshot.raises(DataError):
         archive.write(folder, lambda: [CONTENT[:-1]], origin="a node")
     with pytest.raises(ConnectionError):
         archive.write(folder, breaking, origin="a node")
     assert [path.name for path in folder.iterdir()] == [f".{archive.name}.lock"]
 
 
-def test_verified_of_another_file_raises_and_leaves_it(archive, folder):
+def test_verified_of_another_file_raises_and_leaves_it(snapshot, archive, folder):
     folder.mkdir(parents=True)
     (folder / archive.name).write_bytes(b"x")
-    with pytest.raises(DataError, match="delete it"):
+    with snapshot.raises(DataError):
         archive.verified(folder)
     assert (folder / archive.name).read_bytes() == b"x"

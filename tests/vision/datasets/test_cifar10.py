@@ -68,15 +68,12 @@ def test_load_without_data_and_network_names_url_and_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\0" * 3073, "has 3073 bytes, must have 122920"),
-        (b"\x0b" * 3073 * IMAGES_A_FILE, "label above 9"),
-    ],
+    "content",
+    [b"\0" * 3073, b"\x0b" * 3073 * IMAGES_A_FILE],
 )
-def test_load_of_a_damaged_file_raises_and_leaves_nothing(tmp_path, content, message):
+def test_load_of_a_damaged_file_raises_and_leaves_nothing(tmp_path, content, snapshot):
     source = write_archive(tmp_path / ARCHIVE, files={"data_batch_3.bin": content})
-    with pytest.raises(DataError, match=message):
+    with snapshot.raises(DataError):
         load(tmp_path, split_seed=0, source=source)
     assert not (tmp_path / DECODED).exists()
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
@@ -93,12 +90,12 @@ def test_load_of_hostile_archive_writes_inside_folder(tmp_path):
     assert not (tmp_path / "absolute").exists()
 
 
-def test_load_of_an_archive_with_a_link_raises(tmp_path):
+def test_load_of_an_archive_with_a_link_raises(snapshot, tmp_path):
     (tmp_path / "secret").write_bytes(b"\0" * 3073 * IMAGES_A_FILE)
     link = tarfile.TarInfo(f"{EXTRACTED}/{cifar10.TEST_FILE}")  # the later of two members counts
     link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
     source = write_archive(tmp_path / "data" / ARCHIVE, extra=[link])
-    with pytest.raises(DataError, match="not a regular file"):
+    with snapshot.raises(DataError):
         load(tmp_path / "data", split_seed=0, source=source)
 
 

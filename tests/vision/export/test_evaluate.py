@@ -116,23 +116,23 @@ def test_evaluate_looks_for_doubtful_labels_on_request_alone(folder):
 
 
 @pytest.mark.parametrize("name", ["Untested", "train"])
-def test_evaluate_without_method_test_raises(folder, name):
+def test_evaluate_without_method_test_raises(snapshot, folder, name):
     results = changed(folder, trainable=f"{__name__}:{name}")
     assert not can_evaluate(results.spec)
-    with pytest.raises(UsageError, match=r"has no method test\(\)"):
+    with snapshot.raises(UsageError):
         evaluate(results)
 
 
 @pytest.mark.parametrize(
-    ("trainable", "error", "message"),
+    ("trainable", "error"),
     [
-        ("no_such_module:Learner", UsageError, "cannot import no_such_module:Learner"),
-        (f"{__name__}:Choosy", CheckpointError, "Choosy: 'width' is missing"),
-        (f"{__name__}:Narrow", CheckpointError, "Narrow: size of bias"),
+        ("no_such_module:Learner", UsageError),
+        (f"{__name__}:Choosy", CheckpointError),
+        (f"{__name__}:Narrow", CheckpointError),
     ],
 )
-def test_evaluate_of_other_trainable_names_fault(folder, trainable, error, message):
-    with pytest.raises(error, match=message):
+def test_evaluate_of_other_trainable_names_fault(folder, trainable, error, snapshot):
+    with snapshot.raises(error):
         evaluate(changed(folder, trainable=trainable))
 
 
@@ -141,7 +141,7 @@ def test_evaluate_passes_trial_and_data_dir(folder):
     assert measured[0][1] == {"epochs": 10, "seed": 1, "width": 8, "data_dir": "/data"}
 
 
-def test_evaluate_export_of_a_custom_learner_loads_its_tensors(folder, tmp_path):
+def test_evaluate_export_of_a_custom_learner_loads_its_tensors(snapshot, folder, tmp_path):
     """Its tensors are those of the export, all else is a new Learner's."""
     export = read_export(Results(folder).export(tmp_path / "out"))
     result = evaluate_export(export, data_dir="/data")
@@ -154,5 +154,5 @@ def test_evaluate_export_of_a_custom_learner_loads_its_tensors(folder, tmp_path)
     assert (config, constants["data_dir"]) == ({"lr": 0.01}, "/data")
     assert state["bias"] == 0
     export.config.__dict__["trainable"] = f"{__name__}:Untested"
-    with pytest.raises(UsageError, match=r"has no method test\(\)"):
+    with snapshot.raises(UsageError):
         evaluate_export(export)

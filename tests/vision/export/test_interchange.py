@@ -75,7 +75,7 @@ def test_write_is_silent_and_keeps_the_random_state(tmp_path, capfd, recwarn):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_write_rejects_a_file_with_other_logits(tmp_path, monkeypatch):
+def test_write_rejects_a_file_with_other_logits(snapshot, tmp_path, monkeypatch):
     original = model()
 
     def read_back(computes):
@@ -83,20 +83,17 @@ def test_write_rejects_a_file_with_other_logits(tmp_path, monkeypatch):
             torch.export, "load", lambda _: SimpleNamespace(module=lambda: computes)
         )
 
-    differ = r"torch-export: its outputs differ by "
     read_back(lambda x_NCHW: original(x_NCHW) + 2e-4)
-    with pytest.raises(ExperimentError, match=differ + r"0\.0002 .* 0\.0001 is"):
+    with snapshot.raises(ExperimentError):
         write(original, "torch-export", tmp_path, shape=SHAPE)
     read_back(lambda x_NCHW: x_NCHW.sum() * torch.nan)
-    with pytest.raises(ExperimentError, match=differ + "nan"):
+    with snapshot.raises(ExperimentError):
         write(original, "torch-export", tmp_path, shape=SHAPE)
 
 
-def test_check_formats_names_missing_packages(monkeypatch):
+def test_check_formats_names_missing_packages(snapshot, monkeypatch):
     installed = {"onnx": object()}
     monkeypatch.setattr(interchange, "find_spec", installed.get)
-    with pytest.raises(
-        UsageError, match=r"--format onnx needs onnxscript, onnxruntime: pip .* 'tuner\[onnx\]'"
-    ):
+    with snapshot.raises(UsageError):
         check_formats(["torch-export", "onnx"])
     check_formats(["torch-export"])

@@ -42,7 +42,7 @@ def test_export_needs_no_images_and_names_no_paths(results, photos_dir, tmp_path
 
 
 def test_evaluate_of_moved_images_uses_the_split_of_the_search(
-    results, photos_dir, tmp_path, monkeypatch
+    snapshot, results, photos_dir, tmp_path, monkeypatch
 ):
     to = results.export(tmp_path / "out")
     (tmp_path / "elsewhere").mkdir()
@@ -59,7 +59,7 @@ def test_evaluate_of_moved_images_uses_the_split_of_the_search(
     assert measured["images"] == 18
     assert measured["baseline"] == pytest.approx(1 / 3)
     (moved / "rose" / "0003.jpg").unlink()
-    with pytest.raises(DataError, match="these are not the images that the checkpoint was"):
+    with snapshot.raises(DataError):
         evaluate_export(read_export(to))
 
 
@@ -83,7 +83,7 @@ def predicted(export, folder, names="*.jpg", bits=None):
     return right, len(files)
 
 
-def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(export, tmp_path):
+def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(snapshot, export, tmp_path):
     some = photos.write(tmp_path / "some", each=1, seed=1000)
     for name in ("daisy", "rose"):
         shutil.rmtree(some / name)
@@ -91,11 +91,11 @@ def test_evaluate_export_of_some_classes_keeps_the_labels_of_the_model(export, t
     assert (measured["images"], measured["baseline"]) == (1, 1)
     assert measured["test_accuracy"] == predicted(export, some)[0]
     photos.write(some, each=1, classes=("cat", "dog"))
-    with pytest.raises(UsageError, match=r"does not know: cat, dog; it knows daisy, rose, tulip"):
+    with snapshot.raises(UsageError):
         evaluate_export(export, data_dir=str(some))
 
 
-def test_evaluate_export_of_splits_measures_the_test_folder(export, tmp_path):
+def test_evaluate_export_of_splits_measures_the_test_folder(snapshot, export, tmp_path):
     root = tmp_path / "splits"
     photos.write(root / "Test", each=5, seed=2000)
     assert evaluate_export(export, data_dir=str(root))["images"] == 15
@@ -104,7 +104,7 @@ def test_evaluate_export_of_splits_measures_the_test_folder(export, tmp_path):
     assert evaluate_export(export, data_dir=str(root))["images"] == 15
     assert evaluate_export(export, data_dir=str(root / "val"))["images"] == 18
     shutil.rmtree(root / "Test")
-    with pytest.raises(UsageError, match=r"has splits and not one `test` .*available: train, val"):
+    with snapshot.raises(UsageError):
         evaluate_export(export, data_dir=str(root))
 
 
@@ -114,11 +114,11 @@ def test_evaluate_export_on_the_images_of_its_training_warns(export, photos_dir,
     assert "84 of these 120 are its training split, so the metrics flatter" in record.message
 
 
-def test_evaluate_export_of_missing_or_empty_folder_raises(export, tmp_path):
-    with pytest.raises(UsageError, match=f"no folder {tmp_path / 'gone'}"):
+def test_evaluate_export_of_missing_or_empty_folder_raises(snapshot, export, tmp_path):
+    with snapshot.raises(UsageError):
         evaluate_export(export, data_dir=str(tmp_path / "gone"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="needs a sub-folder of images for each class: daisy"):
+    with snapshot.raises(UsageError):
         evaluate_export(export, data_dir=str(tmp_path / "empty"))
 
 

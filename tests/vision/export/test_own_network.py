@@ -94,18 +94,18 @@ def test_card_names_the_code_of_a_custom_network(folder):
 
 
 @pytest.mark.parametrize(
-    ("model", "error", "message"),
+    ("model", "error"),
     [
-        ({"name": "os:system"}, SpecError, "model.name: must not be of Python's standard library"),
-        ({"name": "nothing"}, SpecError, "unknown model 'nothing'"),
-        ({"settings": {"model_args": {"width": 7}}}, CheckpointError, "does not fit model 'exp"),
-        ({"settings": {"model_args": {"x": 7}}}, SpecError, "unknown argument of Net 'x'"),
-        ({"settings": {}}, SpecError, "must be those of model 'exported_net:Net'"),
+        ({"name": "os:system"}, SpecError),
+        ({"name": "nothing"}, SpecError),
+        ({"settings": {"model_args": {"width": 7}}}, CheckpointError),
+        ({"settings": {"model_args": {"x": 7}}}, SpecError),
+        ({"settings": {}}, SpecError),
     ],
 )
-def test_load_model_rejects_a_manipulated_config(folder, model, error, message):
+def test_load_model_rejects_a_manipulated_config(folder, model, error, snapshot):
     config = json.loads((folder / "config.json").read_text())
     config["model"] |= model
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(error, match=message):
+    with snapshot.raises(error):
         tuner.load_model(folder, trust_code=True)

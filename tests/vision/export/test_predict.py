@@ -178,15 +178,15 @@ def test_predict_of_a_model_of_grey_images(tmp_path):
     assert "it is in colour" in red.fault
 
 
-def test_predict_rejects_model_without_image_input(model, tmp_path):
-    with pytest.raises(UsageError, match=r"is no exported model.* export NAME --to DIR writes one"):
+def test_predict_rejects_model_without_image_input(snapshot, model, tmp_path):
+    with snapshot.raises(UsageError):
         predict(tmp_path, [])
     export = read_export(model)
     export.config.__dict__["classes"] = ("daisy",)
-    with pytest.raises(UsageError, match=r"config\.json names 1 classes of its model's 3"):
+    with snapshot.raises(UsageError):
         predictions(export, ["a.jpg"])
     export.config.__dict__["input"] = None
-    with pytest.raises(UsageError, match="does not say which images"):
+    with snapshot.raises(UsageError):
         predictions(export, ["a.jpg"])
 
 

@@ -80,14 +80,14 @@ def test_load_image_equals_a_batch_of_training(exported, tmp_path):
         assert torch.equal(tuner.load_image(file, exported), expected)
 
 
-def test_load_image_rejects_other_images(exported, tmp_path):
+def test_load_image_rejects_other_images(snapshot, exported, tmp_path):
     (tmp_path / "a.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"a\.png cannot be read: cannot identify image file"):
+    with snapshot.raises(DataError):
         tuner.load_image(tmp_path / "a.png", exported)
     Image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"a\.png cannot be read: it is in colour"):
+    with snapshot.raises(DataError):
         tuner.load_image(tmp_path / "a.png", exported)
-    with pytest.raises(UsageError, match="is no exported model"):
+    with snapshot.raises(UsageError):
         tuner.load_image(tmp_path / "a.png", tmp_path)
 
 
@@ -114,75 +114,70 @@ def test_config_has_the_seed_and_settings_but_no_paths(exported, tmp_path):
     assert ClassifierSettings(**config["training"] | config["config"]).width == 4
 
 
-def test_load_model_of_missing_or_damaged_weights_raises(folder):
+def test_load_model_of_missing_or_damaged_weights_raises(snapshot, folder):
     path = folder / "model.safetensors"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged or of another"):
+    with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
     path.write_bytes(b"torn")
     change(folder, weights_sha256=sha256_of(path))
-    with pytest.raises(CheckpointError, match=r"model\.safetensors cannot be loaded: "):
+    with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
     path.unlink()
-    with pytest.raises(CheckpointError, match=r"lacks its weights, model\.safetensors"):
+    with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
     path.symlink_to("/etc/passwd")
-    with pytest.raises(CheckpointError, match="is a symbolic link"):
+    with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
 
 
-def test_load_model_of_other_weights_raises(folder):
+def test_load_model_of_other_weights_raises(snapshot, folder):
     path = folder / "model.safetensors"
     weights = load_file(path)
     bias = weights.pop("head.bias")
     for wrong in ({**weights, "head.bias": torch.zeros(3)}, weights):
         save_file(wrong, path)
         change(folder, weights_sha256=sha256_of(path))
-        with pytest.raises(CheckpointError, match="does not fit model 'cnn'"):
+        with snapshot.raises(CheckpointError):
             evaluate_export(read_export(folder))
     plan = json.loads((folder / "config.json").read_text())["model"]
     save_file({**weights, "head.bias": bias}, path)
     huge = {**plan, "settings": {"width": 4096, "norm": "batch"}}  # refused before it is allocated
     change(folder, weights_sha256=sha256_of(path), model=huge)
-    with pytest.raises(CheckpointError, match="size mismatch"):
+    with snapshot.raises(CheckpointError):
         tuner.load_model(folder)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not JSON"),
-        ("[" * 100_000, "nested deeper"),
-        ('{"format": 1}', "format 1"),
-        ('{"format": 2}', "trainable: is required"),
-    ],
+    "text",
+    ["{", "[" * 100_000, '{"format": 1}', '{"format": 2}'],
 )
-def test_load_model_of_a_damaged_config_raises(folder, text, message):
+def test_load_model_of_a_damaged_config_raises(folder, text, snapshot):
     (folder / "config.json").write_text(text)
     assert is_export(folder)
-    with pytest.raises((UsageError, SpecError), match=message):
+    with snapshot.raises(UsageError, SpecError):
         tuner.load_model(folder)
 
 
-def test_load_model_of_other_folder_names_its_kind(digits, tmp_path):
+def test_load_model_of_other_folder_names_its_kind(snapshot, digits, tmp_path):
     assert not is_export(tmp_path)
-    with pytest.raises(UsageError, match="is no exported model"):
+    with snapshot.raises(UsageError):
         tuner.load_model(tmp_path / "gone")
     assert not is_export(digits.folder)
-    with pytest.raises(UsageError, match="is an experiment"):
+    with snapshot.raises(UsageError):
         tuner.load_model(digits.folder)
 
 
-def test_load_model_of_a_custom_learner_raises(folder):
+def test_load_model_of_a_custom_learner_raises(snapshot, folder):
     """The class that a stranger's folder names is not imported."""
     change(folder, trainable="antigravity:Learner", model=None, input=None, data=None)
-    with pytest.raises(UsageError, match="model of antigravity:Learner, which its own class must"):
+    with snapshot.raises(UsageError):
         tuner.load_model(folder)
     assert "antigravity" not in sys.modules
 
 
-def test_weights_of_a_checkpoint_folder_raises(folder):
+def test_weights_of_a_checkpoint_folder_raises(snapshot, folder):
     change(folder, trainable="mine:train", weights_sha256=None)
-    with pytest.raises(UsageError, match=r"a checkpoint of mine:train in checkpoint/"):
+    with snapshot.raises(UsageError):
         read_export(folder).weights()

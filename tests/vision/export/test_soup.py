@@ -82,9 +82,9 @@ def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
     assert (shown["chosen"], shown["export"], shown["left_out"]) == (done.chosen.kind, None, {})
 
 
-def test_soup_of_trials_with_splits_of_their_own_is_refused(tmp_path):
+def test_soup_of_trials_with_splits_of_their_own_is_refused(snapshot, tmp_path):
     results = trained(tmp_path / "x", resplit=True)
-    with pytest.raises(UsageError, match=r"x has validated each trial on other images \(training"):
+    with snapshot.raises(UsageError):
         soup(results)
 
 
@@ -159,18 +159,18 @@ def test_soup_of_trials_that_take_other_pixels_leaves_them_out(tmp_path):
     assert done.chosen.kind == "single"
 
 
-def test_soup_of_what_cannot_be_combined_is_refused(search, tmp_path):
+def test_soup_of_what_cannot_be_combined_is_refused(snapshot, search, tmp_path):
     writer = Writer(make_folder(tmp_path / "own"))
     writer.trial(0, [0.5])
     writer.end()
-    with pytest.raises(UsageError, match="only models of the image classifier that ships can be"):
+    with snapshot.raises(UsageError):
         soup(Results(writer.folder))
     refits = {"name": "s", "trial_id": "00003", "epoch": 1, "chosen_by": "val_loss", "value": 0.25}
     spec = {"metric": "epochs_trained", "refits": refits}
     refit = trained(tmp_path / "refit", spec=spec, train_on="train+validation")
-    with pytest.raises(UsageError, match="must be measured on the validation split"):
+    with snapshot.raises(UsageError):
         tuner.soup(refit)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()
-    with pytest.raises(UsageError, match="is not an empty folder"):
+    with snapshot.raises(UsageError):
         soup(search, tmp_path / "full")

@@ -86,48 +86,45 @@ def test_export_copies_a_checkpoint_folder(tmp_path):
     assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
 
 
-def test_export_to_a_used_target_raises_and_leaves_it(tmp_path):
+def test_export_to_a_used_target_raises_and_leaves_it(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
     (tmp_path / "file").write_text("x")
     for name in ("full", "file"):
-        with pytest.raises(UsageError, match=f"{name}: it exists and is not an empty folder"):
+        with snapshot.raises(UsageError):
             export_model(results, tmp_path / name)
     assert os.listdir(tmp_path / "full") == ["mine"]
 
 
-def test_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
+def test_export_that_fails_leaves_nothing(snapshot, tmp_path, monkeypatch):
     results = experiment(tmp_path, {"model": MODEL})
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tuner.vision.export.write._write_json", full)
-    with pytest.raises(UsageError, match=r"cannot export to .*/out: No space left on device"):
+    with snapshot.raises(UsageError):
         export_model(results, tmp_path / "out")
     assert os.listdir(tmp_path) == ["digits"]
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({"epoch": 3}, "holds no tensors"),
-        ({"a": {"b": torch.ones(1)}, "a.b": torch.ones(1)}, "two tensors of one dotted name"),
-    ],
+    "state",
+    [{"epoch": 3}, {"a": {"b": torch.ones(1)}, "a.b": torch.ones(1)}],
 )
-def test_export_of_an_unwritable_state_raises(tmp_path, state, message):
-    with pytest.raises(CheckpointError, match=message):
+def test_export_of_an_unwritable_state_raises(tmp_path, state, snapshot):
+    with snapshot.raises(CheckpointError):
         export_model(experiment(tmp_path, state), tmp_path / "out")
 
 
-def test_export_takes_the_chosen_trial(tmp_path):
+def test_export_takes_the_chosen_trial(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
     to = export_model(results, tmp_path / "out", trial_id="1")
     assert json.loads((to / "config.json").read_text())["trial_id"] == "00001"
-    with pytest.raises(NoUsableTrialError, match="trial 00002 of digits kept no checkpoint"):
+    with snapshot.raises(NoUsableTrialError):
         export_model(results, tmp_path / "other", trial_id="2")
-    with pytest.raises(UsageError, match="has no trial '9'"):
+    with snapshot.raises(UsageError):
         export_model(results, tmp_path / "other", trial_id="9")
 
 
@@ -189,8 +186,8 @@ def test_export_describes_the_shipped_classifier(tmp_path):
     assert (config["seed"], config["config"]) == (7, CONFIG)
 
 
-def test_export_in_a_format_rejects_custom_trainables(tmp_path):
+def test_export_in_a_format_rejects_custom_trainables(snapshot, tmp_path):
     results = experiment(tmp_path, {"model": MODEL})
-    with pytest.raises(UsageError, match=r"onnx is written of the image classifier that ships; "):
+    with snapshot.raises(UsageError):
         export_model(results, tmp_path / "out", formats=["onnx"])
     assert not (tmp_path / "out").exists()

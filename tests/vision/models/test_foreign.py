@@ -41,14 +41,14 @@ def test_model_info_imports_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["my net:Net", "a:", ":b", "a.b:c d", "a:b:c", "a/b:C"])
-def test_model_info_rejects_malformed_paths(path):
-    with pytest.raises(FaultsError, match=r"must be a dotted path, as in 'my_module:MyNet'"):
+def test_model_info_rejects_malformed_paths(snapshot, path):
+    with snapshot.raises(FaultsError):
         model_info(path)
 
 
 @pytest.mark.parametrize("path", ["os:system", "builtins:exec", "logging.config:dictConfig"])
-def test_model_info_rejects_the_standard_library(path):
-    with pytest.raises(FaultsError, match="must not be of Python's standard library"):
+def test_model_info_rejects_the_standard_library(snapshot, path):
+    with snapshot.raises(FaultsError):
         model_info(path)
     assert [fault.key for fault in check_settings({"model": path}, files=False)] == ["model"]
 
@@ -119,13 +119,13 @@ def package(tmp_path, monkeypatch, forget):
     return models
 
 
-def test_model_info_reads_names_without_an_import(package):
+def test_model_info_reads_names_without_an_import(snapshot, package):
     assert model_info("torchvision:resnet9").foreign
     assert model_info("torchvision:vgg5").settings.model_fields.keys() == {"model_args"}
     for wrong in ("helper", "resnet99", "", "resnet9.tag"):
-        with pytest.raises(FaultsError, match=f"unknown network of torchvision '{wrong}'"):
+        with snapshot.raises(FaultsError):
             model_info(f"torchvision:{wrong}")
-    with pytest.raises(FaultsError, match=r"did you mean 'resnet9'"):
+    with snapshot.raises(FaultsError):
         model_info("torchvision:resnet99")
     assert "torchvision" not in sys.modules
 
@@ -175,14 +175,16 @@ def test_timm_network_trains(timm):
     assert 0 <= learner.step()["val_accuracy"] <= 1
 
 
-def test_torchvision_network_trains_from_pretrained_weights_on_disk(tmp_path, monkeypatch, capsys):
+def test_torchvision_network_trains_from_pretrained_weights_on_disk(
+    snapshot, tmp_path, monkeypatch, capsys
+):
     """Its head is new, and its first convolution is that for the images' channels."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     settings = {"model": "torchvision:resnet18", "dataset": "tiny", "batch_size": 13, "epochs": 2}
     settings |= {"pretrained": True, "freeze": ["layer1", "layer2", "layer3", "layer4"]}
     learner = ImageClassifier({}, settings)
     file = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
-    with pytest.raises(CheckpointError, match=rf"not here in {file}, .* tuner weights fetch resn"):
+    with snapshot.raises(CheckpointError):
         learner.step()
     file.parent.mkdir(parents=True)
     torch.manual_seed(7)

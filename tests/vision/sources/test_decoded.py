@@ -59,11 +59,11 @@ def test_decode_keeps_pixels_and_writes_exact_moments(photos_dir, tmp_path):
     assert np.array_equal(moments[:, 1], (images**2).sum((1, 2)))
 
 
-def test_decode_reports_all_unreadable_images(photos_dir, tmp_path):
+def test_decode_reports_all_unreadable_images(snapshot, photos_dir, tmp_path):
     jpeg = (photos_dir / "rose" / "0000.jpg").read_bytes()
     (photos_dir / "rose" / "0000.jpg").write_bytes(jpeg[: len(jpeg) // 2])
     (photos_dir / "tulip" / "0001.jpg").write_bytes(b"no image")
-    with pytest.raises(UnreadableImagesError, match=r"2 of 18 images .*0000\.jpg \(.*truncated"):
+    with snapshot.raises(UnreadableImagesError):
         decoded(photos_dir, tmp_path)
     assert not list(tmp_path.glob("photos-*"))
     assert not list(tmp_path.glob(".partial*"))
@@ -170,11 +170,11 @@ def sent(flowers, folder):
     return [each.data for each in flowers.contents(folder)]
 
 
-def test_write_gives_another_node_an_equal_set(flowers, tmp_path):
+def test_write_gives_another_node_an_equal_set(snapshot, flowers, tmp_path):
     there = tmp_path / "there"
     assert flowers.is_in(tmp_path)
     assert flowers.is_missing(there)
-    with pytest.raises(DataError, match="cannot be downloaded"):
+    with snapshot.raises(DataError):
         flowers.fetch(there)
     flowers.write(there, lambda: sent(flowers, tmp_path), origin="a node")
     assert flowers.is_in(there)
@@ -195,26 +195,26 @@ def test_await_in_returns_when_the_set_arrives(flowers, tmp_path):
 
 
 @pytest.mark.parametrize("cut", [lambda files: files[:-1], lambda files: [f[:-1] for f in files]])
-def test_write_of_an_incomplete_set_keeps_nothing(flowers, tmp_path, cut):
+def test_write_of_an_incomplete_set_keeps_nothing(snapshot, flowers, tmp_path, cut):
     contents = cut(sent(flowers, tmp_path))
-    with pytest.raises(DataError, match="a node is not complete"):
+    with snapshot.raises(DataError):
         flowers.write(tmp_path / "there", lambda: contents, origin="a node")
     assert flowers.is_missing(tmp_path / "there")
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "/etc"])
-def test_info_refuses_a_name_that_leads_elsewhere(name, tmp_path):
-    with pytest.raises(DataError, match="no decoded data set can be called"):
+def test_info_refuses_a_name_that_leads_elsewhere(snapshot, name, tmp_path):
+    with snapshot.raises(DataError):
         DecodedSet(name).info(tmp_path, split_seed=0)
 
 
-def test_info_of_a_missing_or_damaged_set_raises(flowers, tmp_path):
-    with pytest.raises(DataError, match=r"from .*other"):
+def test_info_of_a_missing_or_damaged_set_raises(snapshot, flowers, tmp_path):
+    with snapshot.raises(DataError):
         DecodedSet("other").info(tmp_path, split_seed=0)
     labels = flowers.path(tmp_path) / "labels.npy"
     labels.write_bytes(labels.read_bytes()[:-8])
-    with pytest.raises(DataError, match="no decoded data set can be read"):
+    with snapshot.raises(DataError):
         flowers.info(tmp_path, split_seed=0)
     np.save(labels, np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="Python objects in dtype"):
+    with snapshot.raises(DataError):
         flowers.info(tmp_path, split_seed=0)

@@ -59,25 +59,24 @@ def test_complete_splits_are_stratified_to_within_two_images(each, seed):
 
 
 @pytest.mark.parametrize(
-    ("classes", "counts", "rule"),
+    ("classes", "counts"),
     [
-        (("a",), {"train": (9,)}, "at least two classes"),
-        (("a", "b"), {"train": (9, 0)}, "training images of every class; without: b"),
-        (("a", "b"), {"train": (2, 1)}, "at least 4 training images"),
-        (("a", "b"), {"train": (1, 1), "test": (1, 0)}, "the validation split"),
+        (("a",), {"train": (9,)}),
+        (("a", "b"), {"train": (9, 0)}),
+        (("a", "b"), {"train": (2, 1)}),
+        (("a", "b"), {"train": (1, 1), "test": (1, 0)}),
     ],
 )
-def test_check_sizes_rejects_too_few_images(classes, counts, rule):
-    with pytest.raises(FaultsError, match=rule):
+def test_check_sizes_rejects_too_few_images(classes, counts, snapshot):
+    with snapshot.raises(FaultsError):
         check_sizes(classes, counts, "here")
 
 
-def test_require_of_missing_package_names_extra(tmp_path, monkeypatch):
+def test_require_of_missing_package_names_extra(snapshot, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "no_such_package").mkdir()  # a folder is none
-    rule = r"needs a package: pip install -c constraints.txt 'tuner\[extra\]', got 'NAME'"
-    with pytest.raises(FaultsError, match=rule):
+    with snapshot.raises(FaultsError):
         require("no_such_package", "extra", "NAME")
     require("numpy", "extra", "NAME")
 
@@ -179,15 +178,15 @@ def test_square_reads_pgm_of_more_than_8_bits(depth, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("image", "rule"),
+    "image",
     [
-        (np.zeros((4, 4, 3)), "float64"),
-        (np.zeros((3, 4, 4), np.uint8), r"\(3, 4, 4\)"),
-        (np.zeros((0, 4), np.uint8), r"\(0, 4, 1\)"),
-        ("a.jpg", "str"),
-        (Image.fromarray(np.ones((4, 4), np.float32)), "pixels of 32 bits"),
+        np.zeros((4, 4, 3)),
+        np.zeros((3, 4, 4), np.uint8),
+        np.zeros((0, 4), np.uint8),
+        "a.jpg",
+        Image.fromarray(np.ones((4, 4), np.float32)),
     ],
 )
-def test_square_rejects_what_is_no_image(image, rule):
-    with pytest.raises(ValueError, match=rule):
+def test_square_rejects_what_is_no_image(image, snapshot):
+    with snapshot.raises(ValueError):
         square(image, size=4, channels=3)
