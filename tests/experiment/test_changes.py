@@ -169,6 +169,8 @@ def test_changed_without_stopping_stops_nothing(document):
 def test_lengths_of_has_every_earlier_length(document):
     spec = build_spec(document["spec"])
     assert lengths_of(document, spec) == Lengths(10, frozenset())
+    more = made(document, num_samples=8)
+    assert lengths_of(more, build_spec(more["spec"])) == Lengths(10, frozenset())
     longer = made(made(made(document, scheduler__max_t=20), num_samples=8), scheduler__max_t=30)
     assert lengths_of(longer, build_spec(longer["spec"])) == Lengths(30, frozenset({10, 20}))
 

@@ -1,6 +1,7 @@
 """What a resumed experiment goes on from."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,9 +19,11 @@ from tuner.search.resuming import (
     finished,
     in_turn,
     restored,
+    trainable_of,
     unfinished,
 )
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
+from tuner.spec.experiment import trainable_text
 from tuner.spec.sections import Objective
 
 OBJECTIVE = Objective(metric="val_accuracy", mode="max")
@@ -65,6 +68,20 @@ def saved(writer, number, values, *, end=None, **how):
     if end:
         writer.add("trial_ended", trial_id=trial_id, status=end, **how)
     return trial_id
+
+
+def test_trainable_of_takes_the_recorded_or_an_equal_trainable(snapshot):
+    folder = Path("results/e")
+    assert trainable_of("json:dumps", None, folder) == "json:dumps"
+    assert trainable_of("json:dumps", json.dumps, folder) == "json:dumps"
+    passed = trainable_text(lambda config: None)
+    by_value = "__main__:<lambda> (by value)"
+    assert trainable_of(by_value, passed, folder) == passed
+    for recorded, trainable in (("json:dumps", "json:loads"), (by_value, "json:loads")):
+        with snapshot.raises(UsageError):
+            trainable_of(recorded, trainable, folder)
+    with snapshot.raises(UsageError):
+        trainable_of(by_value, None, folder)
 
 
 def test_unfinished_are_trials_without_an_end_in_order_of_creation(writer):

@@ -118,7 +118,9 @@ def trainable_of(recorded: str, trainable: object, folder: Path) -> str:
     path = trainable_text(trainable)
     same = is_by_value(recorded) and bare_name(path) == bare_name(recorded)
     if path != recorded and not same:
-        raise UsageError(f"{folder.name} trains {recorded}, and was trainable {path} to go on with")
+        raise UsageError(
+            f"{folder.name} trains {recorded}: it takes no other trainable, got {path}"
+        )
     return path
 
 
