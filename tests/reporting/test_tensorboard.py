@@ -143,7 +143,7 @@ def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):
 def test_tag_of_any_metric_is_valid(metric):
     tag = tag_of(metric, "val_accuracy")
     group, _, rest = tag.partition("/")
-    assert group in ("train", "val", "system")
+    assert group in ("train", "val", "metric", "system")
     assert all(char.isalnum() or char in "-/_." for char in rest)
 
 

@@ -118,13 +118,14 @@ def test_front_is_in_best_and_show(tmp_path):
             "others: must be other metrics, 2 at most",
         ),
         ({"objectives": "loss"}, "objectives: must be a list of mappings with a metric"),
-        ({"objective": {"metric": "loss"}}, "objectives: must be a list of mappings with a metric"),
+        ({"objective": {"metric": "loss"}}, "objective: must not name a metric or mode beside"),
         ({"objectives": [{"metric": "a"}, {"mode": "min"}]}, "objective.others.0.metric: is req"),
         (
             {"scheduler": {"name": "a.b"}},
             "scheduler.name: must be asha or none where there are several",
         ),
         ({"warm_start": "earlier"}, "warm_start: is of one objective"),
+        ({"objective": {"limits": "ms < 9", "mode": "min"}}, "objective: must not name a metric"),
     ],
 )
 def test_spec_of_several_goals_that_cannot_work_is_refused(tmp_path, changes, fault):
@@ -135,3 +136,10 @@ def test_spec_of_several_goals_that_cannot_work_is_refused(tmp_path, changes, fa
 
 def test_several_goals_are_stopped_by_asha_unless_set(tmp_path):
     assert spec_of(tmp_path, scheduler={"max_t": 4}).scheduler.name == "asha"
+
+
+def test_several_goals_may_have_limits(tmp_path):
+    objective = spec_of(tmp_path, objective={"limits": ["ms < 9"], "from_epoch": 2}).objective
+    assert (objective.metric, objective.limits) == ("loss", ("ms < 9",))
+    assert objective.from_epoch == 2
+    assert [other.metric for other in objective.others] == ["ms"]

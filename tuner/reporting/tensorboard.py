@@ -2,7 +2,7 @@
 
 The logdir is STORAGE/NAME/trials, so that a run has the name of its trial. A point has the epoch as
 its step. Tags: train/*, val/*, system/*, objective/* for an objective without a split in its name,
-and best/METRIC, the trial's best value so far.
+metric/* for other metrics of the user's, and best/METRIC, the trial's best value so far.
 
 Scalars are appended to one file for each start of the search. The trial's row in the HPARAMS tab is
 a small file that is replaced whenever the status changes: TensorBoard keeps the first of two equal
@@ -41,6 +41,7 @@ from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat, is_number
+from tuner.spec.sections import MEASURED
 from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
 from tuner.wording import printable
@@ -56,6 +57,9 @@ _SESSION = {
     events.FAILED: 2,
     events.INTERRUPTED: 0,
 }
+_OF_THE_SYSTEM = frozenset(
+    (*MEASURED, "data_s", "images_per_s", "latency_ms", "micro_batch_size", "parameters")
+)
 _VERSION = "brain.Event:2"
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
@@ -162,13 +166,18 @@ def tag_of(metric: str, objective: str) -> str:
 
     >>> [tag_of(m, "val_accuracy") for m in ("train_loss", "val_accuracy", "lr", "epoch_s")]
     ['train/loss', 'val/accuracy', 'train/lr', 'system/epoch_s']
-    >>> tag_of("accuracy", "accuracy")
-    'objective/accuracy'
+    >>> tag_of("accuracy", "accuracy"), tag_of("accuracy", "loss")
+    ('objective/accuracy', 'metric/accuracy')
     """
     for split in ("train", "val"):
         if metric.startswith(f"{split}_"):
             return _clean(f"{split}/{metric.removeprefix(f'{split}_')}")
-    group = "train" if metric == "lr" else "objective" if metric == objective else "system"
+    if metric == objective:
+        group = "objective"
+    elif metric == "lr":
+        group = "train"
+    else:
+        group = "system" if metric in _OF_THE_SYSTEM else "metric"
     return _clean(f"{group}/{metric}")
 
 

@@ -213,12 +213,17 @@ class ExperimentSpec(Settings):
     def _objectives(cls, raw: Any) -> Any:
         """`objectives` as the objective, which is the first, and its `others`."""
         match raw:
-            case {"objectives": [dict() as first, *others], **values} if "objective" not in values:
-                return {**values, "objective": {**first, "others": others}}
+            case {"objectives": [dict() as first, *others], **values}:
+                shared = values.get("objective") or {}
+                if isinstance(shared, Mapping) and not {"metric", "mode", "others"} & {*shared}:
+                    return {**values, "objective": {**shared, **first, "others": others}}
             case {"objectives": objectives}:
-                rule = "must be a list of mappings with a metric, without an objective beside it"
+                rule = "must be a list of mappings with a metric"
                 raise FaultsError(Fault("objectives", rule, objectives))
-        return raw
+            case _:
+                return raw
+        rule = "must not name a metric or mode beside objectives"
+        raise FaultsError(Fault("objective", rule, raw["objective"]))
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

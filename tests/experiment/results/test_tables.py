@@ -1,5 +1,6 @@
 """Trials and reports as data frames and as files."""
 
+import csv
 import json
 from dataclasses import replace
 
@@ -29,6 +30,17 @@ def test_frames_have_all_metrics_and_seeds():
     seeded = replace(trial({}), seed=7)
     frame = trials_frame([trial({}), seeded, trial({"seed": 9})], LOSS, seed=3)
     assert frame["seed"].tolist() == [3, 7, 9]
+
+
+def test_whole_numbers_stay_so_and_none_is_a_value(tmp_path):
+    configs = [{"n": 3, "x": 0.5, "s": None}, {"n": 2**40, "s": "cosine"}, {"x": 1, "s": "step"}]
+    frame = trials_frame([trial(config) for config in configs], LOSS)
+    assert frame["config/n"].tolist() == [3, 2**40, pd.NA]
+    assert frame["config/x"].tolist() == [0.5, pd.NA, 1.0]
+    assert frame["config/s"].tolist() == [None, "cosine", "step"]
+    rows = list(csv.DictReader(write_table(frame, tmp_path / "t.csv").open()))
+    assert [row["config/n"] for row in rows] == ["3", str(2**40), ""]
+    assert [row["config/s"] for row in rows] == ["null", '"cosine"', '"step"']
 
 
 def test_write_table_parquet_round_trips(tmp_path):

@@ -17,6 +17,8 @@ from tuner.spec.plain_values import flat, is_number
 from tuner.spec.sections import Objective
 from tuner.wording import no_formula
 
+_LARGEST_INTEGER = 2**63  # of pandas
+
 
 def trials_frame(
     trials: Iterable[TrialRecord], objective: Objective, *, seed: int | None = None
@@ -28,6 +30,8 @@ def trials_frame(
     groups = {name: _columns(rows, f"{name}/") for name in ("config", "last", "best")}
     columns = [*first, *groups["config"], *groups["last"], *groups["best"], *last]
     frame = pd.DataFrame(rows, columns=columns)
+    for name in groups["config"]:
+        frame[name] = _config_column([row.get(name, pd.NA) for row in rows])
     frame["best_epoch"] = frame["best_epoch"].astype("Int64")
     frame["started"] = pd.to_datetime(frame["started"], unit="s", utc=True)
     return frame
@@ -56,9 +60,11 @@ def write_table(frame: pd.DataFrame, path: Path | str) -> Path:
         raise UsageError(f"a table must end in .parquet or .csv, got {str(path)!r}")
     frame = frame.copy()
     for name in frame.columns[frame.columns.str.startswith("config/")]:
-        kinds = {"number" if is_number(v) else type(v).__name__ for v in frame[name].dropna()}
+        values = frame[name].tolist()
+        present = [value for value in values if value is not pd.NA]
+        kinds = {"number" if is_number(v) else type(v).__name__ for v in present}
         if not (kinds <= {"number"} or kinds <= {"str"} or kinds <= {"bool"}):
-            frame[name] = frame[name].map(json.dumps, na_action="ignore")
+            frame[name] = [None if v is pd.NA else json.dumps(v) for v in values]
     if suffix == ".parquet":
         write_file(path, lambda partial: frame.to_parquet(partial, index=False))
         return path
@@ -87,6 +93,18 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
         "error": trial.error.kind if trial.error else None,
         "message": trial.error.message if trial.error else None,
     }
+
+
+def _config_column(values: list[Any]) -> pd.Series:
+    """A column in which whole numbers stay so, and None is a value; pd.NA: it is missing."""
+    present = [value for value in values if value is not pd.NA]
+    is_whole = all(type(value) is int and abs(value) < _LARGEST_INTEGER for value in present)
+    if len(present) == len(values) and None not in present:
+        return pd.Series(values)
+    if is_whole:
+        return pd.Series(values, dtype="Int64")
+    is_plain_number = all(is_number(value) for value in present)
+    return pd.Series(values, dtype="Float64" if is_plain_number else object)
 
 
 def _columns(rows: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
