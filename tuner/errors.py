@@ -5,6 +5,7 @@
     ├── UsageError             a wrong name, folder or mix of arguments              exit 2
     │   └── NameTakenError     an experiment of that name exists
     ├── NoUsableTrialError     no trial that could be shown, exported or evaluated   exit 1
+    ├── OutputError            stdout cannot be written: a full disk                 exit 1
     ├── InterruptedSearchError a signal ended the search, which can be resumed       exit 128 + n
     └── ExperimentError        the experiment's own failure, not a trial's           exit 1
         ├── SearchClosedError  a search that its driver has let go of, and may open again
@@ -84,6 +85,10 @@ class UsageError(TunerError, ValueError):
 
 class NameTakenError(UsageError):
     """A new experiment whose folder exists."""
+
+
+class OutputError(TunerError):
+    """An output that cannot be written."""
 
 
 class NoUsableTrialError(TunerError):

@@ -12,6 +12,7 @@ reader: a closed terminal, a pipe's end, a disk that is full.
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from tuner.errors import InterruptedSearchError
+from tuner.errors import InterruptedSearchError, OutputError, reason_of
 from tuner.wording import printable_lines
 
 if TYPE_CHECKING:
@@ -108,20 +109,42 @@ def held_back() -> Iterator[None]:
 
 
 class TextOnly:
-    """A text stream that writes to `stream`, with a space for each control character."""
+    """A text stream that writes to `stream`, with a space for each control character.
+
+    An error of the stream, as of a full disk, is an OutputError, which every later `write` raises
+    again. A closed pipe stays a BrokenPipeError.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
+        self._error: OutputError | None = None
 
     def write(self, text: str) -> int:
         """Write `text`; its lines and tabs stay."""
-        self.stream.write(printable_lines(text))
+        if self._error is not None:
+            raise self._error
+        self._try(self.stream.write, printable_lines(text))
         return len(text)
+
+    def flush(self) -> None:
+        if self._error is None:
+            self._try(self.stream.flush)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write one after the other."""
         for line in lines:
             self.write(line)
+
+    def _try(self, write: Callable[..., object], *text: str) -> None:
+        try:
+            write(*text)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # What is left in the stream goes nowhere: the exit flushes once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+            self._error = OutputError(f"cannot write the output: {reason_of(error)}")
+            raise self._error from None
 
     def __getattr__(self, name: str) -> Any:
         if name == "buffer":  # whoever had it would write past this stream
@@ -130,9 +153,14 @@ class TextOnly:
 
 
 def guard() -> None:
-    """Put a `TextOnly` in place of stdout and stderr, for as long as this process lives."""
+    """Put a `TextOnly` in place of stdout and stderr, for as long as this process lives.
+
+    What their encoding lacks is shown as an escape sequence.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
         if stream is not None and not isinstance(stream, TextOnly):
             setattr(sys, name, TextOnly(stream))
 

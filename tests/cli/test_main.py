@@ -135,3 +135,23 @@ def test_show_imports_nothing_heavy(digits):
     assert "Best trial 00002" in done.stdout
     heavy = {"ray", "torch", "pandas", "numpy", "yaml", "optuna", "plotly", "jinja2"}
     assert not done.modules & heavy
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_full_disk_below_stdout_is_one_error(here, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "tuner", "validate", "digits"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=environment, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write the output: No space left on device\n"
+
+
+def test_stdout_that_lacks_a_letter_shows_its_escape_sequence(here):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "tuner", "validate", "digits", "--name", "x", "--storage", "é"]
+    done = subprocess.run(command, capture_output=True, env=environment, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "\\xe9" in done.stdout

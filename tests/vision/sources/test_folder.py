@@ -107,3 +107,20 @@ def test_find_follows_links(tmp_path, folder):
     (folder / "lily").unlink()
     (folder / "rose" / "loop").symlink_to(folder / "rose")
     assert "cannot be read" in refused(folder)
+
+
+def test_find_ignores_what_a_mac_adds_to_an_archive(folder):
+    (folder / "__MACOSX" / "rose").mkdir(parents=True)
+    assert "__MACOSX" not in find(folder).classes
+
+
+def test_find_rejects_photos_that_need_another_layout_or_format(tmp_path):
+    photos.write(tmp_path / "flat", classes=("",))
+    assert "no sub-folder for each class" in refused(tmp_path / "flat")
+    photos.write(tmp_path / "same", classes=("a", "cat"))
+    (tmp_path / "same" / "cat ").mkdir()
+    assert "two classes that look the same: 'cat' and 'cat '" in refused(tmp_path / "same")
+    photos.write(tmp_path / "phone", classes=("a",))
+    (tmp_path / "phone" / "b").mkdir()
+    (tmp_path / "phone" / "b" / "1.HEIC").touch()
+    assert "no images but 1 .heic: convert" in refused(tmp_path / "phone")

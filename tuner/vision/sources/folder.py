@@ -5,7 +5,7 @@
                                             photos/test/daisy/*.jpg
 
 Files are listed, not opened; decoding reports those that Pillow cannot read. Names that begin with
-a dot are ignored, and so are other files, with a warning. Links are followed.
+a dot and __MACOSX are ignored, and so are other files, with a warning. Links are followed.
 """
 
 # N images, K classes
@@ -45,6 +45,8 @@ CHANNELS = 3  # as networks expect photographs; a grey image has three equal one
 
 _log = logging.getLogger(__name__)
 
+_OF_A_ZIP = "__MACOSX"  # beside the folders of an archive that a Mac has made
+_NOT_READ = (".heic", ".heif", ".avif")  # photos of phones
 _KINDS = 3  # kinds of ignored files that a message lists
 _KNOWN = 10  # classes that a message lists
 
@@ -142,7 +144,25 @@ def _list(
         raise fault(f"no folder {root.absolute()}{did_you_mean(root.name, beside)}", location)
     others: Counter[str] = Counter()
     with translate_error(lambda rule: fault(rule, location), "cannot be read", of=OSError):
+        _check_names(root)
         return root, list(_files(splits_of(root), others)), others
+
+
+def _check_names(root: Path) -> None:
+    """Refuse images that lie beside each other, and folders whose names look the same."""
+    folders = _folders(root)
+    if not folders:
+        images = sum(entry.name.lower().endswith(SUFFIXES) for entry in _scanned(root))
+        if images:
+            count = amount_of(images, "image")
+            raise fault(f"has {count}, and no sub-folder for each class: sort them into such")
+    shown: dict[str, str] = {}
+    for name in folders:
+        plain = " ".join(name.split())
+        if plain in shown:
+            rule = f"has two classes that look the same: {shown[plain]!r} and {name!r}"
+            raise fault(rule, str(root))
+        shown[plain] = name
 
 
 def _test_folder(root: Path, classes: tuple[str, ...]) -> Path:
@@ -182,12 +202,20 @@ def _files(splits: Splits, others: Counter[str]) -> Iterator[_File]:
     """The images of all splits; `others` counts the ignored files."""
     for split, folder in splits:
         for label in _folders(folder):
+            before = others.copy()
             entries = [*_entries(folder / label, others)]
             if not entries:
-                raise fault(f"class {label!r} has no images", str(folder), SUFFIXES)
+                hint = _conversion_hint(others - before)
+                raise fault(f"class {label!r} has no images{hint}", str(folder), SUFFIXES)
             for entry in entries:
                 state = entry.stat()
                 yield _File(split, label, Path(entry.path), state.st_size, state.st_mtime_ns)
+
+
+def _conversion_hint(others: Counter[str]) -> str:
+    """What to do with photos of a format that is not read, or ""."""
+    kinds = [f"{count:,} {kind}" for kind, count in others.items() if kind in _NOT_READ]
+    return f" but {' and '.join(kinds)}: convert them to .jpg" if kinds else ""
 
 
 def _folders(folder: Path) -> list[str]:
@@ -208,4 +236,5 @@ def _entries(folder: Path, others: Counter[str]) -> Iterator[os.DirEntry[str]]:
 def _scanned(folder: Path) -> list[os.DirEntry[str]]:
     """What is in `folder`, by its name, but for names that begin with a dot."""
     with os.scandir(folder) as entries:
-        return sorted((e for e in entries if e.name[0] != "."), key=lambda entry: entry.name)
+        shown = (entry for entry in entries if entry.name[0] != "." and entry.name != _OF_A_ZIP)
+        return sorted(shown, key=lambda entry: entry.name)
