@@ -136,9 +136,9 @@ _SETTINGS = {
     ),
     "from": _Setting(
         "warm_start",
-        "Learn from the trials of this earlier experiment; grid and random skip its configs. May be "
-        "given several times, and . names all experiments of the storage: the search begins with "
-        "the best configs of each.",
+        "Learn from the trials of this earlier experiment; grid and random skip its configs. May "
+        "be given several times, and . names all experiments of the storage: the search begins "
+        "with the best configs of each.",
         kind=list,
     ),
     "storage": _Setting(
