@@ -301,10 +301,10 @@ def test_ask_tell_of_a_running_search_is_refused(snapshot, spec):
 
 
 def test_ask_tell_refuses_a_spec_that_trains_here(snapshot, spec, tmp_path):
-    for changes, _fault in (
-        ({"trainable": "noisy:function"}, "trainable: must be 'elsewhere', or left out"),
-        ({"resources": {"cpus": 2}}, r"resources: must not be set: nothing is reserved"),
-        ({"training": {"width": 2}}, r"training: is for Learners; a client gets const"),
+    for changes in (
+        {"trainable": "noisy:function"},
+        {"resources": {"cpus": 2}},
+        {"training": {"width": 2}},
     ):
         with snapshot.raises(SpecError):
             AskTell(spec.replace(**changes))
