@@ -200,7 +200,7 @@ def test_queue_with_shared_ray_completes_after_driver_kill(tmp_path):
         environment = {**cluster.foreign, **cluster.environment}
         searches = Searches(tmp_path, within=cluster.enter(1), environment=environment)
         try:
-            searches.add("first", "ann", 16)
+            searches.add("first", "ann", 32)  # so that it runs until the second has been killed
             searches.add("second", "bob", 12)
             runner = searches.start("run", "--at-once", "2", "--address", cluster.head)
             wait_for(lambda: len(searches.events("second", TRIAL_STARTED)) >= 2, runner)
@@ -209,7 +209,7 @@ def test_queue_with_shared_ray_completes_after_driver_kill(tmp_path):
             _, stderr = runner.communicate(timeout=4 * LIMIT_S)
             assert runner.returncode == 0, stderr
             assert "the driver of second was killed" in stderr
-            assert_whole(searches, "first", 16)
+            assert_whole(searches, "first", 32)
             assert_whole(searches, "second", 12)
             assert len(searches.events("second", EXPERIMENT_STARTED)) == 2
             names = ("first", "second")
