@@ -203,6 +203,13 @@ def test_card_of_a_custom_learner_names_its_class(sha256, weights):
     assert "load_model" not in text
 
 
+def test_card_of_a_script_names_no_class():
+    script = {"trainable": "$ python train.py", "model": None, "input": None, "data": None}
+    text = words(card(script | {"weights_sha256": None}))
+    assert "the script wrote for this epoch" in text
+    assert "class" not in text
+
+
 def test_card_escapes_foreign_text():
     evil = "a|b\n<script>`x`](http://evil)"
     text = card({"config": {evil: evil}, "experiment": evil})
