@@ -129,7 +129,8 @@ class SpeedNetLearner:
         self.device = device
         # Weights, too, are in half precision on a GPU; a CPU would only emulate it
         self.dtype = torch.half if device.type == "cuda" else torch.float32
-        torch.backends.cudnn.benchmark = True  # all batches have one shape
+        if device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # all batches have one shape
         self.read_data()
         torch.manual_seed(self.settings.seed)
         self.model = SpeedNet(self.settings.width).to(device, self.dtype)

@@ -24,9 +24,9 @@ start_dir            inside a trial: the directory where its search was started
 report               inside a script that is a trial: report the metrics of an epoch
 
 Errors: every one is a TunerError, whose text is the whole message. SpecError, UsageError
-(NameTakenError), NoUsableTrialError, InterruptedSearchError, and ExperimentError (JournalError with
-JournalLostError, SearchClosedError, CheckpointError, StorageError, and DataError with
-UnreadableImagesError): see `tuner.errors`.
+(NameTakenError), NoUsableTrialError, OutputError, InterruptedSearchError, and ExperimentError
+(JournalError with JournalLostError, SearchClosedError, CheckpointError, StorageError, and DataError
+with UnreadableImagesError): see `tuner.errors`.
 
 The names are imported when they are first used: `import tuner` alone is instant.
 """
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         JournalLostError,
         NameTakenError,
         NoUsableTrialError,
+        OutputError,
         SearchClosedError,
         SpecError,
         StorageError,
@@ -81,6 +82,7 @@ __all__ = [
     "Learner",
     "NameTakenError",
     "NoUsableTrialError",
+    "OutputError",
     "Results",
     "SearchClosedError",
     "SpecError",
