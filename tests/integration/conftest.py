@@ -2,10 +2,12 @@
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import gated
 import pytest
 
+HERE = Path(__file__).parent
 SETTLE_S = 4  # for Ray to count what the test before has given back
 
 
@@ -76,6 +78,13 @@ RAY = pytest.StashKey()
 def pytest_runtest_setup(item):
     if RAY in item.config.stash and "ray_here" in item.fixturenames:
         item.config.stash[RAY].heal()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Leave Ray before a test of another folder: it would be used in place of any address."""
+    if RAY in item.config.stash and (nextitem is None or HERE not in nextitem.path.parents):
+        item.config.stash[RAY].close()
 
 
 @pytest.fixture(scope="session")
