@@ -7,6 +7,7 @@ import resource
 import shutil
 import zipfile
 from threading import Event
+from types import MappingProxyType
 
 import numpy
 import pytest
@@ -29,6 +30,7 @@ from tuner.trial.checkpoints import (
 STATE = {"model": {"w": torch.arange(3.0)}, "epoch": 2}
 
 EPOCH_S, WRITE_S = 0.2, 0.05
+LOWEST = Objective()
 
 
 class Foreign:
@@ -182,15 +184,24 @@ def test_load_state_of_changed_bytes_loads_or_raises(saved, data):
 
 
 def choices(
-    values, *, last=100, write_s=WRITE_S, reported=0, writing=(), first=1, mode="min", **rules
+    values,
+    *,
+    last=100,
+    write_s=WRITE_S,
+    reported=0,
+    writing=(),
+    first=1,
+    objective=LOWEST,
+    metrics=MappingProxyType({}),
+    **rules,
 ):
     """What becomes of each epoch of a trial, one letter each: Now, Beside, Hold, or - for none."""
-    policy = SavePolicy(SaveRules(**rules), Objective(mode=mode), reported=reported)
+    policy = SavePolicy(SaveRules(**rules), objective, reported=reported)
     letters = ""
     for epoch, value in enumerate(values, start=first):
         how = policy.choose(
             epoch,
-            is_best=policy.is_best(value),
+            is_best=policy.is_best(epoch, {"val_loss": value, **metrics.get(epoch, {})}),
             is_last=epoch == last,
             epoch_s=EPOCH_S,
             is_writing=epoch in writing,
@@ -226,8 +237,25 @@ def test_choose_saves_now_at_rungs_and_the_end(settings, expected):
     ("mode", "values"), [("min", [5, 6, 4, 4, 3, 9, 2]), ("max", [5, 4, 6, 6, 7, 1, 8])]
 )
 def test_choose_holds_the_best(mode, values):
-    assert choices(values, mode=mode, every_s=100) == "N-H-H-H"
-    assert choices(values, mode=mode, every_s=100, rungs=frozenset({5})) == "N-H-N-H"
+    objective = Objective(mode=mode)
+    assert choices(values, objective=objective, every_s=100) == "N-H-H-H"
+    assert choices(values, objective=objective, every_s=100, rungs=frozenset({5})) == "N-H-N-H"
+
+
+def test_choose_holds_the_best_from_the_first_epoch_that_counts():
+    values = [0.10, 0.5, 0.4, 0.2, 0.6, 0.7, 0.8, 0.9]
+    assert choices(values, objective=Objective(from_epoch=3), every_s=100) == "N-HH----"
+    assert choices(values, every_s=100) == "N-------"
+
+
+def test_choose_holds_the_best_within_the_limits():
+    values = [0.5, 0.1, 0.4, 0.3, 0.05, 0.35]
+    slow = {epoch: {"ms": 30 if epoch in (2, 5) else 10} for epoch in range(1, 7)}
+    objective = Objective(limits=("ms <= 20",))
+    assert choices(values, objective=objective, metrics=slow, every_s=100) == "N-HH--"
+    # Where no report keeps the limits, the best of them is shown, and held
+    beyond = {epoch: {"ms": 30} for epoch in range(1, 7)}
+    assert choices(values, objective=objective, metrics=beyond, every_s=100) == "NH--H-"
 
 
 def test_choose_saves_repeated_epochs_now():

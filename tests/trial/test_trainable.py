@@ -131,7 +131,7 @@ def test_save_now_writes_the_best_and_the_last(make, tmp_path):
     results = [trial.train() for _ in range(3)]
     assert [checkpoints(result) for result in results] == [[1], [], []]
     assert not results[-1][REPORT]["is_saved"]
-    trial._policy.is_best(99)  # so that the third is held, and a fourth is no better
+    trial._policy.is_best(4, {"steps": 99})  # so that the third is held, and a fourth is no better
     trial.train()
     saved = trial.save_now()["checkpoints"]
     assert [record["epoch"] for record in saved] == [3, 4]

@@ -14,7 +14,7 @@ import pickle
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -175,15 +175,20 @@ class SavePolicy:
 
     def __init__(self, rules: SaveRules, objective: Objective, *, reported: int = 0) -> None:
         self._rules, self._objective, self._reported = rules, objective, reported
-        self._best: float | None = None
+        self._best: tuple[bool, float] | None = None  # whether it does not count, and its loss
         self._write_s = math.inf  # how long the last one took that was waited for
         self._began = -math.inf  # when the last one was begun
 
-    def is_best(self, value: float) -> bool:
-        """Record the epoch's value of the objective; returns whether it is the best so far."""
-        if not self._objective.is_better(value, self._best):
+    def is_best(self, epoch: int, metrics: Mapping[str, Any]) -> bool:
+        """Record the epoch's report; returns whether it is the trial's best so far.
+
+        A report that can be the trial's best one is better than any that cannot.
+        """
+        objective = self._objective
+        rank = (not objective.counts(epoch, metrics), objective.key(metrics[objective.metric]))
+        if self._best is not None and rank >= self._best:
             return False
-        self._best = value
+        self._best = rank
         return True
 
     def choose(

@@ -37,7 +37,7 @@ REPORT = "tuner"  # the key of a result under which the driver finds what to jou
 RUNS_ON = "runs_on"  # in it: the trial is whole, and no scheduler compares it any more
 SAVE_NOW = "save_now"  # the method that the driver calls when a trial ends that is not saved
 
-SaveEpoch = Callable[[int, float, bool], Iterable[CheckpointRecord]]
+SaveEpoch = Callable[[int, Mapping[str, float], bool], Iterable[CheckpointRecord]]
 
 
 class Trial(Trainable):
@@ -175,8 +175,7 @@ class Trial(Trainable):
         """The result for Ray of an epoch's report, with the checkpoints that `save` returns.
 
         measured: added to the report. is_last: whether the trial ends with it by itself.
-        save(epoch, value, is_last): called with the objective's value, and with whether the trial
-        ends with it for either reason.
+        save(epoch, metrics, is_last): called with whether the trial ends with it for either reason.
         """
         metric = self._context.objective.metric
         required = {*self._context.objective.required} - measured.keys()
@@ -189,7 +188,7 @@ class Trial(Trainable):
         self._epoch += 1
         metrics = {**measured, **metrics}
         is_whole = self._is_whole
-        saved = _plain(save(self._epoch, metrics[metric], is_last or is_whole))
+        saved = _plain(save(self._epoch, metrics, is_last or is_whole))
         journaled = {"metrics": metrics, "checkpoints": saved, "is_saved": self._is_saved}
         if is_last:
             journaled["done"] = True
@@ -297,9 +296,12 @@ class LearnerTrial(Trial):
         result[REPORT]["checkpoints"] = _plain(saved)
         return result
 
-    def _save(self, epoch: int, value: float, is_last: bool) -> list[CheckpointRecord]:
+    def _save(
+        self, epoch: int, metrics: Mapping[str, float], is_last: bool
+    ) -> list[CheckpointRecord]:
         done = [] if self._writing is None else self._workers.written()
-        now, is_best = time.monotonic(), self._policy.is_best(value)
+        is_best = self._policy.is_best(epoch, metrics)
+        now = time.monotonic()
         how = self._policy.choose(
             epoch,
             is_best=is_best,

@@ -87,7 +87,7 @@ def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):
     assert results.show()["best"] is None
 
 
-def test_best_checkpoint_uses_the_best_saved_epoch(tmp_path):
+def test_best_checkpoint_uses_the_best_saved_epoch_and_says_so(tmp_path, caplog):
     writer = Writer(make_folder(tmp_path / "digits"))
     trial_id = writer.trial(1, [0.5, 0.6, 0.9, 0.7])
     for epoch in (2, 4):
@@ -95,6 +95,8 @@ def test_best_checkpoint_uses_the_best_saved_epoch(tmp_path):
     writer.end()
     results = Results(writer.folder)
     assert results.best_checkpoint().epoch == 4
+    message = f"trial {trial_id} kept no checkpoint of its best epoch 3: epoch 4 is taken"
+    assert caplog.messages == [message]
     assert results.best_json()["epoch"] == 3
     assert results.best_json()["checkpoint"] is None
 
@@ -178,3 +180,16 @@ def test_show_reads_a_spec_of_another_version(snapshot, tmp_path):
     assert results.show()["best"]["trial_id"] == "00000"
     with snapshot.raises(SpecError):
         _ = results.spec
+
+
+def test_best_checkpoint_beyond_the_limits_is_of_the_epoch_that_is_shown(tmp_path, caplog):
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["val_accuracy < 0.1"]}
+    writer = Writer(make_folder(tmp_path / "digits", objective=objective))
+    trial_id = writer.trial(1, [0.5, 0.9, 0.7])
+    for epoch in (2, 3):
+        writer.checkpoint(trial_id, epoch)
+    writer.end()
+    results = Results(writer.folder)
+    trial = results.trial(trial_id)
+    assert results.best_checkpoint(trial).epoch == results.best_json(trial)["epoch"] == 2
+    assert caplog.messages == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -34,6 +35,8 @@ from tuner.wording import amount_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_log = logging.getLogger(__name__)
 
 _DIGITS = 5  # of a trial's id
 
@@ -217,6 +220,8 @@ class Results(Described):
     def best_checkpoint(self, trial: TrialRecord | None = None) -> Checkpoint:
         """The checkpoint of `trial` (None: the best one) at the best epoch that has one.
 
+        A warning is logged where it is not the trial's best epoch.
+
         Raises NoUsableTrialError if it kept none, CheckpointError if it is missing or altered.
         """
         trial = trial or self.get_best_trial()
@@ -226,6 +231,12 @@ class Results(Described):
                 f"trial {trial.trial_id} of {self.name} kept no checkpoint: a function passes one "
                 "to tune.report, a class writes one in save_checkpoint, and a script one to "
                 "$TUNER_CHECKPOINT_DIR before it reports"
+            )
+        best = selection.best_report(trial, self.objective)
+        if best is not None and best.epoch != record.epoch:
+            _log.warning(
+                "trial %s kept no checkpoint of its best epoch %s: epoch %s is taken",
+                *(trial.trial_id, best.epoch, record.epoch),
             )
         return self.files.checkpoint(record, trial.trial_id)
 

@@ -82,11 +82,11 @@ def best_report(trial: TrialRecord, objective: Objective) -> Report | None:
 
 
 def best_record(trial: TrialRecord, objective: Objective) -> CheckpointRecord | None:
-    """The checkpoint of the best epoch that has one; None where the trial kept none."""
+    """The checkpoint of the best epoch that has one, else the newest; None if it kept none."""
     kept = {record.epoch: record for record in trial.checkpoints}
     if not kept:
         return None
-    values = ((epoch, v) for epoch, v in trial.values_within(objective) if epoch in kept)
+    values = ((epoch, v) for epoch, v in values_to_show(trial, objective) if epoch in kept)
     epoch = best_epoch(values, objective)
     return kept[max(kept) if epoch is None else epoch]
 
