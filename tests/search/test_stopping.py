@@ -107,6 +107,14 @@ def test_early_end_counts_trials_in_a_row_without_a_better_value():
     assert search.trial(4, 0.5, status="stopped") == PATIENCE
 
 
+def test_early_end_counts_no_interrupted_trial():
+    search = Search(patience_trials=2)
+    search.trial(0, 0.5)
+    for number in range(1, 6):  # a pause, or a resume that retries failed trials
+        assert search.trial(number, 0.6, status="interrupted") is None
+    assert [search.trial(number, 0.6) for number in (1, 2)] == [None, PATIENCE]
+
+
 def test_early_end_counts_seconds_without_a_better_value_except_in_a_pause():
     search = Search(patience_s=10)
     search.trial(0, 0.5, 0.4)

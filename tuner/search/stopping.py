@@ -85,9 +85,10 @@ class EarlyEnd:
     def __call__(self, event: events.Event) -> None:
         """Take one event into account."""
         best, kind = self._history.best, event["event"]
+        is_best = best is not None and best.trial_id == event.get("trial_id")
         if self._since is None or best != self._best:
             self._best, self._trials, self._since = best, 0, event["time"]
-        elif kind == events.TRIAL_ENDED and not (best and best.trial_id == event["trial_id"]):
+        elif kind == events.TRIAL_ENDED and event["status"] in events.ENDED and not is_best:
             self._trials += 1
         if kind == events.CONTROL and event["control"]["verb"] == "go-on":
             self._since = event["time"]
