@@ -146,6 +146,7 @@ def agree(followed):
     """Whether they are what a reader of the whole journal finds."""
     whole = Results(followed.folder)
     assert followed.show() == whole.show()
+    assert (followed.ranked, followed.front) == (whole.ranked, whole.front)
     assert followed.rows() == trial_rows(whole)
     assert list(followed.trials) == list(whole.trials)
     return True

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ from tuner.places import shown, url_of
 _AT_ONCE = 8  # experiments that are read in parallel from a store, which answers slowly
 _BATCH = 24  # experiments that are read before the first are shown
 _MOST_KEPT = 4  # experiments in memory that do not run
+
+
+# The properties that Results computes once, but for the history, which `update` extends
+_CACHED = {
+    name
+    for kind in Results.__mro__
+    for name, value in vars(kind).items()
+    if isinstance(value, cached_property) and name != "history"
+}
 
 
 class Followed(Results):
@@ -56,7 +66,7 @@ class Followed(Results):
             if state == self._seen:
                 return
             self.files.refresh()
-            for name in ("ranked", "labels", "spec"):  # cached properties
+            for name in _CACHED:
                 self.__dict__.pop(name, None)
             self._catch_up(is_driven=is_driven)
             self._seen = state
