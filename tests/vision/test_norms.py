@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import norms_over_ranks
 import pytest
 import tiny_images
@@ -7,12 +9,14 @@ from test_replica import short_of_memory
 from torch import nn
 
 from tuner.testing.contracts import same
+from tuner.vision.collectives import Ranks
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.norms import (
     SharedBatchNorm,
     renew_statistics,
     shared_norms,
     shared_over_ranks,
+    unshared_norms,
 )
 
 SETTINGS = {**tiny_images.EXACT, "norm": "batch", "epochs": 2}
@@ -64,6 +68,41 @@ def test_shared_over_ranks_keeps_names_and_parameters():
     assert list(shared.state_dict()) == names
     assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
     assert [type(norm) for norm in shared_norms(shared)] == [SharedBatchNorm] * 2
+
+
+class ActivatedNorm(nn.BatchNorm2d):
+    """BatchNorm and an activation in one layer, as in timm."""
+
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class RenamedNorm(nn.BatchNorm2d):
+    """BatchNorm by another name."""
+
+
+def test_shared_over_ranks_leaves_layers_that_compute_more_than_batch_norm():
+    twice = RenamedNorm(4)
+    model = nn.Sequential(nn.BatchNorm2d(4), ActivatedNorm(4), twice, nn.Sequential(twice))
+    names, weights = list(model.state_dict()), list(model.parameters())
+    x_NCHW = torch.randn(8, 4, 3, 3)
+    expected = model.eval()(x_NCHW)
+    shared = shared_over_ranks(model)
+    kinds = [type(layer) for layer in shared[:3]]
+    assert kinds == [SharedBatchNorm, ActivatedNorm, SharedBatchNorm]
+    assert shared[2] is shared[3][0]
+    assert unshared_norms(shared) == ["1"]
+    assert list(shared.state_dict()) == names
+    assert all(a is b for a, b in zip(shared.parameters(), weights, strict=True))
+    assert torch.equal(shared.eval()(x_NCHW), expected)
+    assert type(shared_over_ranks(nn.BatchNorm2d(4))) is SharedBatchNorm
+
+
+def test_norms_that_stay_local_are_named(capsys):
+    model = nn.Sequential(nn.BatchNorm2d(4), ActivatedNorm(4))
+    for rank in (0, 1):
+        Ranks(rank, 2, torch.device("cuda")).synchronised(deepcopy(model))
+    assert capsys.readouterr().out == "warning: 1 normalise by the images of each rank alone\n"
 
 
 def test_renew_statistics_is_the_mean_over_batches_of_the_named_layers_alone():

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tuner.trial.torch_compat import data_parallel
-from tuner.vision.norms import shared_over_ranks
+from tuner.vision.norms import shared_over_ranks, unshared_norms
+from tuner.wording import some_of
 
 SHARING_NORMS = ("cuda",)  # devices on which torch has BatchNorm over the images of all ranks
 
@@ -32,8 +33,12 @@ class Ranks:
 
     def synchronised(self, model: nn.Module) -> nn.Module:
         """`model` with BatchNorm over the complete batch, if the device has it."""
-        if self.several and self.device.type in SHARING_NORMS:
-            return shared_over_ranks(model)
+        if not self.several or self.device.type not in SHARING_NORMS:
+            return model
+        model = shared_over_ranks(model)
+        local = unshared_norms(model)
+        if local and self.rank == 0:
+            print(f"warning: {some_of(local)} normalise by the images of each rank alone")
         return model
 
     def wrapped(self, model: nn.Module, module: nn.Module, *, may_skip: bool) -> nn.Module:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NORMS = (*BATCH_NORMS, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
@@ -57,12 +58,37 @@ class SharedBatchNorm(nn.SyncBatchNorm):
 
 
 def shared_over_ranks(model: nn.Module) -> nn.Module:
-    """`model` with its BatchNorm layers over all ranks; they keep their names and parameters."""
-    model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-    for module in model.modules():
-        if type(module) is nn.SyncBatchNorm:
-            module.__class__ = SharedBatchNorm  # torch's conversion cannot make a subclass
-    return model
+    """`model` with its BatchNorm layers over all ranks; they keep their names and parameters.
+
+    A layer that computes more than BatchNorm keeps its statistics to itself: torch's conversion
+    would leave out what it adds, as the activation in timm's `BatchNormAct2d`.
+    """
+    named = list(model.named_modules(remove_duplicate=False))
+    shared: dict[nn.Module, nn.Module] = {}
+    for _, module in named:
+        if _is_plain_norm(module) and module not in shared:
+            shared[module] = nn.SyncBatchNorm.convert_sync_batchnorm(module)
+            shared[module].__class__ = SharedBatchNorm  # torch's conversion cannot make a subclass
+    for name, module in named:
+        if name and module in shared:
+            model.set_submodule(name, shared[module])
+    return shared.get(model, model)
+
+
+def unshared_norms(model: nn.Module) -> list[str]:
+    """The names of BatchNorm layers that `shared_over_ranks` leaves as they are."""
+    return [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm)
+    ]
+
+
+def _is_plain_norm(module: nn.Module) -> bool:
+    """Whether it computes what torch's BatchNorm computes, and no more."""
+    if isinstance(module, nn.SyncBatchNorm):
+        return type(module) is nn.SyncBatchNorm
+    return isinstance(module, _BatchNorm) and type(module).forward is _BatchNorm.forward
 
 
 def shared_norms(model: nn.Module) -> list[SharedBatchNorm]:
