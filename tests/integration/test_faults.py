@@ -334,7 +334,8 @@ def test_resume_after_same_failures_retries_failed_trials(ray_here, tmp_path):
     assert "FileNotFoundError: [Errno 2] No such file or directory: " in done.stdout
     *_, end = read(tmp_path / "spec")
     assert (end["status"], end["reason"]) == ("failed", "same_failure")
-    assert end["never_started"] >= 12 - 3 - os.cpu_count()
+    # Those that began before the third failure end, too, and others begin meanwhile
+    assert end["never_started"] >= 12 - 3 - 2 * os.cpu_count()
     missing.write_text("")
     resumed = call("resume", tmp_path / "spec")
     assert resumed.return_value == 0

@@ -237,9 +237,11 @@ def test_ask_tell_ends_the_search_before_its_trials(spec, changes, reason):
 
 def test_ask_tell_after_failures_of_one_cause_ends_and_hands_them_out_again(spec):
     with AskTell(spec.replace(num_samples=9)) as search:
-        search.suggest("runs on")
+        slow = search.suggest("slow")
         for _ in range(3):
-            search.complete(search.suggest("fails").trial_id, failure="no such file: a.csv")
+            search.complete(search.suggest("fast").trial_id, failure="no such file: a.csv")
+        assert not search.is_over
+        search.complete(slow.trial_id, failure="no such file: a.csv")
         assert search.is_over
     assert events_of(spec.folder)[-1] == ("experiment_ended", "failed", "same_failure", 5)
     with AskTell(spec.folder) as search:

@@ -47,8 +47,8 @@ def test_stop_request_says_why_the_search_ends_early():
 class Search:
     """A search with stop rules, and what they say after each event; a second passes before each."""
 
-    def __init__(self, mode="min", space=None, **rules):
-        self.objective = Objective(metric="m", mode=mode)
+    def __init__(self, mode="min", space=None, objective=None, **rules):
+        self.objective = Objective(metric="m", mode=mode, **(objective or {}))
         self.history, self.now = History(self.objective), 0.0
         self.space = parse_space(space or {"x": "uniform(0, 1)"})
         self.drive(Stop(**rules), resumed=False)
@@ -70,11 +70,15 @@ class Search:
             self.after("trial_ended", trial_id=trial.trial_id, status="interrupted")
         return self.early_end.reason(self.now)
 
-    def trial(self, number, *values, status="completed", config=None, **end):
+    def start(self, number, *values, config=None):
         trial_id = f"{number:05}"
         self.after("trial_started", trial_id=trial_id, config=config or {"x": number / 99})
         for epoch, value in enumerate(values, 1):
             self.after("result", trial_id=trial_id, epoch=epoch, metrics={"m": value})
+        return trial_id
+
+    def trial(self, number, *values, status="completed", config=None, **end):
+        trial_id = self.start(number, *values, config=config)
         return self.after("trial_ended", trial_id=trial_id, status=status, **end)
 
     def failed(self, number, message, *values, kind="exception", config=None):
@@ -193,6 +197,45 @@ def test_early_end_with_a_usable_report_goes_on():
     search.after("trial_started", trial_id="00009", config={})
     search.after("result", trial_id="00009", epoch=1, metrics={"m": 0.5})
     assert {search.failed(number, "a") for number in range(1, 9)} == {None}
+
+
+@pytest.mark.parametrize("uncounted", [{"limits": ["m < 0"]}, {"from_epoch": 2}])
+def test_early_end_with_reports_that_do_not_count_goes_on(uncounted):
+    search = Search(objective=uncounted)
+    search.trial(0, 0.5)
+    assert {search.failed(number, "a", kind="crash") for number in range(1, 12)} == {None}
+
+
+@pytest.mark.parametrize("kind", ["exception", "bad_report", "crash"])
+def test_early_end_waits_for_trials_that_began_before_the_failures(kind):
+    search = Search()
+    slow = [search.start(number) for number in range(13)]
+    assert {search.failed(number, "a", kind=kind) for number in range(13, 18)} == {None}
+    error = {"kind": kind, "message": "a"}
+    ends = [search.after("trial_ended", trial_id=i, status="failed", error=error) for i in slow]
+    assert ends == [None] * 12 + [SAME_FAILURE]
+
+
+def test_early_end_after_a_kill_waits_for_trials_that_began_before_the_failures():
+    search = Search()
+    search.start(0)
+    for number in range(1, 4):
+        search.failed(number, "a")
+    assert search.resume(retry_failed=False) is None
+    search.start(0)
+    assert search.failed(4, "a") is None
+    assert search.after("result", trial_id="00000", epoch=1, metrics={"m": 0.5}) is None
+    assert search.failed(5, "a") is None
+
+
+def test_early_end_on_a_resume_waits_for_failed_trials_that_run_again():
+    search = Search()
+    for number in range(4):
+        search.failed(number, f"{number}")
+    search.resume(retry_failed=True)
+    search.start(3)
+    assert {search.failed(number, "b") for number in range(3)} == {None}
+    assert search.after("result", trial_id="00003", epoch=1, metrics={"m": 0.5}) is None
 
 
 def test_early_end_on_a_resume_counts_a_trial_once_for_each_cause():

@@ -128,13 +128,20 @@ def test_check_report_without_objective_fails(report, kind, message):
 
 
 def test_check_report_without_a_limited_metric_fails():
-    metrics, _, failure = check_report({"m": 1, "ms": math.nan, "size": 2}, "m", ["size", "ms"])
+    report = {"m": 1, "nan": math.nan, "ms": None, "size": 2}
+    metrics, _, failure = check_report(report, "m", ["size", "nan", "ms"])
     assert metrics == {}
     assert (failure.kind, failure.message) == (
         "bad_report",
-        "did not report 'ms', which the objective needs, as a finite number; it reported m, size",
+        "did not report 'ms', which the objective needs, as a number; it reported m, size",
     )
     assert check_report({"m": 1, "ms": 2}, "m", ["ms"]) == ({"m": 1, "ms": 2}, [], None)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_check_report_takes_nan_of_any_required_metric_for_nan(value):
+    metrics, left_out, failure = check_report({"m": 1, "other": value}, "m", ["other"])
+    assert (metrics, left_out, failure) == ({}, [], Failure("nan", f"'other' is {value}"))
 
 
 def test_check_report_limits_the_number_of_metrics_and_the_length_of_names():

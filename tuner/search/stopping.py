@@ -97,8 +97,11 @@ class EarlyEnd:
                 self._note(trial)
         elif kind == events.TRIAL_ENDED:
             self._note(self._history.trials[event["trial_id"]])
-        if best is None and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
-            self._fails_alike = any(map(self._would_all_fail, set(self._failures.values())))
+        if kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
+            causes = set(self._failures.values())
+            self._fails_alike = not self._has_success() and any(map(self._would_all_fail, causes))
+        elif kind == events.RESULT:
+            self._fails_alike = False
         if self._stop.utility and kind in (events.EXPERIMENT_STARTED, events.TRIAL_ENDED):
             ended = self._history.ended_trials
             if ended >= self._gain_due:  # it reads all trials: not after each of thousands
@@ -108,7 +111,7 @@ class EarlyEnd:
     def reason(self, now: float) -> str | None:
         """Why the search ends, as in `experiment_ended`, or None. now: by the events' clock."""
         stop, best = self._stop, self._history.best
-        if best is None and self._fails_alike:
+        if self._fails_alike:
             return events.SAME_FAILURE
         if stop.target is not None and best is not None:
             objective = self._objective
@@ -131,21 +134,39 @@ class EarlyEnd:
         elif trial.trial_id in self._failures:
             self._retried.add(trial.trial_id)
 
+    def _has_success(self) -> bool:
+        """Whether a trial has reported and not failed, even if no report of it counts."""
+        if self._history.best is not None:
+            return True
+        trials = self._history.trials.values()
+        return any(trial.results and trial.status != events.FAILED for trial in trials)
+
     def _would_all_fail(self, cause: TrialError) -> bool:
         """Whether these failures show that all trials would fail.
 
         Three do, or ten if configs may be the cause: NaN, memory, or one value of a choice. Lost
-        nodes and clients that fall silent say nothing of the others.
+        nodes and clients that fall silent say nothing of the others. Slower trials that began
+        before the third failure are waited for.
         """
         ids = [i for i, other in self._failures.items() if other == cause]
         failed = [self._history.trials[i] for i in ids if i not in self._retried]
         is_silent = cause.kind == "timeout" and any(trial.client for trial in failed)
         if cause.kind == "node_lost" or is_silent or len(failed) < _ENOUGH:
             return False
+        third = sorted(trial.ended or 0.0 for trial in failed)[_ENOUGH - 1]
+        if any(self._is_undecided(trial, third) for trial in self._history.trials.values()):
+            return False
         if cause.kind == "bad_report" or len(failed) >= _SURELY:
             return True
         values = ({repr(get_at(t.config, name)) for t in failed} for name in self._choices)
         return cause.kind not in OF_CONFIGS and all(len(different) > 1 for different in values)
+
+    def _is_undecided(self, trial: TrialRecord, before: float) -> bool:
+        """Whether a trial that began `before` this time may still succeed."""
+        if trial.trial_id in self._failures:  # it is tried again
+            return trial.status == events.RUNNING and trial.runs[-1].started < before
+        is_open = trial.status in (events.RUNNING, events.INTERRUPTED)
+        return is_open and trial.started < before
 
 
 def ending(spec: ExperimentSpec, history: History, stop: StopRequest) -> dict[str, Any]:

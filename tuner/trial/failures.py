@@ -195,9 +195,12 @@ def check_report(
     if not math.isfinite(value):
         return {}, [], Failure("nan", f"{metric!r} is {value}")
     metrics = {name: v for name, v in numbers.items() if v is not None and math.isfinite(v)}
-    if missing := sorted(set(required) - metrics.keys()):
-        lacking = f"did not report {missing[0]!r}, which the objective needs, as a finite number"
-        return {}, [], Failure("bad_report", cut(f"{lacking}; it reported {', '.join(metrics)}"))
+    lacking = sorted(set(required) - metrics.keys())
+    if absent := [name for name in lacking if numbers.get(name) is None]:
+        rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
+        return {}, [], Failure("bad_report", cut(f"{rule}; it reported {', '.join(metrics)}"))
+    if lacking:  # NaN: the config may be the reason
+        return {}, [], Failure("nan", f"{lacking[0]!r} is {numbers[lacking[0]]}")
     return metrics, [name for name in numbers if name not in metrics and name != DONE], None
 
 
