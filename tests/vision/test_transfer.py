@@ -3,23 +3,38 @@ from dataclasses import replace
 import pytest
 import tiny_images
 import torch
+from own_networks import own
 from safetensors.torch import save_file
 from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
+from tuner.vision.blueprint import Blueprint
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import (
+    check_head,
     for_channels,
     freeze,
     head_of,
     load_weights,
     matching,
     rest_frozen_norms,
+    start_faults,
     start_from,
     with_pixel_stats,
     without_prefix,
 )
+
+
+def plan(name):
+    return Blueprint(
+        name=own(name),
+        settings={"model_args": {}},
+        in_channels=1,
+        image_size=8,
+        num_classes=5,
+    )
+
 
 TINY = {**tiny_images.TINY, "epochs": 4}
 
@@ -54,7 +69,23 @@ def test_load_weights_reads_safetensors_and_exports(tmp_path):
 def test_without_prefix_names_the_weights_as_the_network_does(prefix):
     state = model().state_dict()
     prefixed = {prefix + name: weight for name, weight in state.items()}
-    assert without_prefix(prefixed, model()).keys() == state.keys()
+    assert without_prefix(prefixed, model(), source="x").keys() == state.keys()
+
+
+def test_without_prefix_keeps_the_names_of_other_parts():
+    state = model().state_dict()
+    prefixed = {f"net.{name}": weight for name, weight in state.items()}
+    others = {"loss.weight": torch.ones(3), "scale": torch.ones(1)}
+    inner = without_prefix({**others, **prefixed}, model(), source="x")
+    assert inner.keys() == {*state, *others}
+    assert all(torch.equal(inner[name], weight) for name, weight in state.items())
+
+
+def test_without_prefix_refuses_two_sets_of_weights(snapshot):
+    state = model().state_dict()
+    both = {f"{part}.{name}": w for part in ("model", "ema") for name, w in state.items()}
+    with snapshot.raises(SpecError):
+        without_prefix(both, model(), source="x")
 
 
 class Evil:
@@ -88,11 +119,20 @@ def test_load_weights_of_another_file_raises_and_runs_nothing(
 def test_start_from_of_other_classes_keeps_the_new_head():
     source, target = model(classes=100), model(classes=10)
     head = target[3].weight.clone()
-    assert start_from(target, source.state_dict(), source="x") == ["3.weight", "3.bias"]
+    new, unused = start_from(target, source.state_dict(), source="x")
+    assert (new, unused) == (["3.weight", "3.bias"], [])
     assert torch.equal(target[0].weight, source[0].weight)
     assert torch.equal(target[1].running_var, source[1].running_var)
     assert torch.equal(target[3].weight, head)
-    assert start_from(model(), model().state_dict(), source="x") == []
+    assert start_from(model(), model().state_dict(), source="x") == ([], [])
+
+
+def test_start_from_names_unused_weights_and_refuses_many(snapshot):
+    weights = {**model().state_dict(), **{f"aux.{n}": torch.zeros(1) for n in range(90)}}
+    few = dict(list(weights.items())[:10])
+    assert start_from(model(), few, source="x") == ([], ["aux.0"])
+    with snapshot.raises(SpecError):
+        start_from(model(), weights, source="x")
 
 
 @pytest.mark.parametrize("channels", [1, 3, 6])
@@ -109,6 +149,27 @@ def test_for_channels_adapts_the_first_convolution(channels):
 def test_start_from_of_another_model_raises(snapshot):
     with snapshot.raises(SpecError):
         start_from(model(), model(width=5).state_dict(), source="x")
+
+
+@pytest.mark.parametrize("name", ["HiddenLast", "Scaled", "Shared"])
+def test_a_head_that_does_not_give_the_logits_is_refused(name, snapshot):
+    with snapshot.raises(SpecError):
+        check_head(plan(name).initial(), plan(name))
+
+
+@pytest.mark.parametrize("name", ["Plain", "Small", "Drawing"])
+def test_a_head_that_gives_the_logits_is_taken(name):
+    check_head(plan(name).initial(), plan(name))
+
+
+def test_start_faults_try_the_head_where_it_trains_alone(tmp_path):
+    blueprint = plan("Scaled")
+    path = saved(blueprint.initial().state_dict(), tmp_path)
+    settings = {"model": own("Scaled"), "start_from": str(path)}
+    assert start_faults(ClassifierSettings(**settings), blueprint) == []
+    for head in ({"fit_head": True}, {"train_layers": "head"}):
+        [fault] = start_faults(ClassifierSettings(**settings, **head), blueprint)
+        assert fault.key == "train_layers"
 
 
 def test_matching_takes_layers_and_patterns():

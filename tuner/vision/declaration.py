@@ -303,7 +303,8 @@ def start_faults(*, here: bool) -> FaultsOf:
         settings = ClassifierSettings.model_validate(values)
         if not here:
             settings = settings.model_copy(update={"pretrained": False})
-        start = (settings.pretrained, settings.start_from, settings.freeze)
+        has_head = settings.train_layers == "head" or settings.fit_head
+        start = (settings.pretrained, settings.start_from, settings.freeze, has_head)
         if not any(start) or (data := catalog.describe(settings.data)) is None:
             return []
         from tuner.vision.blueprint import blueprint_of

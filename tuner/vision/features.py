@@ -39,7 +39,7 @@ from tuner.vision.precision import Precision, cast_weights, dtype_of
 from tuner.vision.recipe import Augmentation
 from tuner.vision.replica import evaluation_batch
 from tuner.vision.settings import ClassifierSettings
-from tuner.vision.transfer import backbone_digest, head_of, initial_network
+from tuner.vision.transfer import backbone_digest, check_head, head_of, initial_network
 
 FORMAT = 1  # part of every key
 STORE = "features"  # the folder of all features, in the data folder
@@ -130,13 +130,10 @@ def _computed(
 ) -> Computed:
     model = initial_network(settings, plan)
     name = head_of(model)
-    head = model.get_submodule(name)
-    if not isinstance(head, nn.Linear) or head.bias is None:
-        rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
-        raise SpecError([Fault("train_layers", rule)], "the image classifier")
     dtype = dtype_of(settings)
     set_layout(cast_weights(model, dtype).to(device).eval(), plan, precision)
     model.eval()
+    check_head(model, plan)
     batcher = Batcher(images, dtype=dtype, augmentation=Augmentation(), device=device)
     micro = MicroBatch(evaluation_batch(device), device=device, purpose="features")
     count = len(images.rows_NP)

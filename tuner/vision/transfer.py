@@ -11,11 +11,13 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tuner.errors import CheckpointError, Fault, SpecError, translate_error
 from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
+from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.catalog import model_info
 from tuner.vision.datasets._dataset import DatasetInfo
@@ -24,12 +26,14 @@ from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
 from tuner.vision.norms import BATCH_NORMS
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.weights import EXPORTED, export_config
+from tuner.wording import some_of
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
 _INNER = ("model", "state_dict")  # the keys under which trainers save the weights
 _COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
-_SHOWN = 3  # names that a message lists
+_TRIED = 2  # images on which a head is tried
+_MOST_UNUSED = 0.1  # of the tensors in a file; auxiliary heads are fewer
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
@@ -92,11 +96,12 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
     source = source_of(settings, info)
     if source is None:
         return None
-    weights = without_prefix(load_weights(source), model)
+    weights = without_prefix(load_weights(source), model, source=source)
     if settings.pretrained:
         weights = for_channels(weights, model)
-    new = start_from(model, weights, source=source)
-    return f"started from {source}; new: {', '.join(new) or 'nothing'}"
+    new, unused = start_from(model, weights, source=source)
+    message = f"started from {source}; new: {', '.join(new) or 'nothing'}"
+    return f"{message}; unused: {some_of(unused)}" if unused else message
 
 
 def initial_network(settings: ClassifierSettings, plan: Blueprint) -> nn.Module:
@@ -108,7 +113,7 @@ def initial_network(settings: ClassifierSettings, plan: Blueprint) -> nn.Module:
 
 
 def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
-    """Why a trial could not load its initial weights, or freeze its layers; builds the network."""
+    """Why a trial could not load its weights, freeze layers or train the head; builds it."""
     faults: list[Fault] = []
     try:
         with seeded(0):
@@ -118,6 +123,11 @@ def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
         return list(error.faults)
     except CheckpointError as error:
         faults = [Fault("pretrained" if settings.pretrained else "start_from", str(error))]
+    if settings.train_layers == "head" or settings.fit_head:
+        try:
+            check_head(model, plan)
+        except SpecError as error:
+            faults += error.faults
     try:
         matching(model, settings.freeze)
     except SpecError as error:
@@ -125,11 +135,14 @@ def start_faults(settings: ClassifierSettings, plan: Blueprint) -> list[Fault]:
     return faults
 
 
-def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> list[str]:
-    """Copy `weights` into `model`; returns the names of new tensors: its head, or none.
+def start_from(
+    model: nn.Module, weights: Mapping[str, Tensor], *, source: str
+) -> tuple[list[str], list[str]]:
+    """Copy `weights` into `model`; returns the names of its new tensors, and of unused weights.
 
     The head is the layer of the last parameter: its tensors may have another shape or be missing,
-    as for another number of classes. Raises SpecError for any other such tensor.
+    as for another number of classes. Raises SpecError for any other such tensor, and for weights
+    that `model` uses only in part, which are another network's.
     """
     own = model.state_dict()
     fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
@@ -137,23 +150,47 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], *, source: str) 
     head = head_of(model)
     wrong = [n for n in new if not n.startswith(f"{head}.") and not n.endswith(_COUNT)]
     if wrong:
-        listed = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
-        rule = f"lacks, or has in another shape, what is not the head {head!r}: {listed}"
+        rule = f"lacks, or has in another shape, what is not the head {head!r}: {some_of(wrong)}"
+        raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+    unused = [name for name in weights if name not in own]
+    if len(unused) > _MOST_UNUSED * len(weights):
+        rule = (
+            f"holds {len(weights)} tensors, of which the model uses {len(weights) - len(unused)}: "
+            f"it is of another network ({some_of(unused)})"
+        )
         raise SpecError([Fault("start_from", rule, source)], "the image classifier")
     model.load_state_dict(fitting, strict=False)
-    return new
+    return new, unused
 
 
-def without_prefix(weights: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+def without_prefix(
+    weights: dict[str, Tensor], model: nn.Module, *, source: str
+) -> dict[str, Tensor]:
     """`weights` by the names in `model`, if those of a trainer have more parts in front.
 
     DistributedDataParallel puts `module` there, torch.compile `_orig_mod`, and Lightning the
-    attribute that holds the network.
+    attribute that holds the network. Weights of other parts keep their names. Raises SpecError if
+    two prefixes lead to the same name, as those of a network and of its moving average.
     """
-    known, inner = model.state_dict().keys(), weights
-    while inner and not known & inner.keys():
-        inner = {name.partition(".")[2]: w for name, w in inner.items() if "." in name}
-    return inner or weights
+    known = model.state_dict().keys()
+    deepest = max(name.count(".") for name in weights)
+    for parts in range(deepest + 1):
+        split = {name: _split(name, parts) for name in weights}
+        prefixes = {prefix for prefix, inner in split.values() if inner in known}
+        if not prefixes:
+            continue
+        named = {name: inner for name, (prefix, inner) in split.items() if prefix in prefixes}
+        if len({*named.values()}) < len(named):
+            rule = f"holds several sets of weights: {', '.join(sorted(prefixes))}; save one alone"
+            raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+        return {named.get(name, name): weight for name, weight in weights.items()}
+    return weights
+
+
+def _split(name: str, parts: int) -> tuple[str, str]:
+    """(the first `parts` parts of a tensor's name, the others)."""
+    names = name.split(".")
+    return ".".join(names[:parts]), ".".join(names[parts:])
 
 
 def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
@@ -179,6 +216,38 @@ def for_channels(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, T
 def head_of(model: nn.Module) -> str:
     """The name of the layer that holds the last parameter."""
     return [name for name, _ in model.named_parameters()][-1].rpartition(".")[0]
+
+
+def check_head(model: nn.Module, plan: Blueprint) -> None:
+    """Raise SpecError unless the logits of `model` are what its head returns.
+
+    A head that trains on features takes the place of that layer alone, so nothing may come after
+    it, and it must be called once. Puts `model` into evaluation mode and tries it on random images.
+    """
+    name = head_of(model)
+    head = model.get_submodule(name)
+    if not isinstance(head, nn.Linear) or head.bias is None:
+        rule = f"needs a network whose last layer is linear with a bias, and {plan.name} has {name}"
+        raise SpecError([Fault("train_layers", rule)], "the image classifier")
+    outputs: list[Tensor] = []
+    shape_NCHW = (_TRIED, plan.in_channels, plan.image_size, plan.image_size)
+    x_NCHW = torch.randn(shape_NCHW, generator=torch.Generator().manual_seed(0)).to(head.weight)
+    hook = head.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    try:
+        with torch.no_grad(), seeded(0, head.weight.device), hook:
+            logits = model.eval()(x_NCHW)
+    except Exception as error:  # a custom network may raise any type
+        if is_out_of_memory(error):
+            raise
+        rule = f"cannot take images of {plan.shape} ({message_of(error)})"
+        raise plan.refused(rule) from error
+    if len(outputs) != 1 or not torch.equal(outputs[0], logits):
+        rule = (
+            f"needs a network that returns the output of its last layer, and {plan.name} returns "
+            f"something else than that of {name!r}: register the layer of the logits last, or "
+            "train all layers"
+        )
+        raise SpecError([Fault("train_layers", rule)], "the image classifier")
 
 
 def matching(model: nn.Module, patterns: Sequence[str]) -> frozenset[str]:
