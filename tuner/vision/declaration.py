@@ -100,6 +100,9 @@ class ClassifierDeclaration(Declaration):
             return spec
         return spec.model_copy(update={"training": training})
 
+    def check(self, values: Mapping[str, Any], spec: ExperimentSpec) -> list[Fault]:
+        return check_settings(values, split=spec.resources.split, files=False)
+
     def faults(self, spec: ExperimentSpec, *, here: bool) -> Iterator[Fault]:
         for fault in settings_faults(self.settle(spec)):
             added = fault.key == "training.metrics" and "metrics" not in spec.training

@@ -47,10 +47,30 @@ def test_curves_of_an_annealed_rate_say_nothing_of_longer_ones():
     assert findings_of(slow, training={"folds": LENGTH, "fold_epochs": 2}) == {}
 
 
+def flat(epoch_E, u_D, rng):
+    return [u_D[0] + np.exp(-epoch_E)] * 2
+
+
 def test_curves_that_are_flat_need_shorter_trials():
-    finding = findings_of(lambda e, u_D, rng: [u_D[0] + np.exp(-e)] * 2)["max_t_long"]
+    finding = findings_of(flat)["max_t_long"]
     assert finding.figures["best_by"] <= 6
     assert finding.figures["saved_epochs"] >= 20 * 8
+    shorter = LENGTH - finding.figures["saved_epochs"] // 20
+    settings = f"scheduler.max_t={shorter} scheduler.grace_period={shorter}"
+    assert finding.command == f"tuner run --like digits {settings}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "shortest"),
+    [
+        ({"trainable": IMAGE_CLASSIFIER, "training": {"warmup_epochs": 9}}, 10),
+        ({"objective": {"metric": "val_loss", "from_epoch": 9}}, 9),
+        ({"trainable": IMAGE_CLASSIFIER, "training": {"warmup_epochs": 12}}, None),
+    ],
+)
+def test_curves_that_are_flat_need_no_shorter_trials_than_the_spec_takes(spec, shortest):
+    finding = findings_of(flat, **spec).get("max_t_long")
+    assert (finding and f"max_t={shortest} " in finding.command) == (shortest and True)
 
 
 NOISY = ({}, "ema_decay=0.98"), ({"lr_schedule": "constant"}, "lr_schedule=cosine")
@@ -79,6 +99,6 @@ def test_curves_that_rise_while_training_falls_overfit():
     finding = rising["overfitting"]
     assert finding.figures["best_epoch"] == 8
     assert finding.figures["regularisers"] == ["weight_decay"]
-    assert finding.command.endswith("scheduler.max_t=8")
+    assert finding.command.endswith(" scheduler.max_t=8 scheduler.grace_period=8")
     both = findings_of(lambda e, u_D, rng: [1 / e + 0.05 * np.maximum(e - 8, 0)] * 2)
     assert "overfitting" not in both

@@ -5,6 +5,7 @@ import pytest
 from recorded import SPACE, around, losses, record
 
 from tuner.reporting.advice.domains import FEWEST, extended, space_findings
+from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.space.parsing import parse_space
 
 
@@ -21,6 +22,17 @@ def test_edge_names_the_side_and_extends_the_domain(best, side, domain):
     assert finding.severity == "high"
     assert (finding.figures["hyperparameter"], finding.figures["side"]) == ("lr", side)
     assert finding.command == f"tuner run --like digits 'search.space.lr={domain}'"
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [("choice([1, 2, 3])", ["choice([1, 2, 3, 4])"]), ("choice([1, 2, 4])", [])],
+)
+def test_edge_extends_a_domain_to_what_the_classifier_takes(domain, expected):
+    space = {**SPACE, "crop_padding": domain}  # at most half of an image of 8 px
+    made = record(around(0.5, 0.5, 1.2), trainable=IMAGE_CLASSIFIER, search={"space": space})
+    edges = [finding.figures["domain"] for finding in space_findings(made)]
+    assert edges == expected
 
 
 @pytest.mark.parametrize(("centre", "expected"), [(0.0, ["edge"]), (0.3, [])])
@@ -65,17 +77,39 @@ def test_few_trials_say_how_many_are_needed():
 @pytest.mark.parametrize(
     ("domain", "side", "text"),
     [
-        ("uniform(0.5, 0.95)", "upper", "uniform(0.5, 0.99)"),
+        ("uniform(0.5, 0.95)", "upper", "uniform(0.5, 0.988)"),
+        ("uniform(0, 0.86)", "upper", "uniform(0, 0.96)"),
+        ("uniform(0, 0.001)", "upper", "uniform(0, 0.0015)"),
+        ("uniform(0.1, 1.5)", "lower", "uniform(0.05, 1.5)"),
+        ("uniform(-3, -1)", "upper", "uniform(-3, -0.5)"),
+        ("uniform(-3, 0)", "upper", None),
         ("uniform(0, 0.5)", "lower", None),
         ("uniform(0, 1)", "upper", None),
         ("uniform(-2, 2)", "lower", "uniform(-4.0, 2)"),
         ("randint(10, 21)", "upper", "randint(10, 26)"),
         ("lograndint(16, 65)", "lower", "lograndint(8, 65)"),
         ("quniform(0, 8, 2)", "upper", "quniform(0, 12.0, 2)"),
+        ("quniform(0, 0.9, 0.1)", "upper", None),
+        ("quniform(0, 0.5, 0.1)", "upper", "quniform(0, 0.7, 0.1)"),
+        ("randint(1, 9)", "lower", None),
+        ("randint(3, 9)", "lower", "randint(1, 9)"),
+        ("randint(0, 2)", "upper", None),
+        ("lograndint(1, 65)", "lower", None),
         ("loguniform(0.001, 0.1)", "lower", "loguniform(0.0001, 0.1)"),
+        ("loguniform(1, 8, prior=2)", "upper", "loguniform(1, 23)"),
         ("choice([16, 32, 64])", "upper", "choice([16, 32, 64, 128])"),
         ("choice([0.1, 0.2, 0.3])", "lower", "choice([0.05, 0.1, 0.2, 0.3])"),
         ("choice([0, 1, 2])", "upper", "choice([0, 1, 2, 4])"),
+        ("choice([0, 1, 2])", "lower", None),
+        ("choice([1, 2, 4])", "lower", None),
+        ("choice([0.5, 0.7, 0.9])", "upper", "choice([0.5, 0.7, 0.9, 0.975])"),
+        ("choice([0.9, 0.99, 0.999])", "upper", "choice([0.9, 0.99, 0.999, 0.99975])"),
+        ("choice([0, 0.0005, 0.001])", "lower", None),
+        ("choice([0, 0.0005, 0.001])", "upper", "choice([0, 0.0005, 0.001, 0.002])"),
+        ("choice([1e-4, 1, 2])", "lower", "choice([1e-8, 1e-4, 1, 2])"),
+        ("choice([8, 4, 2])", "upper", "choice([8, 4, 2, 1])"),
+        ("choice([0.9, 0.5, 0.1])", "lower", "choice([0.975, 0.9, 0.5, 0.1])"),
+        ("choice([-1, 0, 2])", "lower", "choice([-2, -1, 0, 2])"),
     ],
 )
 def test_extended_domain_is_legal_and_wider(domain, side, text):

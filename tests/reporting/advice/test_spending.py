@@ -93,7 +93,9 @@ def test_correlation_interval_holds_as_often_as_it_says():
     assert (correlation([(1, 2)] * 9)[0], correlation([(1, 2)] * 3)) == (0, (0, -1, 1))
 
 
-@pytest.mark.parametrize(("gpus", "share", "advised"), [(1, 0.2, 0.25), (0.5, 0.05, 0.06)])
+@pytest.mark.parametrize(
+    ("gpus", "share", "advised"), [(1, 0.2, 0.25), (0.5, 0.05, 0.06), (0.04, 0.004, 0.005)]
+)
 def test_gpu_memory_that_no_trial_needs_is_spare(gpus, share, advised):
     def made(share):
         metrics = [{"val_loss": 1.0, "peak_memory_share": share}]

@@ -153,7 +153,7 @@ def _improving(record: SearchRecord, length: int, curves: Sequence[Curve]) -> It
         "They are cut off before they are good; longer trials may also rank differently.",
         f"tuner resume {record.name} scheduler.max_t={2 * length}"
         if record.spec.scheduler
-        else record.like(_length_setting(record, 2 * length)),
+        else record.like(*_length_settings(record, 2 * length)),
         {"n": len(curves), "max_t": length, "expected_gain": gain.mean, "interval": [low, high]}
         | {"share_of_improvement": of_all.mean},
     )
@@ -168,7 +168,7 @@ def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterato
             return
         best = curve.at(length)
         ends.append(next(epoch for epoch, cost in curve.so_far.items() if cost <= best + slack))
-    shorter = ceil(1.25 * max(ends))
+    shorter = _shortened(record, ceil(1.25 * max(ends)), length)
     spent = sum(trial.last_epoch for trial in record.history.trials.values())
     saved = sum(max(0, t.last_epoch - shorter) for t in record.history.trials.values())
     if max(ends) > length / 2 or shorter >= 0.7 * length:
@@ -179,13 +179,25 @@ def _flat(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterato
         f"The leading {len(curves)} whole trials reach their best, but for {100 * _FLAT:.0f} % or "
         f"noise, by epoch {max(ends)} of {length} (median {np.median(ends):g}).",
         f"With {shorter} epochs this search would have trained {100 * saved / spent:.0f} % fewer.",
-        record.like(_length_setting(record, shorter)),
+        record.like(*_length_settings(record, shorter)),
         {"n": len(curves), "max_t": length, "best_by": max(ends), "saved_epochs": saved},
     )
 
 
-def _length_setting(record: SearchRecord, epochs: int) -> str:
-    return f"{'scheduler.max_t' if record.spec.scheduler else 'training.epochs'}={epochs}"
+def _length_settings(record: SearchRecord, epochs: int) -> list[str]:
+    scheduler = record.spec.scheduler
+    if scheduler is None:
+        return [f"training.epochs={epochs}"]
+    settings = [f"scheduler.max_t={epochs}"]
+    if (getattr(scheduler, "grace_period", None) or 0) > epochs:
+        settings.append(f"scheduler.grace_period={epochs}")
+    return settings
+
+
+def _shortened(record: SearchRecord, epochs: int, length: int) -> int:
+    """The least length from `epochs` on that the search can have; at most its `length`."""
+    least = max(epochs, record.spec.objective.from_epoch or 1)
+    return next((n for n in range(least, length) if record.accepts({"epochs": n})), length)
 
 
 def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> Iterator[Finding]:
@@ -208,6 +220,7 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
     present = [n for n in (*searched, *record.spec.training) if any(r in n for r in _REGULARISERS)]
     regularisers = ", ".join(sorted(present)) or "none"
     lacks = record.spec.ships and "weight_decay" not in present
+    shorter = _shortened(record, median, length)
     setting = "search.space.weight_decay=loguniform(1e-5, 0.1)"
     yield Finding(
         "overfitting",
@@ -216,7 +229,7 @@ def _overfitting(record: SearchRecord, length: int, curves: Sequence[Curve]) -> 
         f"and then loses {100 * rise.mean:.0f} % of what it had gained "
         f"({100 * rise.low:.0f} % to {100 * (rise.high or rise.mean):.0f} %), while {twin} falls.",
         f"They overfit; regularisers of this search: {regularisers}.",
-        record.like(setting if lacks else _length_setting(record, median)),
+        record.like(*([setting] if lacks else _length_settings(record, shorter))),
         {"n": len(curves), "best_epoch": median, "rise": rise.mean}
         | {"interval": [rise.low, rise.high], "regularisers": sorted(present)},
     )

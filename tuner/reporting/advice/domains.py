@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil, floor, log10
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from tuner.reporting.advice.effects import Effects, effects_of, normal_scores, t
 from tuner.reporting.advice.finding import Finding, share
 from tuner.reporting.advice.record import SearchRecord
 from tuner.spec.plain_values import flat
-from tuner.spec.space.domains import Choice, Domain, Numeric, literal
+from tuner.spec.space.domains import Choice, Domain, Numeric, Value, decimal, literal
 from tuner.spec.space.encoding import Column
 from tuner.spec.space.spaces import space_text
 from tuner.wording import number
@@ -100,7 +102,7 @@ def _edge(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:
         is_near = u.min() <= _NEAR * np.ptp(u) or column.centres_C is not None
         at_end = _share_at_end(record, d, side) if is_near else 0.0
         fitted = f", and the best fitted value is its end in {100 * at_end:.0f} % of resamples"
-    if at_end < _MOST_AT_END:
+    if at_end < _MOST_AT_END or not _is_legal(record, column.path, domain):
         return
     yield Finding(
         "edge",
@@ -132,39 +134,81 @@ def _share_at_end(record: SearchRecord, d: int, side: str) -> float:
 
 
 def extended(domain: Domain, side: str) -> Domain | None:
-    """The domain with one side further out by half its width, to two digits; None where it ends.
+    """The domain with one side further out, to two digits; None where it ends.
 
-    Numbers from 0 to 1 stay within these bounds, and no bound changes its sign. An ordered choice
-    gets one more value.
+    A range grows by half its width, an ordered choice by one value. Numbers of one sign keep it,
+    and numbers from 0 to 1 stay within these bounds.
     """
+    is_lower = side == "lower"
     if isinstance(domain, Choice):
-        first, second = domain.values[:2] if side == "lower" else domain.values[:-3:-1]
-        following = first * first / second if 0 not in (first, second) else 2 * first - second
-        following = round(following) if isinstance(first, int) else float(f"{following:.3g}")
-        if following in domain.values:
-            return None
-        new = (following,)
-        return Choice((*new, *domain.values) if side == "lower" else (*domain.values, *new))
+        return _extended_choice(domain, is_lower=is_lower)
     assert isinstance(domain, Numeric)
-    lower, upper, reach = domain.lower, domain.upper, (domain.last - domain.first) / 2
+    end = domain.first if is_lower else domain.last
+    reach = (domain.last - domain.first) / (-2 if is_lower else 2)
     if domain.log:
         factor = max((domain.last / domain.first) ** 0.5, 2.0)
-        below, above = lower / factor, upper * factor
+        further = end / factor if is_lower else end * factor
     else:
-        below = max(lower - reach, 0.0) if lower >= 0 else lower - reach
-        is_share = lower >= 0 and upper <= 1 and domain.step is None
-        above = 1 - (1 - upper) / 4 if is_share else upper + reach
-    step = domain.step or 10.0 ** (np.floor(np.log10(max(abs(reach), 1e-300))) - 1)
-    if domain.log and not domain.step:
-        below, above = float(f"{below:.2g}"), float(f"{above:.2g}")
-    else:
-        below, above = (float(f"{round(bound / step) * step:.12g}") for bound in (below, above))
-    lower, upper = (below, upper) if side == "lower" else (lower, above)
-    if (lower, upper) == (domain.lower, domain.upper) or (domain.log and lower <= 0):
+        further = _bounded(end, end + reach, domain.first, domain.last)
+    if further == end:
         return None
-    if domain.integer:
-        lower, upper = int(lower), int(upper)
-    return Numeric(lower, upper, domain.log, domain.integer, domain.q)
+    if domain.step is not None:
+        further = _towards(end, further, domain.step)
+        further = round(further) if domain.integer else further
+    elif domain.log:
+        further = float(f"{further:.2g}")
+    else:
+        further = _rounded(end, further)
+    if further == end:
+        return None
+    if is_lower:
+        return replace(domain, lower=further, prior=None)
+    if domain.integer:  # whose upper bound may be exclusive
+        further += round(domain.upper - end)
+    return replace(domain, upper=further, prior=None)
+
+
+def _extended_choice(domain: Choice, *, is_lower: bool) -> Choice | None:
+    values = domain.values
+    end, neighbour = values[:2] if is_lower else values[:-3:-1]
+    further = end * end / neighbour if end * neighbour > 0 else 2 * end - neighbour
+    further = _bounded(end, further, min(values), max(values))
+    if all(isinstance(value, int) for value in values):
+        further = round(_towards(end, further, 1))
+    elif further != end:
+        further = _rounded(end, further)
+    if further == end:
+        return None
+    return Choice((further, *values) if is_lower else (*values, further))
+
+
+def _bounded(end: float, further: float, least: float, most: float) -> float:
+    """`further`, beyond an end of the numbers from `least` to `most`, where it may be legal."""
+    if (least >= 0 or most <= 0) and further * end <= 0:
+        return end / 2
+    return min(further, 1 - (1 - most) / 4) if least >= 0 and most <= 1 else further
+
+
+def _towards(end: float, further: float, step: float) -> float:
+    """`further`, rounded towards `end` to a multiple of `step`."""
+    to = floor if further > end else ceil
+    return decimal(to(decimal(further / step)) * step)
+
+
+def _rounded(end: float, further: float) -> float:
+    """`further` to two digits of its distance from `end` or, if that is less, from 0."""
+    size = min(abs(further), abs(further - end))
+    return decimal(round(further, 1 - floor(log10(size))))
+
+
+def _is_legal(record: SearchRecord, path: str, domain: Domain) -> bool:
+    for value in domain.extremes():
+        changed: Value = value
+        for name in reversed(path.split(".")):
+            changed = {name: changed}
+        if not record.accepts(changed):
+            return False
+    return True
 
 
 def _wasted(record: SearchRecord, d: int, column: Column) -> Iterator[Finding]:

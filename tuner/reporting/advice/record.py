@@ -21,12 +21,14 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import VALIDATION, Accuracy
 from tuner.experiment.trials import OF_CONFIGS, TrialRecord
 from tuner.reporting.experiment_text import folder_name
+from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.plain_values import flat
 from tuner.spec.sections import Objective
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Normal
 from tuner.spec.space.encoding import Array, Column, Encoding
+from tuner.spec.space.spaces import merged
 
 _LARGEST = 1e100  # value of the objective
 _FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence
@@ -132,9 +134,21 @@ class SearchRecord:
             and len(np.unique(self.u_ND[~np.isnan(self.u_ND[:, d]), d])) > 1
         ]
 
-    def like(self, setting: str) -> str:
-        """The command that repeats the search with another setting, which is KEY=VALUE."""
-        return f"tuner run --like {self.name} {shlex.quote(setting)}"
+    def like(self, *settings: str) -> str:
+        """The command that repeats the search with other settings, each KEY=VALUE."""
+        return f"tuner run --like {self.name} {shlex.join(settings)}"
+
+    def accepts(self, values: Mapping[str, Any]) -> bool:
+        """Whether the Learner that ships trains the best config with these values in it.
+
+        Of other trainables nothing is known without their code, so that they accept all.
+        """
+        if not self.spec.ships or not self.trials:
+            return True
+        best = merged(self.spec.constants, self.trials[int(self.order_N[0])].config)
+        check = declaration_of(self.spec.trainable).check
+        known = {fault.key for fault in check(best, self.spec)}
+        return all(fault.key in known for fault in check(merged(best, values), self.spec))
 
     def values_of(self, column: Column) -> list[Any]:
         """Each trial's value of a hyperparameter; None where it has none."""

@@ -152,7 +152,7 @@ def _spare(record: SearchRecord) -> Iterator[Finding]:
             f"The largest of {len(peaks)} trials takes {100 * max(peaks):.0f} % of a GPU's memory, "
             f"and each reserves {100 * gpus:.0f} %.",
             f"{fits} such trials fit where one is now, or batches about {fits} times as large.",
-            record.like(f"resources.gpus={floor(100 * gpus / fits) / 100:g}"),
+            record.like(f"resources.gpus={floor(100 * gpus / fits) / 100 or gpus / fits:g}"),
             {"peak_share": max(peaks), "reserved": gpus, "n": len(peaks), "fits": fits},
         )
 
