@@ -107,6 +107,17 @@ def with_baseline(folder, **validation):
     return folder
 
 
+def test_summary_of_uneven_classes_has_the_macro_recall(storage):
+    writer = Writer(make_folder(storage / "uneven"))
+    writer.trial(0, [metrics(0.8)], config={})
+    writer.end()
+    confusion = {"classes": ["cat", "dog"], "matrix": [[90, 0], [5, 5]]}
+    test = {"test_accuracy": 0.95, "images": 100, "confusion": confusion}
+    lines = summary(Results(writer.folder), test).splitlines()
+    note = "held-out test split; the classes are uneven"
+    assert f"  macro recall   0.75  ({note})" in lines
+
+
 def test_summary_warns_of_accuracy_that_does_not_beat_the_baseline(storage):
     writer = Writer(with_baseline(make_folder(storage / "digits"), images=60, baseline=0.5))
     writer.trial(3, [metrics(0.55)])

@@ -64,6 +64,26 @@ def test_report_page_has_every_figure(tmp_path):
     assert "loguniform(0.001, 1)" in page
 
 
+def test_report_page_of_few_trials_says_what_figures_need(tmp_path):
+    page = report_page(Report(search(tmp_path / "x", 6)))
+    assert re.findall(r'data-figure="([^"]+)"', page) == ["history", "curves", "rungs"]
+    assert "Nothing to show: it takes 10 trials with a value, and there are 5." in page
+
+
+@pytest.mark.parametrize(("images", "shown"), [(4, False), (40, True)])
+def test_report_page_has_the_recall_of_each_class(tmp_path, images, shown):
+    report = Report(search(tmp_path / "x", 5))
+    matrix = [[images * 3 // 4, images // 4], [0, 4]]
+    report.test = {"confusion": {"classes": ["cat", "<b>"], "matrix": matrix}}
+    section = report_page(report).partition('<section id="best">')[2].partition("</section>")[0]
+    cells = re.findall(r"<td>([^<]*)</td>", section)[-10:]
+    assert cells[0] == "cat"
+    assert cells[1::2] == ["0.75", str(images), "&lt;b&gt;", "0.51 to 1.00", ""]
+    assert cells[4] == f"{images // 4} taken for &lt;b&gt;"
+    recalls = [value for label, value, _ in tiles(report) if label.startswith("macro recall")]
+    assert recalls == (["0.875"] if shown else [])
+
+
 def test_page_shows_baseline_and_warns_if_unbeaten(tmp_path):
     path = search(tmp_path / "x", 12).folder / "experiment.json"
     document = json.loads(path.read_text())

@@ -152,6 +152,7 @@ def _text(measured: dict[str, Any]) -> str:
         DETAILS,
         DOUBTFUL_LABELS,
         class_lines,
+        macro_recall,
         measured_accuracy,
     )
     from tuner.reporting.experiment_text import warning_lines
@@ -165,8 +166,10 @@ def _text(measured: dict[str, Any]) -> str:
     if accuracy:
         low, high = accuracy.interval
         rows[accuracy.metric] += f"  (95 % interval {low:.4f} to {high:.4f})"
+    if (macro := macro_recall(measured)) is not None:
+        rows["macro_recall"] = f"{macro:.4f}  (the mean over the classes, which are uneven)"
     lines = [printable(f"{key:18} {text}") for key, text in rows.items()]
-    classes = ["Accuracy of each class", *(f"  {line}" for line in class_lines(measured))]
+    classes = ["Recall of each class", *(f"  {line}" for line in class_lines(measured))]
     lines += classes if CONFUSION in measured else []
     if doubtful := measured.get(DOUBTFUL_LABELS):
         count = amount_of(len(doubtful), "label")

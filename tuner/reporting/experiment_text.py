@@ -14,7 +14,12 @@ from tuner.errors import NoUsableTrialError
 from tuner.experiment import events
 from tuner.experiment.results.described import Labels
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.statistics import Accuracy, measured_accuracy, warnings_of
+from tuner.experiment.results.statistics import (
+    Accuracy,
+    macro_recall,
+    measured_accuracy,
+    warnings_of,
+)
 from tuner.experiment.steered import Answer
 from tuner.experiment.storage import storage_folder
 from tuner.places import shown
@@ -107,6 +112,9 @@ def model_lines(
     tests = {name: value for name, value in test.items() if name.startswith("test_")}
     rows = _rows(metrics, accuracy)
     rows += _rows(tests, measured_accuracy(test), note="held-out test split")
+    if (macro := macro_recall(test)) is not None:
+        note = "held-out test split; the classes are uneven"
+        rows += _rows({"macro recall": macro}, note=note)
     configs = [(name, shorten(number(value), 60)) for name, value in config.items()]
     lines = aligned([(f"  {printable(name)}", value) for name, value in [*rows, *configs]])
     warnings = warning_lines(accuracy, measured_accuracy(test))

@@ -24,11 +24,17 @@ from plotly.offline import get_plotlyjs
 
 from tuner.experiment.files import write_file
 from tuner.experiment.results.comparison import Comparison
-from tuner.experiment.results.statistics import DOUBTFUL_LABELS, MISTAKES, warnings_of
+from tuner.experiment.results.statistics import (
+    DOUBTFUL_LABELS,
+    MISTAKES,
+    class_table,
+    macro_recall,
+    warnings_of,
+)
 from tuner.reporting import comparison_text
 from tuner.reporting.experiment_text import change_text, control_text, label_lines
 from tuner.reporting.figures import draw_section
-from tuner.reporting.report import Report, utc
+from tuner.reporting.report import FEWEST, Report, utc
 from tuner.spec.plain_values import flat
 from tuner.wording import amount_of, duration, number, printable, with_error
 
@@ -46,8 +52,10 @@ def report_page(report: Report, *, images: bool = True) -> str:
         report=report,
         results=report.results,
         tiles=tiles(report),
+        fewest=FEWEST,
         best=best_table(report),
         warnings=warnings_of(*report.accuracies),
+        classes=class_table(report.test),
         mistakes=list(with_thumbnails(mistakes) if images else mistakes),
         doubtful=[[p.file, p.label, p.other, f"{p.probability:.2f}"] for p in doubtful],
         spec_yaml=yaml.safe_dump(report.results.document["spec"], sort_keys=False, width=100),
@@ -109,6 +117,9 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     for accuracy in accuracies:
         if accuracy.metric != results.metric:
             yield f"{accuracy.metric} of the best", number(accuracy.value), accuracy.note
+    if (macro := macro_recall(report.test)) is not None:
+        note = "test split: the mean over the classes, which are uneven"
+        yield "macro recall of the best", number(macro), note
     ended = [f"{count} {status}" for status, count in results.counts.items() if count]
     yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
     resumed = results.history.resumed

@@ -41,7 +41,7 @@ from tuner.wording import amount_of, number, printable
 _TOP = 10  # trials in the table of the best
 NO_TRIALS = "Nothing to show: no trial that did not fail has a value of the objective."
 NO_NAMES = "Nothing to show: all trials have the same config."
-FEWEST = 10  # trials, below which an importance says nothing
+FEWEST = 10  # trials, below which no figure of the hyperparameters says anything
 MOST_WEIGHED = 2000  # trials that importances are computed from: a second for each thousand
 
 _FAR_OUT = 3  # quartile ranges beyond the quartile: Tukey's outer fence

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tuner.errors import SpecError
+from tuner.experiment.results.statistics import UNEVEN
 from tuner.spec.plan import gpus_here
 from tuner.spec.settings import FaultsError
 from tuner.spec.space.domains import Choice, Domain
@@ -21,8 +22,6 @@ from tuner.vision.settings import ClassifierSettings
 from tuner.vision.sources._decoded import CONSTANT
 from tuner.vision.weights import export_config, timm_files, weights_named
 from tuner.wording import amount_of, program, some_of
-
-_UNEVEN = 3.0  # times as many images in the largest class as in the smallest
 
 _FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
 _SHOWN = 5  # classes or images that a message lists
@@ -103,7 +102,7 @@ def doubts(info: DatasetInfo) -> Iterator[str]:
             f"{count} of the validation or test split are exact copies of images of another "
             "split: measures on these flatter"
         )
-    if info.class_counts and max(info.class_counts) > _UNEVEN * min(info.class_counts):
+    if info.class_counts and max(info.class_counts) > UNEVEN * min(info.class_counts):
         most, least = (
             f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"
             for count in (max(info.class_counts), min(info.class_counts))

@@ -11,10 +11,11 @@ from scipy import stats
 from tuner.experiment.results.statistics import (
     Accuracy,
     accuracy_of,
-    class_accuracies,
     class_lines,
+    class_recalls,
     confusion_in,
     differences_from_best,
+    macro_recall,
     mean_of,
     measured_accuracy,
     warnings_of,
@@ -172,9 +173,9 @@ def test_with_interval_without_a_baseline():
     assert (accuracy.note, accuracy.warning) == ("", "")
 
 
-def test_class_accuracies_are_the_least_accurate_first():
-    rows = class_accuracies(CATS)
-    assert [(row.name, row.images, row.accuracy) for row in rows] == [
+def test_class_recalls_are_the_least_first():
+    rows = class_recalls(CATS)
+    assert [(row.name, row.images, row.recall) for row in rows] == [
         ("dog", 10, 0.5),
         ("cat", 10, 0.8),
         ("owl", 10, 1.0),
@@ -186,6 +187,21 @@ def test_class_accuracies_are_the_least_accurate_first():
     first, *_, last = class_lines(CATS)
     assert " ".join(first.split()) == "dog 0.50 (0.24 to 0.76) of 10 4 taken for cat"
     assert "taken" not in last
+
+
+@pytest.mark.parametrize(
+    ("matrix", "recall"),
+    [
+        ([[30, 0], [5, 5]], None),  # three times as many
+        ([[31, 0], [5, 5]], 0.75),
+        ([[31, 0], [0, 0]], None),
+    ],
+)
+def test_macro_recall_is_known_of_uneven_classes(matrix, recall):
+    confusion = {"classes": ["cat", "dog"], "matrix": matrix}
+    measured = {"test_accuracy": 0.8, "images": 40, "confusion": confusion}
+    assert macro_recall(measured) == recall
+    assert with_interval(measured).get("macro_recall") == recall
 
 
 @pytest.mark.parametrize(
@@ -202,4 +218,4 @@ def test_class_accuracies_are_the_least_accurate_first():
 )
 def test_confusion_in_an_invalid_record_is_none(confusion):
     assert confusion_in({"confusion": confusion}) is None
-    assert class_accuracies({"confusion": confusion}) == []
+    assert class_recalls({"confusion": confusion}) == []

@@ -31,16 +31,10 @@ def test_history_of_many_trials_draws_every_new_best(tmp_path, monkeypatch):
     assert set(thinned.data[1].y) == set(whole.data[1].y)
 
 
-def test_classes_shows_shares_of_each_true_class_once_measured(tmp_path):
-    report = Report(search(tmp_path / "x", 9))
-    assert "classes" not in [figure.name for figure in draw_section("best", report)]
-    matrix = [[3, 1], [0, 4]]
-    report.test = {"confusion": {"classes": ["cat", "<b>"], "matrix": matrix}}
-    caption, plot = best.classes(report)
-    assert [list(row) for row in plot.data[0].z] == [[0.75, 0.25], [0, 1]]
-    assert "The least accurate is cat: 75% of 4 images" in caption
-    assert "1 are taken for &lt;b&gt;" in caption
-    assert "classes" in [figure.name for figure in draw_section("best", report)]
+@pytest.mark.parametrize(("trials", "tick"), [(4, 1), (40, None)])
+def test_history_of_few_trials_has_a_tick_for_each(tmp_path, trials, tick):
+    _, plot = best.history(Report(search(tmp_path / "x", trials)))
+    assert plot.layout.xaxis.dtick == tick
 
 
 def figures_of(folder, *others):

@@ -25,6 +25,11 @@ def test_every_figure_is_in_one_section_of_the_page(tmp_path):
     }
 
 
+def test_few_trials_have_no_figure_of_the_hyperparameters(tmp_path):
+    assert draw_section("hyperparameters", Report(search(tmp_path / "x", 10))) == []  # one failed
+    assert draw_section("hyperparameters", Report(search(tmp_path / "y", 11)))
+
+
 def test_drawn_is_styled_and_loses_its_title():
     plot = go.Figure(layout={"title": "Optuna's", "height": 500})
     figure = drawn("draw", "Ours", lambda subject: (f"Read {subject}.", plot), "this")

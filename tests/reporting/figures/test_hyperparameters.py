@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from plotly.colors import unlabel_rgb
 from stories import odd, search
 
 from tuner.reporting.figures import draw_section, hyperparameters
@@ -48,6 +49,18 @@ def test_parallel_draws_a_line_for_each_trial(tmp_path):
     assert "Of " not in caption
 
 
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_parallel_draws_the_best_line_darkest_and_none_in_white(tmp_path, mode):
+    report = Report(search(tmp_path / "x", 30, objective={"metric": "val_accuracy", "mode": mode}))
+    _, plot = hyperparameters.parallel(report)
+    lines = [trace for trace in plot.data if trace.mode == "lines"]
+    darkness = [-sum(unlabel_rgb(line.line.color)) for line in lines]
+    heights = [line.y[0] for line in lines]
+    darkest = lines[darkness.index(max(darkness))]
+    assert darkest.y[0] == (max(heights) if mode == "max" else min(heights))
+    assert all(-value < 600 for value in darkness)  # of 765
+
+
 def slices(results):
     figures = draw_section("hyperparameters", Report(results))
     return {figure.title: figure for figure in figures if figure.name.startswith("slice")}
@@ -66,6 +79,24 @@ def test_slices_name_range_of_best_trials_and_outliers(tmp_path):
     (figure,) = slices(odd(tmp_path / "y", "diverged")).values()
     assert "3 trials above " in figure.caption
     assert max(figure.plot.data[0].y) < 10
+
+
+def test_slice_and_contour_of_a_branch_with_few_trials_have_reason(tmp_path):
+    report = Report(search(tmp_path / "x", 30))
+    trials = report.ranked.trials
+    for trial in trials[9:]:
+        del trial.params["momentum"], trial.distributions["momentum"]
+    why = "Nothing to show: it takes 10 trials with a value, and 9 have it."
+    assert hyperparameters.slices(report, "momentum") == (why, None)
+    assert hyperparameters.contours(report, ("lr", "momentum")) == (why, None)
+    assert hyperparameters.slices(report, "lr")[1] is not None
+
+
+def test_contour_names_the_values_of_a_choice_alone(tmp_path):
+    report = Report(search(tmp_path / "x", 30))
+    _, plot = hyperparameters.contours(report, ("lr", "width"))
+    assert list(plot.layout.yaxis.tickvals) == [16, 32]
+    assert plot.layout.xaxis.tickvals is None
 
 
 def contours(results):

@@ -1,5 +1,7 @@
 from stories import odd, search
+from synthetic import Writer, make_folder
 
+from tuner.experiment.results.results import Results
 from tuner.reporting.figures import stopping
 from tuner.reporting.report import Report
 
@@ -30,6 +32,21 @@ def test_curves_leave_out_some_of_many_and_outliers(tmp_path):
     caption, plot = draw(odd(tmp_path / "y", "diverged"))
     assert plot.layout.yaxis.range[1] < 10
     assert "lie outside the picture" in caption
+
+
+def test_curves_show_every_trial_beside_a_long_one(tmp_path):
+    writer = Writer(make_folder(tmp_path / "x", objective={"metric": "val_loss", "mode": "min"}))
+    writer.trial(0, [{"val_loss": value} for value in (1.1, *[0.2] * 9)])
+    for number, loss in enumerate([0.3, 1.8, 2.1], 1):
+        writer.trial(number, [{"val_loss": loss}], end="stopped")
+    writer.end()
+    caption, plot = draw(Results(writer.folder))
+    assert plot.layout.yaxis.range is None
+    assert "outside" not in caption
+    assert plot.layout.xaxis.dtick == 1
+    *short, long = sorted(plot.data, key=lambda trace: len(trace.x))
+    assert {trace.marker.size for trace in short} == {7}
+    assert long.marker.size == 4
 
 
 def test_rungs_show_stopped_trials(tmp_path):

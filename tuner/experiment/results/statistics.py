@@ -1,7 +1,7 @@
 """Means with their uncertainty, comparisons with the best, which allow for its choice; accuracies.
 
 Accuracies stand beside their baseline, the share of the largest class: experiment.json has `images`
-and `baseline` under "validation", a measured test split beside its metrics. The accuracy of each
+and `baseline` under "validation", a measured test split beside its metrics. The recall of each
 class follows from a record's `confusion`: {"classes": names, "matrix": rows}, whose rows are true
 classes, and columns predicted ones.
 """
@@ -23,6 +23,7 @@ CONFUSION, MISTAKES, DOUBTFUL_LABELS = "confusion", "mistakes", "doubtful_labels
 # What a record may have beside metrics
 DETAILS: dict[str, type] = {CONFUSION: dict, MISTAKES: list, DOUBTFUL_LABELS: list}
 MOST = 100  # classes of a matrix that is recorded
+UNEVEN = 3.0  # times as many images in the largest class as in the smallest
 _SHOWN = 20  # classes in a text
 
 
@@ -197,8 +198,11 @@ def measured_accuracy(measured: Mapping[str, Any] | None) -> Accuracy | None:
 
 def with_interval(measured: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """What `evaluate` has measured, with what follows from it for --json."""
-    accuracy = measured_accuracy(measured)
-    return {**measured, **accuracy.as_dict()} if measured and accuracy else measured
+    accuracy, macro = measured_accuracy(measured), macro_recall(measured)
+    if not measured or not accuracy:
+        return measured
+    uneven = {} if macro is None else {"macro_recall": macro}
+    return {**measured, **accuracy.as_dict(), **uneven}
 
 
 def warnings_of(*accuracies: Accuracy | None) -> Iterator[str]:
@@ -213,7 +217,7 @@ def _share(value: object) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassAccuracy:
+class ClassRecall:
     """How many of a class's `images` are `right`; `mistaken` of them are taken for `other`."""
 
     name: str
@@ -223,13 +227,13 @@ class ClassAccuracy:
     mistaken: int
 
     @property
-    def accuracy(self) -> float:
+    def recall(self) -> float:
         return self.right / self.images
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of 95 % confidence (Wilson), for the accuracy on further images of the class."""
-        return wilson(self.accuracy, self.images)
+        """Of 95 % confidence (Wilson), for the recall on further images of the class."""
+        return wilson(self.recall, self.images)
 
 
 def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[list[int]]] | None:
@@ -242,8 +246,8 @@ def confusion_in(measured: Mapping[str, Any] | None) -> tuple[list[str], list[li
     return None
 
 
-def class_accuracies(measured: Mapping[str, Any] | None) -> list[ClassAccuracy]:
-    """Of each class with images in the record, the least accurate first."""
+def class_recalls(measured: Mapping[str, Any] | None) -> list[ClassRecall]:
+    """Of each class with images in the record, the least recall first."""
     if (confusion := confusion_in(measured)) is None:
         return []
     names, matrix = confusion
@@ -252,23 +256,44 @@ def class_accuracies(measured: Mapping[str, Any] | None) -> list[ClassAccuracy]:
         others = [(count, -other) for other, count in enumerate(row) if other != true]
         mistaken, other = max(others, default=(0, 0))
         if sum(row):
-            rows.append(ClassAccuracy(name, sum(row), row[true], names[-other], mistaken))
-    return sorted(rows, key=lambda row: row.accuracy)
+            rows.append(ClassRecall(name, sum(row), row[true], names[-other], mistaken))
+    return sorted(rows, key=lambda row: row.recall)
+
+
+def macro_recall(measured: Mapping[str, Any] | None) -> float | None:
+    """The mean of the recalls of a record's classes, or None where these are even or unknown.
+
+    The accuracy of uneven classes is nearly that of the largest ones.
+    """
+    rows = class_recalls(measured)
+    sizes = [row.images for row in rows]
+    if len(rows) < 2 or max(sizes) <= UNEVEN * min(sizes):
+        return None
+    return fsum(row.recall for row in rows) / len(rows)
+
+
+def class_table(measured: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    """The recall of each class with its interval as rows of text, the least recall first."""
+    return [
+        (
+            printable(row.name),
+            f"{row.recall:.2f}",
+            "{:.2f} to {:.2f}".format(*row.interval),
+            f"{row.images:,}",
+            f"{row.mistaken:,} taken for {printable(row.other)}" if row.mistaken else "",
+        )
+        for row in class_recalls(measured)
+    ]
 
 
 def class_lines(measured: Mapping[str, Any] | None) -> Iterator[str]:
-    """The accuracy of each class as aligned text, the least accurate first."""
-    rows = class_accuracies(measured)
-    cells = [
-        (
-            printable(row.name),
-            f"{row.accuracy:.2f}",
-            "({:.2f} to {:.2f})".format(*row.interval),
-            f"of {row.images:,}",
-            f"{row.mistaken:,} taken for {printable(row.other)}" if row.mistaken else "",
-        )
-        for row in rows[:_SHOWN]
-    ]
-    yield from aligned(cells)
+    """The recall of each class as aligned text, the least recall first."""
+    rows = class_table(measured)
+    yield from aligned(
+        [
+            (name, recall, f"({interval})", f"of {images}", mistaken)
+            for name, recall, interval, images, mistaken in rows[:_SHOWN]
+        ]
+    )
     if len(rows) > _SHOWN:
-        yield f"and {len(rows) - _SHOWN} more accurate classes"
+        yield f"and {len(rows) - _SHOWN} classes with a greater recall"

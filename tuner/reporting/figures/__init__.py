@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, Literal
 
-from tuner.reporting.figures.best import classes, epochs, front, history, volume
+from tuner.reporting.figures.best import epochs, front, history, volume
 from tuner.reporting.figures.figure import Figure, drawn
 from tuner.reporting.figures.hyperparameters import contours, importance, parallel, slices
 from tuner.reporting.figures.stopping import curves, rungs
+from tuner.reporting.report import FEWEST
 
 Section = Literal["best", "hyperparameters", "stopping", "comparison"]
 _MOST_SLICES = 8
@@ -27,8 +28,7 @@ def _figures(section: Section, subject: Any) -> Iterator[Figure | None]:
             yield drawn("history", "Best so far", history, subject)
             yield drawn("front", "Front of the objectives", front, subject, half=True)
             yield drawn("volume", "Hypervolume of the front", volume, subject, half=True)
-            yield drawn("classes", "Classes of the test split", classes, subject)
-        case "hyperparameters":
+        case "hyperparameters" if len(subject.ranked.trials) >= FEWEST:
             yield drawn("importance", "Importance", importance, subject)
             yield drawn("parallel", "Parallel coordinates", parallel, subject)
             names = subject.names_by_importance

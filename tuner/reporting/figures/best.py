@@ -1,4 +1,4 @@
-"""The figures of the best value over a search or several, of several objectives, of classes."""
+"""The figures of the best value over a search or several, and of several objectives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from plotly.colors import hex_to_rgb
 from tuner.experiment.events import FAILED
 from tuner.experiment.results.comparison import Comparison, Curve, Side
 from tuner.experiment.results.selection import best_so_far, front_of, hypervolume, points_of
-from tuner.experiment.results.statistics import class_accuracies, confusion_in
 from tuner.experiment.trials import TrialRecord
 from tuner.reporting.figures.figure import (
     BLACK,
@@ -21,6 +20,7 @@ from tuner.reporting.figures.figure import (
     GREY,
     STATUS_COLOURS,
     Drawing,
+    count_axis,
 )
 from tuner.reporting.report import NO_TRIALS, Report, escaped, evenly, fence_of
 from tuner.spec.sections import Objective
@@ -49,9 +49,10 @@ def history(report: Report) -> Drawing:
     values = ((trial.number, trial.value) for trial in trials if trial.value is not None)
     steps = best_so_far(values, ranked.objective)
     steps.append((trials[-1].number, steps[-1][1]))
-    plot = go.Figure(layout={"xaxis": {"title": "trial"}, "yaxis": {"title": ranked.label}})
+    plot = go.Figure(layout={"yaxis": {"title": ranked.label}})
+    plot.update_xaxes(count_axis("trial", most=trials[-1].number))
     numbers, best = [trial.number for trial in drawn], [trial.value for trial in drawn]
-    marker = {"color": GREY, "size": 5, "opacity": 0.7}
+    marker = {"color": GREY, "size": 6}
     plot.add_scatter(x=numbers, y=best, mode="markers", marker=marker, name="a trial's best")
     x, y = zip(*steps, strict=True)
     plot.add_scatter(x=x, y=y, mode="lines", line=_SO_FAR, name="best so far")
@@ -63,34 +64,6 @@ def history(report: Report) -> Drawing:
     if len(drawn) < len(trials):
         caption += f" Of {len(trials)} trials {len(drawn)} are drawn, evenly."
     return caption, plot
-
-
-def classes(report: Report) -> Drawing:
-    """The share of each true class's images that is predicted as each class."""
-    confusion, rows = confusion_in(report.test), class_accuracies(report.test)
-    if confusion is None:
-        return None
-    if not rows:
-        return "Nothing to show: the test split has no image.", None
-    names = [escaped(name) for name in confusion[0]]
-    shares = [[count / max(sum(row), 1) for count in row] for row in confusion[1]]
-    hover = "%{y} taken for %{x}: %{customdata} images, %{z:.0%}<extra></extra>"
-    plot = go.Figure(
-        go.Heatmap(x=names, y=names, z=shares, customdata=confusion[1], hovertemplate=hover)
-    )
-    plot.update_traces(colorscale="Blues", zmin=0, zmax=1)
-    plot.update_xaxes(title="predicted class", type="category")
-    plot.update_yaxes(title="true class", type="category", autorange="reversed")
-    worst = rows[0]
-    low, high = worst.interval
-    caption = (
-        f"Each row is a true class. The least accurate is {escaped(worst.name)}: "
-        f"{worst.accuracy:.0%} of {worst.images:,} images, with a 95 % interval of {low:.0%} to "
-        f"{high:.0%}"
-    )
-    if worst.mistaken:
-        caption += f"; {worst.mistaken:,} are taken for {escaped(worst.other)}"
-    return f"{caption}.", plot
 
 
 def front(report: Report) -> Drawing:
@@ -156,7 +129,7 @@ def volume(report: Report) -> Drawing:
     numbers = [int(points[count - 1][1].trial_id) for count in counts]
     volumes = [hypervolume(each, worst) for each in fronts]
     plot = go.Figure(go.Scatter(x=numbers, y=volumes, mode="lines", line=_SO_FAR))
-    plot.update_xaxes(title="trial")
+    plot.update_xaxes(count_axis("trial", most=numbers[-1]))
     plot.update_yaxes(title="hypervolume", range=[0, 1])
     caption = (
         "The share of the box from the best to the worst value of each objective that lies behind "
@@ -172,7 +145,8 @@ def epochs(comparison: Comparison) -> Drawing:
     for number, side in enumerate(sides):
         _add(plot, side, number)
     objective = comparison.objective
-    plot.update_xaxes(title="epochs", rangemode="tozero")
+    longest = max((curve.total for curve in curves), default=0)
+    plot.update_xaxes(count_axis("epochs", most=longest), rangemode="tozero")
     plot.update_yaxes(title=escaped(objective.metric), range=_range(curves, objective))
     plot.update_layout(showlegend=True, height=420)
     return _CAPTION, plot

@@ -26,6 +26,7 @@ STATUS_COLOURS = {
 }
 
 _HEIGHT = 380
+_MOST_TICKS = 12  # of an axis that has one for each whole number
 
 # The caption, and the plot unless it is empty; None if the page does without the figure
 Drawing = tuple[str, go.Figure | None] | None
@@ -64,6 +65,14 @@ def drawn(
         reason = f"{type(error).__name__}: {printable(str(error))}"
         logging.getLogger("tuner").warning("the figure %r cannot be drawn: %s", title, reason)
         return Figure(name, title, f"It cannot be drawn: {reason}", None, half)
+
+
+def count_axis(title: str, *, most: float) -> dict[str, Any]:
+    """An axis of whole numbers up to `most`; Plotly alone puts fractions between few of them."""
+    axis: dict[str, Any] = {"title": title}
+    if most <= _MOST_TICKS:
+        axis["dtick"] = 1
+    return axis
 
 
 def styled(plot: go.Figure) -> go.Figure:

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import plotly.graph_objects as go
 from optuna import visualization
+from optuna.distributions import CategoricalDistribution
+from optuna.trial import FrozenTrial
+from plotly.colors import sample_colorscale, sequential
 
 from tuner.reporting.figures.figure import BLACK, BLUE, GREY, Drawing
 from tuner.reporting.report import FEWEST, MOST_WEIGHED, Importance, RankedTrials, Report
@@ -20,6 +23,7 @@ _MOST_DOTS = 1000
 _BEST_SHARE = 10  # one trial in so many
 _MOST_LISTED = 3  # values; of more, only the least and the greatest
 _MOST_COLUMNS = 100  # Optuna's grid has a column for each of them
+_LINES = sequential.Blues[3:]  # paler ones cannot be seen on white
 _SCALE = "Cividis"  # Nunez et al., PLOS ONE 2018: the same order for every kind of sight
 
 
@@ -77,6 +81,7 @@ def parallel(report: Report) -> Drawing:
     names = order[:_MOST_AXES]
     study = ranked.study(_MOST_LINES)
     plot = visualization.plot_parallel_coordinate(study, names, target_name=ranked.label)
+    _colour_lines(plot, greatest_is_best=ranked.objective.sign < 0)
     caption = [
         "Each line is a trial, the darker the better: where the dark lines run together on an "
         "axis, that hyperparameter matters.",
@@ -87,9 +92,22 @@ def parallel(report: Report) -> Drawing:
     return " ".join(caption), plot
 
 
+def _colour_lines(plot: go.Figure, *, greatest_is_best: bool) -> None:
+    """Colour each trial's line, and the bar beside them: the better, the darker."""
+    lines = [trace for trace in plot.data if trace.mode == "lines"]
+    heights = [line.y[0] for line in lines]  # on the axis of the objective, 0 to 1
+    shares = heights if greatest_is_best else [1 - height for height in heights]
+    for line, colour in zip(lines, sample_colorscale(_LINES, shares), strict=True):
+        line.line.color = colour
+        line.opacity = 0.8
+    plot.update_traces(marker={"colorscale": _LINES}, selector={"mode": "markers"})
+
+
 def slices(report: Report, name: str) -> Drawing:
     """A point for each trial; the caption says where the best ones lie."""
     ranked = report.ranked
+    if why := _why_too_few(len(ranked.values_of(name))):
+        return why, None
     study = ranked.study(_MOST_DOTS)
     plot = visualization.plot_slice(study, [name], target_name=ranked.label)
     plot.update_traces(
@@ -114,12 +132,22 @@ def _where_best(ranked: RankedTrials, name: str) -> str:
     return f"The best {len(best)} trials have {name} {where}{partly}."
 
 
+def _why_too_few(count: int) -> str:
+    """Why a figure of `count` trials, those with the hyperparameters in it, is empty; or ""."""
+    if count >= FEWEST:
+        return ""
+    trials = "1 has it" if count == 1 else f"{count} have it"
+    return f"Nothing to show: it takes {FEWEST} trials with a value, and {trials}."
+
+
 def contours(report: Report, pair: tuple[str, str]) -> Drawing:
     """A surface between the trials, the better the darker."""
     x, y = sorted(pair)
     together = tuple(t for t in report.ranked.trials if x in t.params and y in t.params)
     if any(len({repr(t.params[name]) for t in together}) < 2 for name in pair):
         return "Nothing to show: no trials have both, each with at least two values.", None
+    if why := _why_too_few(len(together)):
+        return why, None
     ranked = replace(report.ranked, trials=together, fence=None, outside=0)
     study = ranked.study(_MOST_COLUMNS)
     plot = visualization.plot_contour(study, [x, y], target_name=ranked.label)
@@ -128,6 +156,8 @@ def contours(report: Report, pair: tuple[str, str]) -> Drawing:
         reversescale=ranked.objective.sign < 0,  # its least value is the darkest
         selector={"type": "contour"},
     )
+    plot.update_xaxes(tickvals=_list_choices(study.trials, x))
+    plot.update_yaxes(tickvals=_list_choices(study.trials, y))
     plot.update_traces(
         marker={"color": "white", "size": 6, "line": {"width": 1, "color": BLACK}},
         selector={"type": "scatter"},
@@ -138,3 +168,11 @@ def contours(report: Report, pair: tuple[str, str]) -> Drawing:
         *ranked.left_out(len(study.trials)),
     ]
     return " ".join(caption), plot
+
+
+def _list_choices(trials: Sequence[FrozenTrial], name: str) -> list[float] | None:
+    """The values of a choice among numbers, which has none between them; None for other domains."""
+    if not all(isinstance(trial.distributions[name], CategoricalDistribution) for trial in trials):
+        return None
+    values = sorted({trial.params[name] for trial in trials}, key=repr)
+    return values if all(map(is_number, values)) else None

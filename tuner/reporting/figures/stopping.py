@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from tuner.reporting.figures.figure import BLACK, BLUE, GREY, SKY, STATUS_COLOURS, Drawing
+from tuner.reporting.figures.figure import (
+    BLACK,
+    BLUE,
+    GREY,
+    SKY,
+    STATUS_COLOURS,
+    Drawing,
+    count_axis,
+)
 from tuner.reporting.report import Report, escaped, fence_of, leading, selection_note
 from tuner.wording import number
 
@@ -34,18 +42,18 @@ def curves(report: Report) -> Drawing:
             legendgroup=group,
             showlegend=group not in groups,
             mode="lines+markers" if is_best or len(trial.results) < 3 else "lines",
-            marker={"size": 4},
+            marker={"size": 4 if len(epochs) > 1 else 7},
             line={"color": colour, "width": 3 if is_best else 1},
-            opacity=1 if is_best else 0.5,
+            opacity=1 if is_best else 0.7,
             hovertemplate=f"trial {trial_id}, epoch %{{x}}: %{{y:.4g}}<extra></extra>",
         )
         groups.add(group)
     rungs = report.rungs
     for rung in rungs:
         plot.add_vline(x=rung.epoch, line={"color": GREY, "dash": "dot", "width": 1})
-    plot.update_layout(
-        xaxis={"title": "epoch"}, yaxis={"title": escaped(metric)}, showlegend=True, height=440
-    )
+    longest = max(trial.last_epoch for trial in reported.values())
+    plot.update_xaxes(count_axis("epoch", most=longest))
+    plot.update_layout(yaxis={"title": escaped(metric)}, showlegend=True, height=440)
     caption = [
         "Trials that learn well pull ahead early. Early stopping would have lost one that crosses "
         "over late."
@@ -55,10 +63,14 @@ def curves(report: Report) -> Drawing:
         caption.append(f"Dotted lines are the rungs, at epoch {at}.")
     caption += selection_note("curves", len(reported), len(ids))
     every = [value for trial in reported.values() for _, value in trial.values(metric)]
+    sign = report.results.objective.sign
     fence = fence_of(every, report.results.objective)
+    bests = [trial.value for trial in report.ranked.trials if trial.value is not None]
     if fence is not None:
-        sign = report.results.objective.sign
-        inside = [value for value in every if sign * value <= sign * fence]
+        # One long trial has most of the values: no other lies outside with all of its own
+        fence = sign * max(sign * value for value in [fence, *bests])
+    inside = [value for value in every if fence is None or sign * value <= sign * fence]
+    if fence is not None and len(inside) < len(every):
         margin = 0.05 * (max(inside) - min(inside)) or 1.0
         plot.update_yaxes(range=[min(inside) - margin, max(inside) + margin])
         caption.append(
@@ -77,7 +89,9 @@ def rungs(report: Report) -> Drawing:
     names = [str(rung.epoch) for rung in counts]
     went_on = [rung.reached - rung.stopped for rung in counts]
     stopped = [rung.stopped for rung in counts]
-    plot = go.Figure(layout={"barmode": "stack", "yaxis": {"title": "trials that reached it"}})
+    plot = go.Figure(layout={"barmode": "stack"})
+    reached = max(rung.reached for rung in counts)
+    plot.update_yaxes(count_axis("trials that reached it", most=reached))
     plot.update_xaxes(title="rung (epoch)", type="category")
     plot.add_bar(x=names, y=went_on, name="not stopped there", marker_color=BLUE)
     plot.add_bar(x=names, y=stopped, name="stopped there", marker_color=SKY)
