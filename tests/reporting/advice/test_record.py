@@ -4,6 +4,7 @@ import numpy as np
 from confirmed import FOUND, searched
 from recorded import losses, record
 
+from tuner.reporting.advice import advise
 from tuner.reporting.advice.record import SearchRecord
 
 
@@ -28,6 +29,18 @@ def test_record_counts_a_trial_that_ends_worse_than_it_began_as_diverged():
 
     made = record(metrics, 40)
     assert np.array_equal(made.diverged_N, made.u_ND[:, 0] > 0.8)
+
+
+def test_record_takes_harder_folds_for_no_divergence():
+    def metrics(u_D, rng):
+        fold_E = 0.5 + 0.01 * u_D[0] + 0.05 * rng.normal(size=5)
+        return [{"val_loss": float(fold_E[:n].mean())} for n in range(1, 6)]
+
+    folds = {"training": {"folds": 5, "fold_epochs": 2}, "scheduler": {"max_t": 5}}
+    objective = {"metric": "val_loss", "from_epoch": 5}
+    made = record(metrics, 60, **folds, objective=objective)
+    assert made.diverged_N.mean() < 0.05
+    assert "diverged" not in {finding.kind for finding in advise(made)}
 
 
 def test_record_of_results_names_what_its_commands_open(tmp_path, monkeypatch):

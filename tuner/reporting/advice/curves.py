@@ -67,9 +67,9 @@ def _curve(record: SearchRecord, trial: TrialRecord) -> Curve:
 def curve_findings(record: SearchRecord) -> Iterator[Finding]:
     """The findings on the curves of the leading third of the whole trials, 3 to 10; on noise.
 
-    None on means over folds, which are no curves of a training.
+    None on means over folds.
     """
-    if record.spec.training.get("folds"):
+    if record.has_folds:
         return
     trials = [record.trials[n] for n in record.order_N]
     ended = [t for t in trials if t.status == COMPLETED and len(record.curve(t)) > 1]

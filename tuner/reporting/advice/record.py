@@ -98,14 +98,28 @@ class SearchRecord:
 
     @cached_property
     def diverged_N(self) -> Mask:
-        """Whether a trial failed, ended worse than it began, or is far worse than most."""
+        """Whether a trial failed, is far worse than most, or ended worse than it began.
+
+        The last of these says nothing of folds.
+        """
         finite = self.cost_N[np.isfinite(self.cost_N)]
         if len(finite) < 4:
             return ~np.isfinite(self.cost_N)
         low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
+        far_out_N = np.asarray(self.cost_N > high + _FAR_OUT * (high - low))
+        if self.has_folds:
+            return far_out_N
         ends = [[c for _, c in self.curve(t)] or [np.inf] for t in self.trials]
         rises_N = np.array([cost[-1] > max(cost[0], middle) for cost in ends])
-        return np.asarray((self.cost_N > high + _FAR_OUT * (high - low)) | rises_N)
+        return np.asarray(far_out_N | rises_N)
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether a trial's reports are means over folds so far, which are no curve of a training.
+
+        The later ones may be worse only because a fold is harder.
+        """
+        return bool(self.spec.training.get("folds"))
 
     @cached_property
     def encoding(self) -> Encoding:
