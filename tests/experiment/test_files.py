@@ -273,3 +273,15 @@ def test_sha256_of_a_pipe_is_refused(snapshot, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with snapshot.raises(CheckpointError):
         sha256_of(tmp_path)
+
+
+def test_create_file_succeeds_if_the_answer_to_a_link_is_lost(tmp_path, monkeypatch):
+    def link_twice(source, target, link=os.link):
+        link(source, target)
+        link(source, target)  # as a client of NFS does that got no answer
+
+    monkeypatch.setattr(os, "link", link_twice)
+    create_file(tmp_path / "a.json", b"1")
+    assert (tmp_path / "a.json").read_bytes() == b"1"
+    with pytest.raises(FileExistsError):
+        create_file(tmp_path / "a.json", b"1")

@@ -173,7 +173,12 @@ def create_file(path: Path, data: bytes) -> None:
         with partial.open("xb") as file:
             file.write(data)
         sync(partial)
-        os.link(partial, path)  # unlike a rename, never in place of another
+        try:
+            os.link(partial, path)  # unlike a rename, never in place of another
+        except FileExistsError:
+            # A network file system may have lost the answer to this link and tried again
+            if not os.path.samefile(partial, path):
+                raise
         sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)

@@ -79,6 +79,8 @@ class ExperimentFolder:
         """
         if self.is_taken:
             raise self.name_taken()
+        if self.mirror:
+            document = {**document, "nonce": uuid4().hex}
         data = files.encode(document)
         incomplete = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
         try:

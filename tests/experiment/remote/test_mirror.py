@@ -122,6 +122,15 @@ def test_reserve_at_once_lets_one_succeed(url):
     assert b'"by": 1' in Objects(f"{url}/new").read("experiment.json")
 
 
+def test_create_of_equal_experiments_lets_one_succeed(url, tmp_path, monkeypatch):
+    ExperimentFolder(local(url) / "new").create({"by": 1})
+    monkeypatch.setenv("TUNER_MIRROR", str(tmp_path / "another machine"))
+    folder = ExperimentFolder(local(url) / "new")
+    monkeypatch.setattr(ExperimentFolder, "is_taken", False)  # as both looked at the same time
+    with pytest.raises(NameTakenError):
+        folder.create({"by": 1})
+
+
 def test_event_files_synced_fetches_changed_files(experiment):
     objects = Objects(url_of(experiment))
     for name in ("events.a", "log.txt", "checkpoints/1/events.b"):

@@ -44,7 +44,24 @@ class Broken(MemoryFileSystem):
     ls = find = info
 
 
-for system in (Careless, Broken):
+class LosingAnswers(MemoryFileSystem):
+    """Writes and fails; the second time the object exists."""
+
+    protocol = "losing-answers"
+    error = FileExistsError
+
+    def pipe_file(self, path, value, mode="overwrite", **options):
+        if mode == "create" and not self.exists(path):
+            super().pipe_file(path, value)
+        raise self.error(0, "no answer")
+
+
+class Unavailable(LosingAnswers):
+    protocol = "unavailable"
+    error = OSError
+
+
+for system in (Careless, Broken, LosingAnswers, Unavailable):
     fsspec.register_implementation(system.protocol, system, clobber=True)
 
 
@@ -65,6 +82,14 @@ def test_check_create_refuses_an_overwriting_store(snapshot):
     with snapshot.raises(UsageError):
         store.check_create()
     assert not store.names()
+
+
+@pytest.mark.parametrize("system", [LosingAnswers, Unavailable])
+def test_create_is_true_if_the_answer_to_a_write_is_lost(system):
+    store = Objects(f"{system.protocol}://{uuid4().hex}")
+    assert store.create("x", b"mine")
+    assert not store.create("x", b"another's")
+    assert store.read("x") == b"mine"
 
 
 def test_create_at_once_has_one_winner(store):

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from tuner.errors import ExperimentError, UsageError
 from tuner.experiment.events import is_alive, is_owner, owner_in_words, processes_here, this_owner
@@ -120,7 +121,7 @@ def acquire(
 def follow(objects: Objects, holder: Holder | None, at: int = 0) -> Lease:
     """Become the driver after `holder` (or None). Raises UsageError if another was faster."""
     generation = holder.generation + 1 if holder else 1
-    lock = {"owner": this_owner(), "processes": processes_here(), "at": at}
+    lock = {"owner": this_owner(), "processes": processes_here(), "at": at, "nonce": uuid4().hex}
     data = json.dumps(lock).encode()
     objects.create(_lock(generation), data)
     if objects.read(_lock(generation)) != data:

@@ -50,7 +50,7 @@ class Mirror:
             return is_locked(self.folder) or is_held(objects)
 
     def reserve(self, document: bytes) -> bool:
-        """Create experiment.json in the store; False if there is one."""
+        """Create experiment.json in the store; False if there is one. As `Objects.create`."""
         with self.objects.reaching() as objects:
             objects.check_create()
             if not objects.create(files.EXPERIMENT, document):

@@ -52,17 +52,27 @@ class Objects:
             self._system.pipe_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create an object; False if it exists. The store decides (S3: a conditional put)."""
+        """Create an object; False if it exists. The store decides (S3: a conditional put).
+
+        The name or `data` has a nonce. A client that gets no answer writes again, so an object that
+        holds `data` is this writer's.
+        """
         with _os_errors():
             try:
                 self._system.pipe_file(self._path(name), data, mode="create")
             except FileExistsError:
-                return False
+                return self._holds(name, data)
             except OSError:  # not every store says that a condition failed
-                if self.has(name):
-                    return False
-                raise
+                if not self.has(name):
+                    raise
+                return self._holds(name, data)
         return True
+
+    def _holds(self, name: str, data: bytes) -> bool:
+        try:
+            return self.read(name) == data
+        except FileNotFoundError:  # its writer has removed it since
+            return False
 
     def check_create(self) -> None:
         """Raise UsageError if `create` overwrites, checked once a process."""

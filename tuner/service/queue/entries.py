@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
+from uuid import uuid4
 
 from tuner.errors import StorageError, UsageError, translate_error
 from tuner.experiment.files import encode, replace_file
@@ -52,6 +53,7 @@ class Entry(Settings):
 
     name: that of its experiment. added: seconds since the epoch. directory: where it was added and
     will start. paths: further paths of Python modules. spec: the plain values of the resolved spec.
+    nonce: of the process that adds it.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Entry(Settings):
     directory: str
     paths: tuple[str, ...] = ()
     spec: dict[str, Any]
+    nonce: str = ""
 
 
 def entry_of(
@@ -166,6 +169,7 @@ class Queue:
             self._objects.check_create()
             if self.experiment(entry.name).is_taken:
                 return False
+            entry = entry.model_copy(update={"nonce": uuid4().hex})
             data = entry.model_dump_json(indent=2).encode()
             return self._objects.create(f"{entry.name}/{_ENTRY}", data)
 
@@ -243,7 +247,7 @@ class Queue:
 
     def has_begun(self, name: str) -> bool:
         """Whether the search of an entry was started before. Records that it starts now."""
-        data = json.dumps({"time": time.time()}).encode()
+        data = json.dumps({"time": time.time(), "nonce": uuid4().hex}).encode()
         with self._translated():
             return not self._objects.create(f"{name}/{_BEGUN}", data)
 
