@@ -76,6 +76,33 @@ def test_failure_of_long_message_is_cut():
     assert message.endswith("x...")
 
 
+def wrapped(error):
+    outer = RuntimeError("cannot load the data")
+    outer.__cause__ = error
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "data/a.pt"), True),
+        (FileNotFoundError(2, "No such file or directory", b"data/a.pt"), True),
+        (FileNotFoundError("[Errno 2] unable to open file: name = 'data/a.pt'"), True),
+        (wrapped(FileNotFoundError(2, "No such file or directory", "data/a.pt")), True),
+        (FileNotFoundError(2, "No such file or directory", "data/b.pt"), False),
+        (FileNotFoundError(2, "No such file or directory", "/data/a.pt"), False),
+        (FileNotFoundError(2, "No such file or directory", "data/a.pt\0" + 300 * "a"), False),
+        (ValueError("what is 'data/a.pt'?"), False),
+    ],
+)
+def test_failure_of_file_where_the_search_began_names_start_dir(tmp_path, monkeypatch, error, hint):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.pt").touch()
+    monkeypatch.setenv("TUNER_START_DIR", str(tmp_path))
+    text = "; data/a.pt lies where the search was started: open tuner.start_dir() / 'data/a.pt'"
+    assert failure_of(error).message.endswith(text) is hint
+
+
 def test_failure_of_ends_with_the_last_user_line():
     try:
         json.loads("{")

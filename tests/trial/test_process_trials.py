@@ -274,6 +274,7 @@ def test_script_continues_from_its_checkpoint(make_script, tmp_path, monkeypatch
         ("raise RuntimeError('CUDA out of memory. Tried')", "oom", "CUDA out of memory"),
         ("raise MemoryError", "oom", "MemoryError"),
         ("import os; os.kill(os.getpid(), 11)", "crash", "killed by SIGSEGV"),
+        ("open('train.py')", "exception", "open tuner.start_dir() / 'train.py'"),
         ("print(1)", "bad_report", "call tuner.report(steps=...) after each epoch"),
         ("import tuner; tuner.report(loss=1)", "bad_report", "did not report 'steps'"),
         ("import tuner; tuner.report(steps=float('nan'))", "nan", "'steps' is nan"),

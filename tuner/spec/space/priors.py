@@ -1,7 +1,7 @@
 """Where the best values are expected, as `loguniform(1e-4, 1, prior=1e-2)` says: in the unit cube.
 
-A number's prior is a normal distribution around it, cut off at the bounds; of a choice, the value
-that is expected is as likely as all others together. What a prior says fades as trials end, after
+A number's prior is a normal distribution around it, cut off at the bounds; of a choice, one half
+goes to the value that is expected, and one half to all of them evenly. What a prior says fades as trials end, after
 Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half
 of each density, and at least half of the draws, are even, and a prior counts less where trials of a
 high density had high losses.
@@ -52,7 +52,7 @@ class _Near:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """Option `number` of `count` with a `share`; the others share what is left evenly."""
+    """Option `number` of `count` with a `share`, at least an even one; the others share the rest."""
 
     number: int
     count: int
@@ -130,5 +130,6 @@ def _of_column(column: Column) -> _Near | _Option | None:
         return _Near(quantile(domain, domain.prior.value) or 0.0, _SD / confidence)
     number, count = domain.expected or 0, len(domain.values)
     if column.categories:
-        return _Option(number, count, confidence / (1 + confidence))
+        named = confidence / (1 + confidence)
+        return _Option(number, count, named + (1 - named) / count)
     return _Near((number + 0.5) / count, _SD / confidence)  # numbers in order
