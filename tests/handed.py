@@ -20,12 +20,14 @@ def trained(
     *,
     seed: int | None = None,
     configs: Sequence[Mapping[str, Any]] = (CONFIG,),
+    steps: Sequence[int] = (),
     spec: Mapping[str, Any] | None = None,
     **training: Any,
 ) -> Results:
-    """A search of trials of one epoch: the real classifier, on the digits.
+    """A search of trials of the real classifier, on the digits.
 
-    seed: of each trial. configs: of the trials. spec: further fields, as of `make_folder`.
+    seed: of each trial. configs: of the trials. steps: of each trial, default 1; the last has a
+    checkpoint. spec: further fields, as of `make_folder`.
     """
     constants = {"model": "cnn", "dataset": "digits", "width": 4, **training}
     make_folder(
@@ -38,7 +40,7 @@ def trained(
     )
     writer = Writer(folder)
     for number, config in enumerate(configs):
-        _train(writer, f"{number:05}", config, constants, seed)
+        _train(writer, f"{number:05}", config, constants, seed, steps[number] if steps else 1)
     writer.end()
     return Results(folder)
 
@@ -49,17 +51,19 @@ def _train(
     config: Mapping[str, Any],
     constants: Mapping[str, Any],
     seed: int | None,
+    steps: int,
 ) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many are slow for so little
     learner = ImageClassifier(config, {"epochs": 10, **constants, "seed": seed or 1})
-    metrics = learner.step()
+    reports = [learner.step() for _ in range(steps)]
     torch.set_num_threads(threads)
     seeding = {} if seed is None else {"seed": seed}
     writer.add("trial_started", trial_id=trial_id, config=config, **seeding)
-    writer.add("result", trial_id=trial_id, epoch=1, metrics=metrics)
-    path = writer.folder / "trials" / trial_id / "checkpoints" / "1" / "state.pt"
+    for epoch, metrics in enumerate(reports, 1):
+        writer.add("result", trial_id=trial_id, epoch=epoch, metrics=metrics)
+    path = writer.folder / "trials" / trial_id / "checkpoints" / str(steps) / "state.pt"
     path.parent.mkdir(parents=True)
     torch.save(learner.state_dict(), path)
-    writer.journal_checkpoint(trial_id, 1, path)
+    writer.journal_checkpoint(trial_id, steps, path)
     writer.add("trial_ended", trial_id=trial_id, status="completed")

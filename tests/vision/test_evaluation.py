@@ -1,6 +1,7 @@
 """Metrics of a trained model, as its Learner measures them; its mistakes, and doubtful labels."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import photos
 import pytest
@@ -8,10 +9,17 @@ import tiny_images
 import torch
 from torch import nn
 
-from tuner.vision.batches import ImageSet, image_set
+from tuner.vision.batches import ImageSet, image_set, sample_evenly
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DataChoice
-from tuner.vision.evaluation import Predictor, doubtful_labels, measure, prepare_device
+from tuner.vision.evaluation import (
+    Likeliest,
+    Predictor,
+    doubtful_labels,
+    measure,
+    mistakes,
+    prepare_device,
+)
 from tuner.vision.features import Features
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
@@ -101,6 +109,26 @@ def test_test_lists_the_surest_mistakes_with_their_files(tmp_path, monkeypatch):
         assert entry["file"].startswith(f"{folder}/{entry['label']}/")
         assert entry["predicted"] != entry["label"]
     assert learner.find_doubtful_labels() is None  # there are no features to judge by
+
+
+def test_mistakes_are_found_wherever_they_lie_in_the_split():
+    """The images of a split are ordered by class: a wrong one may be the last of very many."""
+    _, images = separable(30_000)
+    logits_NK = 9 * torch.nn.functional.one_hot(images.labels_N, 3).float()
+    logits_NK[-1] = logits_NK[-1].roll(1)
+    rows_N = torch.arange(30_000)
+    names = [str(row) for row in range(30_000)]
+    [listed] = mistakes(Likeliest.of(logits_NK), images, rows_N, names)
+    assert listed["file"] == "29999"
+
+
+@pytest.mark.parametrize(("count", "most"), [(0, 5), (3, 5), (5, 5), (11, 5), (4000, 2000)])
+def test_sample_evenly_covers_all_rows(count, most):
+    sampled = sample_evenly(torch.arange(count), most).tolist()
+    assert len(sampled) == min(count, most)
+    assert sampled == sorted({*sampled})
+    gaps = {after - before for before, after in pairwise([*sampled, count])} if sampled else {1}
+    assert max(gaps) - min(gaps) <= 1
 
 
 def test_test_of_images_without_names_lists_no_mistakes():

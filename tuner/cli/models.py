@@ -237,8 +237,9 @@ def _table(done: Soup) -> str:
     names = list(dict.fromkeys([done.objective.metric, *done.chosen.metrics]))
     rows = [("MODEL", *map(str.upper, names), "TRIALS")]
     for each in done.candidates:
-        values = [number(each.metrics[name]) for name in names]
-        rows.append((each.kind, *values, " ".join(each.trials)))
+        values = [number(each.metrics[name]) if name in each.metrics else "" for name in names]
+        beyond = "" if done.keeps_limits(each) else ", beyond the limits"
+        rows.append((each.kind, *values, " ".join(each.trials) + beyond))
     lines = [f"{done.name}, calibrated, on the validation split", "", *aligned(rows), ""]
     lines += [f"trial {trial_id} {why}" for trial_id, why in done.left_out.items()]
     lines.append(f"chosen: {done.chosen.kind}")

@@ -32,6 +32,13 @@ from tuner.vision.settings import ClassifierSettings
 LARGEST_SHARE = 0.5  # of a GPU's free memory that the images may take
 
 
+def sample_evenly(rows_N: Tensor, most: int) -> Tensor:
+    """At most `most` of these rows, at equal distances: rows of one class often follow another."""
+    if len(rows_N) <= most:
+        return rows_N
+    return rows_N[torch.arange(most, device=rows_N.device) * len(rows_N) // most]
+
+
 @dataclass(frozen=True, eq=False)
 class ImageSet:
     """A data set as rows of bytes, one an image, on a device or, if it has no room, the host."""

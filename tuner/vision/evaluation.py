@@ -15,14 +15,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from tuner.experiment.results.statistics import CONFUSION, MISTAKES
 from tuner.spec.quotas import usable_cpus
-from tuner.vision.batches import ImageSet, normaliser
+from tuner.vision.batches import ImageSet, normaliser, sample_evenly
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._dataset import stratified_folds
 from tuner.vision.epochs import seeded, shards
@@ -43,11 +43,26 @@ _TIMED = 60  # runs of one image
 RENEWAL_BATCH = 125  # images of the batches whose mean statistics BatchNorm gets
 _MOST_MISTAKES = 24
 _MOST_DOUBTFUL = 100
-MOST_MEASURED = 10_000  # images that are searched for mistakes
 _FOLDS = 5
 # Between the probabilities of the suggested and of the given class. A network that is often wrong
 # would make the list long and mostly wrong without it
 _LEAST_MARGIN = 0.5
+
+
+class Likeliest(NamedTuple):
+    """The likeliest class of each image, and its probability, on the CPU."""
+
+    class_N: Tensor
+    probability_N: Tensor
+
+    @classmethod
+    def of(cls, logits_NK: Tensor) -> Self:
+        probability_N, class_N = logits_NK.float().softmax(1).max(1)
+        return cls(class_N.cpu(), probability_N.cpu())
+
+    @classmethod
+    def joined(cls, batches: Sequence[Self]) -> Self:
+        return cls(*(torch.cat(columns) for columns in zip(*batches, strict=True)))
 
 
 @torch.inference_mode()
@@ -56,11 +71,11 @@ def evaluate(
     rows_N: Tensor,
     *,
     precision: Precision,
-    logits: list[Tensor] | None = None,
+    likeliest: list[Likeliest] | None = None,
 ) -> Measured:
     """What is measured of the images `rows_N`; each image counts once, on one rank.
 
-    logits: gets the logits_NK of this rank's images by batch, until it has MOST_MEASURED.
+    likeliest: gets the class of each of this rank's images, by batch.
     """
     part.eval()
     loss, ranks = part.setup.loss, part.setup.ranks
@@ -73,8 +88,8 @@ def evaluate(
             if (logits_NK := part.logits(batch_N)) is None:
                 continue
             sums += loss.evaluated(logits_NK, part.setup.batcher.labels(batch_N))
-            if logits is not None and sum(map(len, logits)) < MOST_MEASURED:
-                logits.append(logits_NK)
+            if likeliest is not None:
+                likeliest.append(Likeliest.of(logits_NK))
     return loss.measured(ranks.reduced(sums.tolist()), count=len(rows_N))
 
 
@@ -92,7 +107,7 @@ def measure(
     measured = measured_of(logits_NK, labels_N, metrics=metrics, classes=classes)
     details: dict[str, Any] = {CONFUSION: measured.confusion(images.info.classes)}
     if names:
-        details[MISTAKES] = mistakes(logits_NK[:MOST_MEASURED], images, rows_N, names)
+        details[MISTAKES] = mistakes(Likeliest.of(logits_NK), images, rows_N, names)
     return measured.of_test() | images.baseline("test"), details
 
 
@@ -172,14 +187,14 @@ def latency_ms(settings: ClassifierSettings, plan: Blueprint, device: torch.devi
 
 
 def mistakes(
-    logits_NK: Tensor, images: ImageSet, rows_N: Tensor, names: Sequence[str]
+    likeliest: Likeliest, images: ImageSet, rows_N: Tensor, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The images that a model gets most wrong, by the probability of the wrong class; at most 24.
 
-    logits_NK: of the first of the images `rows_N`. names: of all images of the set, by row.
+    likeliest: of the images `rows_N`. names: of all images of the set, by row.
     """
-    rows_N = rows_N[: len(logits_NK)].cpu()
-    probability_N, predicted_N = logits_NK.softmax(1).cpu().max(1)
+    rows_N = rows_N.cpu()
+    predicted_N, probability_N = likeliest
     wrong_N = (predicted_N != images.labels_N.cpu()[rows_N]).nonzero().flatten()
     worst_N = wrong_N[probability_N[wrong_N].argsort(descending=True)][:_MOST_MISTAKES]
     chosen = predicted_N[worst_N], probability_N[worst_N]
@@ -209,7 +224,7 @@ def doubtful_labels(
     suggestion also has to be likelier than the label by 0.5.
     """
     labels_N = images.labels_N.cpu()
-    rows_N = torch.arange(len(labels_N))[:: ceil(len(labels_N) / MOST_FITTED)]
+    rows_N = sample_evenly(torch.arange(len(labels_N)), MOST_FITTED)
     labels_N = labels_N[rows_N]
     probabilities_NK = _out_of_fold(features, images, rows_N)
     given_N = probabilities_NK.gather(1, labels_N[:, None]).flatten()

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from torch import Tensor, nn
 
 from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import single_thread, without_compiler
-from tuner.vision.batches import Batcher, ImageSet, home_of
+from tuner.vision.batches import Batcher, ImageSet, home_of, sample_evenly
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.datasets._archive import folder_made_once, progress_bar
 from tuner.vision.datasets._dataset import data_folder
@@ -241,7 +240,7 @@ def fit_head(
         return features.views_NVF.index_select(0, rows_N.to(features.views_NVF.device)).cpu()
 
     def fitted(rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        rows_N = rows_N[:: ceil(len(rows_N) / MOST_FITTED)]
+        rows_N = sample_evenly(rows_N, MOST_FITTED)
         views_NVF = views_of(rows_N)
         return views_NVF.flatten(0, 1), labels_N[rows_N].repeat_interleave(views_NVF.shape[1])
 

@@ -37,7 +37,7 @@ from tuner.vision.collectives import Ranks
 from tuner.vision.datasets._dataset import DATA, check_same, described
 from tuner.vision.epochs import mixed, seeded, shards
 from tuner.vision.evaluation import (
-    MOST_MEASURED,
+    Likeliest,
     doubtful_labels,
     evaluate,
     latency_ms,
@@ -272,12 +272,12 @@ class ImageClassifier:
             message = f"warning: without {some_of(skipped)}, which cannot be read"
             print(message, file=sys.stderr)
         names = () if self._ranks.several else image_names(self._settings.data)
-        batches: list[torch.Tensor] = []
+        batches: list[Likeliest] = []
         measured = self._averaged("test", batches if names else None)
         self.confusion = measured.confusion(self._data.info.classes)
         if names:
-            logits_NK = torch.cat(batches)[:MOST_MEASURED].float()
-            self.mistakes = mistakes(logits_NK, self._data, self._data.splits["test"], names)
+            rows_N = self._data.splits["test"]
+            self.mistakes = mistakes(Likeliest.joined(batches), self._data, rows_N, names)
         return {**measured.of_test(), **self._data.baseline("test")}
 
     def find_doubtful_labels(self) -> list[dict[str, Any]] | None:
@@ -373,10 +373,10 @@ class ImageClassifier:
             self._average.update()
         return self._ranks.reduced([loss_sum.item()])[0], lr
 
-    def _averaged(self, split: str, logits: list[torch.Tensor] | None = None) -> Measured:
+    def _averaged(self, split: str, likeliest: list[Likeliest] | None = None) -> Measured:
         """What `evaluate` measures of a split, of the averaged weights if there are any."""
         if self._settings.ema_decay:
             self._part.eval()  # so that ranks share the statistics of the raw weights, too
         rows_N = self._data.splits[split].to(self._data.rows_NP.device)
         with self._average.applied(), self._randomness(_EVALUATION):
-            return evaluate(self._part, rows_N, precision=self._trained_in, logits=logits)
+            return evaluate(self._part, rows_N, precision=self._trained_in, likeliest=likeliest)

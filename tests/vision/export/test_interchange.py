@@ -9,9 +9,9 @@ from torch import nn
 
 from tuner.errors import ExperimentError, UsageError
 from tuner.vision.export import interchange
-from tuner.vision.export.interchange import check_formats, write
+from tuner.vision.export.interchange import FILES, check_formats, write
 from tuner.vision.export.predict import predict
-from tuner.vision.export.read import read_export
+from tuner.vision.export.read import load_image, read_export
 
 SHAPE = (1, 8, 8)
 
@@ -41,29 +41,38 @@ def test_onnx_equals_the_model_for_any_batch_size(tmp_path, dtype):
         assert torch.allclose(torch.tensor(logits), original(x).float(), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["onnx-pixels", "torch-export-pixels"])
-def test_pixel_formats_give_the_probabilities_of_predict(tmp_path, name, monkeypatch):
-    if name.startswith("onnx"):
+def outputs(file, inputs_NCHW, before, after):
+    """What a written model gives for these images."""
+    if file.suffix == ".pt2":
+        return torch.export.load(file).module()(torch.from_numpy(inputs_NCHW)).detach()
+    import onnxruntime
+
+    (measured_NK,) = onnxruntime.InferenceSession(file).run([after], {before: inputs_NCHW})
+    return torch.from_numpy(measured_NK)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch-export"])
+def test_formats_give_the_probabilities_of_predict(tmp_path, kind, monkeypatch):
+    if kind == "onnx":
         pytest.importorskip("onnxscript", reason="no test of it: pip install 'tuner[onnx]'")
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     folder = photos.write(tmp_path / "photos", each=40)
     recipe = {"dataset": f"folder:{folder}", "image_size": 12, "test_time_flip": True}
-    export = tmp_path / "export"
-    trained(tmp_path / "results" / "x", **recipe).export(export, formats=[name])
+    export, formats = tmp_path / "export", [kind, f"{kind}-pixels"]
+    trained(tmp_path / "results" / "x", **recipe).export(export, formats=formats)
     files = sorted(str(path) for path in folder.rglob("*.jpg"))[:5]
     pixels_NHWC = np.stack([read_export(export).pixels(file) for file in files])
+    images_NCHW = torch.cat([load_image(file, export) for file in files]).numpy()
+    logits_NK = outputs(export / FILES[kind], images_NCHW, "images", "logits")
     pixels_NCHW = pixels_NHWC.transpose(0, 3, 1, 2)
-    if name.startswith("onnx"):
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(export / "pixels.onnx")
-        (measured_NK,) = session.run(["probabilities"], {"pixels": pixels_NCHW})
-    else:
-        program = torch.export.load(export / "pixels.pt2").module()
-        measured_NK = program(torch.from_numpy(pixels_NCHW)).detach().numpy()
-    for probabilities_K, expected in zip(measured_NK, predict(export, files), strict=True):
-        measured = dict(zip(photos.CLASSES, map(float, probabilities_K), strict=True))
-        assert measured == pytest.approx(dict(expected.top), abs=1e-5)
+    from_pixels_NK = outputs(
+        export / FILES[f"{kind}-pixels"], pixels_NCHW, "pixels", "probabilities"
+    )
+    for probabilities_NK in (logits_NK.softmax(1), from_pixels_NK):
+        rows = zip(probabilities_NK.tolist(), predict(export, files), strict=True)
+        for probabilities_K, expected in rows:
+            measured = dict(zip(photos.CLASSES, probabilities_K, strict=True))
+            assert measured == pytest.approx(dict(expected.top), abs=1e-5)
 
 
 def test_write_is_silent_and_keeps_the_random_state(tmp_path, capfd, recwarn):

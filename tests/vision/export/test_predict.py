@@ -15,6 +15,7 @@ from PIL import Image
 import tuner
 from tuner.errors import UsageError
 from tuner.vision.export import predict as module
+from tuner.vision.export import write
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.predict import (
     Prediction,
@@ -52,7 +53,7 @@ def model(storage):
 def expected(model, file):
     with torch.no_grad():
         logits_NK = tuner.load_model(model)(tuner.load_image(file, model))
-    return (logits_NK / read_export(model).temperature).softmax(1)[0].tolist()
+    return logits_NK.softmax(1)[0].tolist()
 
 
 def test_predict_equals_softmax_of_load_image(model, tmp_path):
@@ -85,6 +86,10 @@ def test_predict_gives_the_probabilities_of_evaluate(storage, tmp_path, number):
         -sum(math.log(dict(p.top)[name]) for p, name in zip(predictions, truth, strict=True)) / 150
     )
     right = sum(p.label == name for p, name in zip(predictions, truth, strict=True)) / 150
+    for each in predictions[:9]:
+        by_label = dict(zip(photos.CLASSES, expected(to, each.file), strict=True))
+        rounding = 0.05 if "precision" in VARIANTS[number] else 1e-6
+        assert dict(each.top) == pytest.approx(by_label, abs=rounding)
     measured = evaluate_export(read_export(to), data_dir=str(new))
     assert measured["test_loss"] == pytest.approx(loss, abs=1e-6)
     assert (measured["images"], measured["test_accuracy"]) == (150, pytest.approx(right))
@@ -216,6 +221,21 @@ def test_an_export_has_the_temperature_of_its_validation_images(tmp_path):
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["calibration"]["images"] == 360
     assert config["calibration"]["error_after"] <= config["calibration"]["error_before"] + 0.02
+
+
+def test_the_temperature_is_fitted_to_images_of_all_classes(storage, monkeypatch):
+    """The rows of a split are ordered by class, so the first ones are of one class."""
+    labels = []
+
+    def noted(logits_NK, labels_N):
+        labels.append(labels_N)
+        return fitted(logits_NK, labels_N)
+
+    monkeypatch.setattr(write, "MOST_CALIBRATED", 4)
+    monkeypatch.setattr(write, "fitted", noted)
+    exported(storage, "few")
+    [labels_N] = labels
+    assert (len(labels_N), len(labels_N.unique())) == (4, 3)
 
 
 def test_an_export_of_a_fold_has_the_temperature_of_its_held_out_images(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import sys
 
@@ -68,6 +69,19 @@ def test_load_model_has_the_weights_of_the_file(exported):
     assert not model.training
     model.train()(torch.randn(4, 1, 8, 8)).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_load_model_gives_the_measured_logits_and_trains_as_the_network_alone(tmp_path):
+    to = trained(tmp_path / "digits", test_time_flip=True).export(tmp_path / "out")
+    export, x_NCHW = read_export(to), torch.randn(2, 1, 8, 8)
+    assert export.config.input.mirrored
+    network, model = export.network(), tuner.load_model(to)
+    with torch.no_grad():
+        mean_NK = (network(x_NCHW) + network(x_NCHW.flip(3))) / 2
+        assert torch.equal(model(x_NCHW), mean_NK / export.temperature)
+        assert not torch.allclose(model(x_NCHW), network(x_NCHW) / export.temperature)
+        assert torch.equal(model.train()(x_NCHW), network.train()(x_NCHW))
+    assert torch.equal(pickle.loads(pickle.dumps(model)).eval()(x_NCHW), model.eval()(x_NCHW))
 
 
 def test_load_image_equals_a_batch_of_training(exported, tmp_path):

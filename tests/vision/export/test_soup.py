@@ -1,6 +1,7 @@
 """One model of several trials, of real classifiers on the digits."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ from tuner.vision.export.evaluate import evaluate_export
 from tuner.vision.export.read import load_model, read_export
 from tuner.vision.export.soup import Candidate, Soup, greedy, soup
 
+BY_LOSS = {"objective": {"metric": "val_loss", "mode": "min"}}
+PIXELS = (0.3, "float32"), (0.001, "float64")
 LOSS, ACCURACY = Objective(metric="val_loss", mode="min"), Objective(metric="val_accuracy")
 
 
@@ -64,7 +67,7 @@ def test_chosen_is_the_best_on_the_validation_split_and_of_equals_the_simplest(v
 def search(tmp_path_factory):
     folder = tmp_path_factory.mktemp("soup") / "digits"
     configs = [{**CONFIG, "lr": lr} for lr in (0.3, 0.29, 0.28)]
-    return trained(folder, configs=configs, spec={"metric": "val_loss", "mode": "min"})
+    return trained(folder, configs=configs, spec=BY_LOSS)
 
 
 def test_soup_measures_the_best_trial_a_soup_and_an_ensemble(search):
@@ -125,8 +128,7 @@ def test_export_of_a_soup_is_the_average_with_new_statistics(search, tmp_path, m
 def test_export_of_an_ensemble_loads_predicts_and_converts(search, tmp_path, monkeypatch):
     forced(monkeypatch, "ensemble")
     configs = [{**CONFIG, "width": width} for width in (4, 8)]
-    spec = {"metric": "val_loss", "mode": "min"}
-    results = trained(tmp_path / "widths", configs=configs, spec=spec)
+    results = trained(tmp_path / "widths", configs=configs, spec=BY_LOSS)
     done = soup(results, tmp_path / "model", top=2, formats=["torch-export"])
     best, other = (trial.trial_id for trial in results.top(2))
     assert done.left_out == {
@@ -151,12 +153,59 @@ def test_export_of_the_best_trial_alone_is_its_own(search, tmp_path, monkeypatch
 
 
 def test_soup_of_trials_that_take_other_pixels_leaves_them_out(tmp_path):
-    configs = [{**CONFIG, "lr": lr, "test_time_flip": lr < 0.2} for lr in (0.3, 0.001)]
-    results = trained(tmp_path / "x", configs=configs, spec={"metric": "val_loss", "mode": "min"})
+    configs = [{**CONFIG, "lr": lr, "dtype": dtype} for lr, dtype in PIXELS]
+    results = trained(tmp_path / "x", configs=configs, spec=BY_LOSS)
     done = soup(results, top=5)
-    [left] = done.left_out.items()
-    assert left == ("00001", "not combined: other pixels, data or classes than the best's")
+    assert done.left_out == {"00001": "not combined: other pixels than the best's"}
     assert done.chosen.kind == "single"
+
+
+def test_soup_measures_trials_of_other_views_as_the_best_evaluates(tmp_path):
+    configs = [{**CONFIG, "lr": lr, "test_time_flip": lr > 0.1} for lr in (0.3, 0.001)]
+    results = trained(tmp_path / "x", configs=configs, spec=BY_LOSS)
+    done = soup(results, tmp_path / "model", top=5)
+    assert done.left_out == {}
+    assert done.candidates[2].trials == ("00000", "00001")
+    assert read_export(tmp_path / "model").config.input.mirrored
+
+
+def test_soup_of_folds_leaves_out_trials_that_have_trained_on_what_validates_the_best(tmp_path):
+    objective = {"metric": "val_loss", "mode": "min", "from_epoch": 1}
+    results = trained(
+        tmp_path / "x",
+        configs=[{**CONFIG, "lr": lr} for lr in (0.3, 0.29)],
+        spec={"objective": objective},
+        steps=(1, 2),
+        folds=2,
+        fold_epochs=1,
+    )
+    best = results.get_best_trial().trial_id
+    [left] = soup(results, top=5).left_out.items()
+    assert left[0] != best
+    pattern = r"not combined: it is of fold (\d), and has trained on images that validate fold (\d)"
+    assert {*re.fullmatch(pattern, left[1]).groups()} == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "kinds"),
+    [
+        ("parameters <= 1e9", {"single", "soup", "ensemble"}),
+        ("parameters <= 3000", {"single", "soup"}),
+        ("train_loss <= 100", {"single"}),
+    ],
+)
+def test_combinations_must_keep_the_limits(tmp_path, limit, kinds):
+    results = trained(
+        tmp_path / "x",
+        configs=[{**CONFIG, "lr": lr} for lr in (0.3, 0.29)],
+        spec={"objective": {"metric": "val_loss", "mode": "min", "limits": [limit]}},
+    )
+    done = soup(results, top=2)
+    if done.candidates[1].trials == done.candidates[0].trials:
+        kinds = kinds | {"soup"}  # the soup of the best alone
+    kept = {each.kind for each in done.candidates if done.keeps_limits(each)}
+    assert kept == kinds
+    assert done.chosen.kind in kinds
 
 
 def test_soup_of_what_cannot_be_combined_is_refused(snapshot, search, tmp_path):

@@ -135,7 +135,7 @@ def _of_classifier(
             raise UsageError(f"{images.info.title} has classes {has}; the model knows {knows}")
         if config.data and config.data.content:
             check_same({"content": config.data.content}, images.info)
-    model, stats = export.model(trust_code=True), (pixels.mean, pixels.std)
+    model, stats = export.network(trust_code=True), (pixels.mean, pixels.std)
     parts = model, plan, settings, device, stats
     predictor = Predictor(*parts, temperature=export.temperature)
     return measure(predictor, images, metrics=settings.metrics, names=names)

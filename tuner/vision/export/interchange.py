@@ -1,6 +1,6 @@
 """The model as one file that needs no tuner: ONNX, or PyTorch's exported program.
 
-    onnx, torch-export                   from normalised images, in floating point, to logits
+    onnx, torch-export                   from normalised images to the logits of `load_model`
     onnx-pixels, torch-export-pixels     from uint8 pixels to the probabilities of `tuner predict`
 
 Each takes batches of any size, and is read back and compared with the model.

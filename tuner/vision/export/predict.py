@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Top = tuple[tuple[str, float], ...]
 
 _BATCH_BYTES = 64 << 20  # of pixels that are decoded before the network takes them
-MOST = 2000  # validation images that the temperature is fitted to
+MOST_CALIBRATED = 2000  # validation images that the temperature is fitted to
 _BINS = 15  # of probabilities, for the calibration error
 _LOG_RANGE = (-3.0, 3.0)  # of the logarithm of the temperature
 
@@ -100,7 +100,7 @@ def predictions(
     if len(export.config.classes) != plan.num_classes:
         named, made = len(export.config.classes), plan.num_classes
         raise UsageError(f"{export.folder}: {CONFIG} names {named} classes of its model's {made}")
-    settings, model = export.settings(), export.model(trust_code=trust_code)
+    settings, model = export.settings(), export.network(trust_code=trust_code)
     parts = model, plan, settings, prepare_device(), (given.mean, given.std)
     predictor = Predictor(*parts, temperature=export.temperature)
     return _predictions(export, predictor, files, top)
@@ -195,7 +195,7 @@ def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
 
 
 def fitted(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
-    """The calibration for these logits."""
+    """The calibration for the logits of images that `sample_evenly` has chosen."""
     import torch.nn.functional as F
     from scipy.optimize import minimize_scalar
 

@@ -206,6 +206,14 @@ class Export:
 
     def model(self, *, trust_code: bool = False) -> nn.Module:
         """The model as `load_model` returns it, on the CPU."""
+        network = self.network(trust_code=trust_code)
+        mirrored = self.config.input is not None and self.config.input.mirrored
+        if mirrored or self.temperature != 1:
+            network.register_forward_hook(AsMeasured(mirrored, self.temperature))
+        return network
+
+    def network(self, *, trust_code: bool = False) -> nn.Module:
+        """The network alone, which `model` measures over its views and at its temperature."""
         plan = self.config.model
         if plan is None:
             raise UsageError(
@@ -262,11 +270,33 @@ class Export:
         return settings
 
 
+@dataclass(frozen=True, slots=True)
+class AsMeasured:
+    """A forward hook: in evaluation mode the logits of a network become those that were measured.
+
+    mirrored: whether they are means over an image and its mirror image. temperature: divides them.
+    A hook, since the network keeps its class, its layers and the names of its weights.
+    """
+
+    mirrored: bool
+    temperature: float
+
+    def __call__(self, network: nn.Module, inputs: tuple[Tensor], logits_NK: Tensor) -> Tensor:
+        if network.training:
+            return logits_NK
+        if self.mirrored:
+            (x_NCHW,) = inputs
+            logits_NK = (logits_NK + network.forward(x_NCHW.flip(3))) / 2
+        return logits_NK / self.temperature
+
+
 def load_model(folder: Path | str, *, trust_code: bool = False) -> nn.Module:
     """The model of an exported folder, on the CPU and in evaluation mode, with its weights.
 
-    It maps x_NCHW, images as `load_image` returns them, to logits_NK. Imports no Ray and runs no
-    code of the folder.
+    It maps x_NCHW, images as `load_image` returns them, to the logits_NK that were measured: means
+    over an image and its mirror image if the training evaluated so, divided by the temperature, so
+    that their softmax is what `tuner predict` shows. In training mode it is the network alone.
+    Imports no Ray and runs no code of the folder.
 
     trust_code: whether to import a custom network that the folder names, such as my_module:MyNet.
     It is imported from this Python's path, never from the folder, and called with the folder's

@@ -11,12 +11,13 @@ is, and its loss would show that more than its errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import fsum, isfinite, nan
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from tuner.errors import UsageError
@@ -24,15 +25,18 @@ from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_record
 from tuner.spec.sections import Objective
 from tuner.trial.gpus import take
-from tuner.vision.batches import image_set, of_trial
+from tuner.vision.batches import image_set, of_trial, sample_evenly
+from tuner.vision.catalog import LATENCY
 from tuner.vision.datasets._dataset import check_same
 from tuner.vision.ensemble import average, ensemble_of, joined, renewed_norms
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange
-from tuner.vision.export.predict import MOST, fitted
+from tuner.vision.export.predict import MOST_CALIBRATED, fitted
 from tuner.vision.export.read import Combined, ImageInput, Member
 from tuner.vision.export.write import TrialModel, check_target, export_model, write_export
 from tuner.vision.loss import measured_of
+
+COSTS = ("parameters", LATENCY)  # metrics that add up where models compute together
 
 Kind = Literal["single", "soup", "ensemble"]
 
@@ -62,10 +66,18 @@ class Soup:
 
     @property
     def chosen(self) -> Candidate:
-        """The best on the validation split; of equals the first."""
+        """The best on the validation split within the limits; of equals, or of none, the first."""
         metric, key = self.objective.metric, self.objective.key
-        finite = [each for each in self.candidates if isfinite(each.metrics[metric])]
-        return min(finite or self.candidates, key=lambda each: key(each.metrics[metric]))
+        usable = [
+            each
+            for each in self.candidates
+            if isfinite(each.metrics[metric]) and self.keeps_limits(each)
+        ]
+        return min(usable or self.candidates[:1], key=lambda each: key(each.metrics[metric]))
+
+    def keeps_limits(self, candidate: Candidate) -> bool:
+        """Whether the candidate can be chosen; it must have every metric of the limits."""
+        return self.objective.allows(candidate.metrics)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for `soup --json`."""
@@ -74,7 +86,12 @@ class Soup:
             "metric": self.objective.metric,
             "mode": self.objective.mode,
             "models": [
-                {"model": each.kind, "trials": list(each.trials), "metrics": dict(each.metrics)}
+                {
+                    "model": each.kind,
+                    "trials": list(each.trials),
+                    "metrics": dict(each.metrics),
+                    "keeps_limits": self.keeps_limits(each),
+                }
                 for each in self.candidates
             ],
             "left_out": dict(self.left_out),
@@ -101,12 +118,16 @@ def soup(
 ) -> Soup:
     """Combine the `top` best trials, and export the best combination, or the best trial, to `to`.
 
-    Measures on the validation split the best trial, a greedy soup, and the ensemble of all. Trials
-    of another network or other shapes than the best's cannot be averaged; those that take other
-    pixels cannot be combined at all. to: a new or empty folder; None to only measure. formats: as
-    for `export_model`. Imports networks that the trials name. Raises UsageError for another
-    trainable than the image classifier that ships, or an objective that is not measured on the
-    validation split, DataError for missing images, and what `export_model` raises.
+    Measures on the validation split the best trial, a greedy soup, and the ensemble of all, each as
+    the best trial evaluates. Trials of another network or other shapes than the best's cannot be
+    averaged; those that take other pixels, or that have trained on images which validate the best,
+    cannot be combined at all. A combination must keep the limits of the objective: its parameters
+    and its latency are the best's for a soup, and the sum for an ensemble.
+
+    to: a new or empty folder; None to only measure. formats: as for `export_model`. Imports
+    networks that the trials name. Raises UsageError for another trainable than the image classifier
+    that ships, or an objective that is not measured on the validation split, DataError for missing
+    images, and what `export_model` raises.
     """
     to = None if to is None else check_target(to)
     interchange.check_formats(formats)
@@ -158,15 +179,32 @@ def _leaders(results: Results, top: int) -> tuple[list[TrialModel], dict[str, st
             left_out[trial.trial_id] = "not combined: it kept no checkpoint"
             continue
         model = TrialModel(results, trial)
-        if not models or _takes(model) == _takes(models[0]):
+        reason = _why_apart(model, models[0]) if models else None
+        if reason is None:
             models.append(model)
         else:
-            left_out[trial.trial_id] = "not combined: other pixels, data or classes than the best's"
+            left_out[trial.trial_id] = f"not combined: {reason}"
     return models, left_out
 
 
-def _takes(model: TrialModel) -> tuple[object, ...]:
-    return tuple(model.entries.get(name) for name in ("input", "classes", "data"))
+def _why_apart(model: TrialModel, best: TrialModel) -> str | None:
+    """Why `model` cannot be measured together with the best, or None."""
+    fold, best_fold = model.checkpoint.epoch, best.checkpoint.epoch
+    if model.constants.get("folds") and fold != best_fold:
+        return f"it is of fold {fold}, and has trained on images that validate fold {best_fold}"
+    inputs, best_inputs = _inputs(model), _inputs(best)
+    differing = [name for name, value in inputs.items() if value != best_inputs[name]]
+    return f"other {' and '.join(differing)} than the best's" if differing else None
+
+
+def _inputs(model: TrialModel) -> dict[str, object]:
+    """What must be alike where models are measured together, as the best evaluates."""
+    pixels: ImageInput = model.entries["input"]
+    return {
+        "pixels": pixels.model_copy(update={"mirrored": False}),
+        "classes": model.entries["classes"],
+        "data": model.entries["data"],
+    }
 
 
 class _Combinations:
@@ -198,19 +236,27 @@ class _Combinations:
     ) -> tuple[tuple[Candidate, ...], dict[str, dict[str, Tensor]]]:
         """(single, soup and ensemble; the weights of the latter two)."""
         ids = [model.trial.trial_id for model in self._models]
+        reported = [_reported(model) for model in self._models]
         soups: dict[tuple[int, ...], dict[str, float]] = {}
         weights: dict[tuple[int, ...], dict[str, Tensor]] = {}
 
         def value(ingredients: tuple[int, ...]) -> float:
-            soups[ingredients], weights[ingredients] = self._soup(ingredients)
-            return soups[ingredients][self._metric]
+            metrics, weights[ingredients] = self._soup(ingredients)
+            known = reported[0] if ingredients == (0,) else _cost(reported[:1])
+            soups[ingredients] = limited(known) | metrics
+            allowed = objective.allows(soups[ingredients])
+            return metrics[self._metric] if allowed else nan
+
+        def limited(metrics: Mapping[str, float]) -> dict[str, float]:
+            return {name: metrics[name] for name in objective.limited if name in metrics}
 
         chosen = greedy(len(self._averaged), value, objective)
         trials = tuple(ids[self._averaged[number]] for number in chosen)
         together = joined(self._weights)
         ensemble = soups[0,]  # of a single trial: measured again, it may differ by rounding
         if len(ids) > 1:
-            ensemble = self._metrics(ensemble_of(self._plans, _copied(together)))
+            ensemble = limited(_cost(reported))
+            ensemble |= self._metrics(ensemble_of(self._plans, _copied(together)))
         candidates = (
             Candidate("single", (ids[0],), soups[0,]),
             Candidate("soup", trials, soups[chosen]),
@@ -237,10 +283,22 @@ class _Combinations:
         if renew:
             predictor.renew_norms(renew, images.rows_NP[images.splits["train"]])
         logits_NK, labels_N = predictor.logits_of(images, images.splits["validation"])
-        temperature = fitted(logits_NK[:MOST], labels_N[:MOST]).temperature
+        some_N = sample_evenly(torch.arange(len(labels_N)), MOST_CALIBRATED)
+        temperature = fitted(logits_NK[some_N], labels_N[some_N]).temperature
         logits_NK, classes = logits_NK.double() / temperature, images.info.num_classes
         measured = measured_of(logits_NK, labels_N, metrics=settings.metrics, classes=classes)
         return {f"val_{name}": value for name, value in measured.metrics.items()}
+
+
+def _reported(model: TrialModel) -> dict[str, float]:
+    report = model.trial.report_at(model.checkpoint.epoch)
+    return dict(report.metrics) if report else {}
+
+
+def _cost(reports: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The sums of what models cost that compute together; without what one has not reported."""
+    costs = (name for name in COSTS if all(name in report for report in reports))
+    return {name: fsum(report[name] for report in reports) for name in costs}
 
 
 def _copied(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -29,6 +29,7 @@ from tuner.spec.settings import parse
 from tuner.spec.space.spaces import merged
 from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
+from tuner.vision.batches import sample_evenly
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.catalog import DATASETS, ships, short_name
 from tuner.vision.datasets._archive import partial_folder
@@ -36,7 +37,7 @@ from tuner.vision.datasets._dataset import DatasetInfo, info_in
 from tuner.vision.evaluation import Predictor, prepare_device
 from tuner.vision.export import interchange, read
 from tuner.vision.export.model_card import card_text
-from tuner.vision.export.predict import MOST, fitted, images_here
+from tuner.vision.export.predict import MOST_CALIBRATED, fitted, images_here
 from tuner.vision.loss import CrossEntropy
 from tuner.vision.settings import ClassifierSettings, valid_settings
 from tuner.vision.transfer import with_backbone
@@ -126,7 +127,7 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
     """
     refits = model.results.spec.refits
     if refits is None:
-        network = export.model()
+        network = export.network()
     else:
         try:
             source = Results(model.results.folder.with_name(refits.name))
@@ -143,7 +144,8 @@ def _calibration(model: TrialModel, export: read.Export) -> read.Calibration | N
     stats = pixels.mean, pixels.std
     device = prepare_device(model.results.spec.resources.cpus)
     predictor = Predictor(network, plan, model.settings, device, stats)
-    return fitted(*predictor.logits_of(images, images.splits["validation"][:MOST]))
+    rows_N = sample_evenly(images.splits["validation"], MOST_CALIBRATED)
+    return fitted(*predictor.logits_of(images, rows_N))
 
 
 def write_export(
@@ -191,12 +193,13 @@ def write_export(
 def _write_formats(export: read.Export, formats: Collection[str]) -> None:
     """Write the model of `export` beside its weights, in each of the formats."""
     plan, pixels = export.takes_images()
-    network = export.model(trust_code=True)
+    network = export.network(trust_code=True)
     loss = replace(CrossEntropy.of(export.settings()), temperature=export.temperature)
     from_pixels = interchange.FromPixels(network, pixels.mean, pixels.std, loss).eval()
     shape = plan.in_channels, plan.image_size, plan.image_size
+    measured = export.model(trust_code=True)
     for name in formats:
-        model = from_pixels if name.endswith(interchange.PIXELS) else network
+        model = from_pixels if name.endswith(interchange.PIXELS) else measured
         interchange.write(model, name, export.folder, shape=shape)
 
 
