@@ -1,11 +1,12 @@
 """The names of trials' failures, and the check of a trainable's reports.
 
-Pure: it reads types and messages, and imports no torch.
+It reads types and messages, looks for a file that a message names, and imports no torch.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
 import signal
 import sysconfig
@@ -21,6 +22,7 @@ from traceback import extract_tb
 from typing import Any
 
 from tuner.errors import StorageError
+from tuner.places import start_dir
 
 STORAGE = "storage"  # the kind of a Failure that is the experiment's and no trial's
 
@@ -63,6 +65,8 @@ _WAITED = re.compile(
     r"|Timed out after \d+ seconds waiting for clients|[Ww]ait timeout after \d+ ?ms"
     r"|timed out in monitoredBarrier|[Cc]ollective operation timeout|watchdog got stuck for"
 )
+_MISSING_FILE = re.compile(r"FileNotFoundError|No such file or directory")
+_QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
 _CONNECTION = re.compile(r"gloo/transport/")  # of a rank, which another one may have closed
 
 
@@ -92,6 +96,8 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(STORAGE, str(error))
     message, origin = cut(message_of(error)), origin_of(error)
     message = f"{message}, at {origin}" if origin else message
+    missing = [path for each in _chain(error) for path in _paths_not_found(each)]
+    message += start_dir_hint(missing)
     kind = "oom" if is_out_of_memory(error) else "exception"
     # NOT_INITIALIZED poisons, too: a smaller size may work, but if it does not, nothing does
     poisons = [_POISONING.search(_text(e)) for e in _chain(error) if isinstance(e, RuntimeError)]
@@ -115,7 +121,26 @@ def failure_of_exit(code: int, last_lines: Sequence[str]) -> Failure:
         )
     is_oom = _OUT_OF_MEMORY.search(last_output) or (last_lines and "MemoryError" in last_lines[-1])
     message = f"exit code {code}: {last_output or 'stderr is empty'}"
-    return Failure("oom" if is_oom else "exception", cut(message))
+    message = cut(message)
+    if _MISSING_FILE.search(last_output):
+        message += start_dir_hint(_QUOTED.findall(last_output))
+    return Failure("oom" if is_oom else "exception", message)
+
+
+def start_dir_hint(paths: Sequence[str]) -> str:
+    """What a message adds if one of the relative `paths` lies where the search was started."""
+    for path in paths:
+        if not os.path.isabs(path) and os.path.exists(start_dir() / path):
+            return f"; {path} lies where the search was started: open tuner.start_dir() / {path!r}"
+    return ""
+
+
+def _paths_not_found(error: BaseException) -> list[str]:
+    """The paths that an error says do not exist; libraries may name them in the text alone."""
+    if not isinstance(error, FileNotFoundError):
+        return []
+    name = error.filename
+    return [os.fsdecode(name)] if isinstance(name, str | bytes) else _QUOTED.findall(_text(error))
 
 
 def cut(message: str) -> str:
