@@ -1,5 +1,7 @@
 """Priors: as text, and as densities and draws in the unit cube."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,6 +62,23 @@ def test_drawn_points_have_the_density(text, prior, confidence):
         assert (drawn_N < edge).mean() == pytest.approx(
             density_N[u_N < edge].sum() / 20_000, abs=0.01
         )
+
+
+@pytest.mark.parametrize("confidence", [0.1, 0.5, 1, 3])
+@pytest.mark.parametrize(
+    "values", ["choice(['sgd', 'adamw'], {})", "choice(['sgd', 'adamw', 'muon', 'lion'], {})"]
+)
+def test_prior_of_a_choice_favours_its_value_at_any_confidence(values, confidence):
+    text = values.format(f"prior='adamw', confidence={confidence}")
+    encoding = Encoding(parse_space({"x": text}))
+    options = encoding.columns[0].domain.values
+    u_M1 = (np.arange(len(options))[:, None] + 0.5) / len(options)
+    priors = Priors(encoding)
+    density_M = np.exp(priors.log_density(u_M1))
+    assert density_M[1] > 1 > density_M[0]
+    drawn = [priors.drawn(np.array([u]))[0] for u in (np.arange(400) + 0.5) / 400]
+    counts = Counter(encoding.decode([u])["x"] for u in drawn)
+    assert counts["adamw"] > 1.05 * counts["sgd"]
 
 
 def test_favour_fades_with_trials_and_ignores_inactive_columns():

@@ -1,10 +1,10 @@
 """Where the best values are expected, as `loguniform(1e-4, 1, prior=1e-2)` says: in the unit cube.
 
 A number's prior is a normal distribution around it, cut off at the bounds; of a choice, one half
-goes to the value that is expected, and one half to all of them evenly. What a prior says fades as trials end, after
-Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior may be wrong, half
-of each density, and at least half of the draws, are even, and a prior counts less where trials of a
-high density had high losses.
+goes to the value that is expected, and one half to all of them evenly. What a prior says fades as
+trials end, after Mallik et al., "PriorBand" (2023), and Hvarfner et al., "piBO" (2022). As a prior
+may be wrong, half of each density, and at least half of the draws, are even, and a prior counts
+less where trials of a high density had high losses.
 """
 
 # M points, D columns
@@ -52,7 +52,7 @@ class _Near:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """Option `number` of `count` with a `share`, at least an even one; the others share the rest."""
+    """Option `number` of `count` with a `share`; the others share what is left evenly."""
 
     number: int
     count: int
