@@ -58,6 +58,14 @@ def test_validate_without_terminal_refuses_code_and_names_the_option(theirs):
     assert "their_code" not in sys.modules
 
 
+def test_run_like_a_folder_asks_before_a_searched_data_set_is_imported(theirs):
+    space = {"lr": "uniform(0, 1)", "dataset": "choice(['digits', 'their_code:load'])"}
+    recorded(theirs.parent, {**SPEC, "search": {"space": space}})
+    refused = refusal("run", "--like", str(theirs.parent), "--no-evaluate")
+    assert f"their_code:load ({theirs.parent / 'their_code.py'})" in refused
+    assert "their_code" not in sys.modules
+
+
 @pytest.mark.parametrize("option", ["--trust", "--yes"])
 def test_validate_with_trust_imports_code(theirs, option):
     assert call("validate", theirs, option).exception is None

@@ -52,6 +52,21 @@ def test_code_of_ignores_data_folders(dataset):
     assert code_of({"training": {"dataset": dataset}}) == []
 
 
+def test_code_of_lists_data_sets_of_every_section():
+    search = {
+        "space": {"dataset": "choice(['digits', 'a:load'])"},
+        "configs": [{"dataset": "b:load"}, {"dataset": "a:load", "model": "c:Net"}],
+        "points_to_evaluate": [{"dataset": {"grid_search": ["c:Net"]}}],
+    }
+    assert code_of({"training": {"dataset": "d:load"}, "search": search}) == [
+        NamedCode("search.configs.1.model", "c:Net"),
+        NamedCode("training.dataset", "d:load"),
+        NamedCode("search.space.dataset", "a:load"),
+        NamedCode("search.configs.0.dataset", "b:load"),
+        NamedCode("search.points_to_evaluate.0.dataset", "c:Net"),
+    ]
+
+
 def test_code_of_lists_custom_networks():
     search = {
         "space": {"model": "choice(['cnn', 'a.b:Net', 'timm:resnet18', 'c:D'])"},

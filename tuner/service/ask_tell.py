@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Body, Depends, Request, Response
 from pydantic import Field
 
-from tuner.errors import FAILURE_KINDS, NameTakenError, TunerError, UsageError
+from tuner.errors import FAILURE_KINDS, Fault, NameTakenError, TunerError, UsageError
 from tuner.experiment.storage import find_experiment, storage_folder
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
-from tuner.spec.code import ELSEWHERE, code_of
+from tuner.spec.code import ELSEWHERE, code_of, settings_in
+from tuner.spec.experiment import COMPLETE_STORAGE, ExperimentSpec, is_name
 from tuner.spec.plain_values import fault_of_values
 from tuner.spec.settings import Settings
 
@@ -29,6 +30,26 @@ if TYPE_CHECKING:
     from tuner.search.ask_tell import AskTell
 
 PATH = "/api/ask-tell"
+
+# Keys of a spec that comes over HTTP; others write, send or read where the user has not said
+_SETTABLE = {
+    "name",
+    "trainable",
+    "training",
+    "search",
+    "objective",
+    "scheduler",
+    "resources",
+    "timeouts",
+    "checkpoints",
+    "stop",
+    "num_samples",
+    "max_concurrent",
+    "time_budget_s",
+    "seed",
+    "warm_start",
+}
+_PATHS = {"data_dir", "start_from"}  # settings of trials that name any file of this machine
 
 _CLOSED = {"description": "nothing was recorded; ask again after Retry-After seconds"}
 router = APIRouter(prefix=PATH, responses={503: _CLOSED})
@@ -110,11 +131,21 @@ class Searches:
 
 
 def check_remote(raw: Mapping[str, Any]) -> None:
-    """Raise UsageError for a spec over HTTP that names code, or another storage."""
+    """Raise UsageError for a spec over HTTP that names code, or what is for the server's user."""
     if fault := fault_of_values(raw):
         raise UsageError(f"the spec {fault}")
-    if "storage" in raw:
-        raise UsageError("storage: is the server's own; leave it out")
+    refused = [key for key in raw if key in ExperimentSpec.model_fields.keys() - _SETTABLE]
+    if raw.get("trainable") != ELSEWHERE:  # whose settings mean nothing here
+        for section, values in settings_in(raw):
+            refused += [f"{section}.{name}" for name in sorted(_PATHS & values.keys())]
+    if refused:
+        raise UsageError("\n".join(f"{key}: is the server's own; leave it out" for key in refused))
+    earlier = raw.get("warm_start")
+    for name in earlier if isinstance(earlier, list) else [earlier]:
+        if isinstance(name, str) and name != COMPLETE_STORAGE and not is_name(name):
+            raise UsageError(
+                str(Fault("warm_start", "must be a name in the server's storage", name))
+            )
     if code := code_of(raw):
         keys = ", ".join(f"{each.key} ({each.path})" for each in code)
         raise UsageError(f"a spec that comes over HTTP must not name code: {keys}")

@@ -119,6 +119,18 @@ def _paths_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, path
 
 
+def settings_in(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(section, its settings) of each part of a spec's plain values that sets a trial's."""
+    search = spec.get("search")
+    search = search if isinstance(search, Mapping) else {}
+    sections = {"training": spec.get("training"), "search.space": search.get("space")}
+    for field in ("configs", "points_to_evaluate"):
+        configs = search.get(field)
+        numbered = enumerate(configs) if isinstance(configs, list | tuple) else ()
+        sections |= {f"search.{field}.{number}": config for number, config in numbered}
+    yield from ((name, values) for name, values in sections.items() if isinstance(values, Mapping))
+
+
 def refuse_elsewhere(trainable: str) -> None:
     if trainable == ELSEWHERE:
         raise UsageError(

@@ -54,9 +54,14 @@ from tuner.spec.strategies import GridSettings, Search
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def is_name(text: str) -> bool:
+    """Whether `text` can be the name of an experiment, and so is no path."""
+    return bool(_NAME.fullmatch(text)) and ".." not in text and len(text) <= 100
+
+
 def _folder_name(raw: object) -> str:
     name = "" if raw is None else str(raw)
-    if not _NAME.fullmatch(name) or ".." in name or len(name) > 100:
+    if not is_name(name):
         rule = "must be letters, digits, '-', '_' and single '.', at most 100, no path"
         raise bad_value(rule, name)
     return name

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.errors import Fault, SpecError
+from tuner.spec.code import settings_in
 from tuner.spec.declaration import Declaration, NodeData, PinnedData, faults_of_configs
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.schedulers import DEFAULT, SCHEDULERS
@@ -218,23 +219,13 @@ class ClassifierDeclaration(Declaration):
         return length * seconds * (images.train + images.validation / 3) / settings.batch_size
 
     def code(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """A user's own networks, each once, and the function that returns the images."""
-        search = spec.get("search")
-        search = search if isinstance(search, Mapping) else {}
-        sections = {"training": spec.get("training"), "search.space": search.get("space")}
-        for field in ("configs", "points_to_evaluate"):
-            configs = search.get(field)
-            some = enumerate(configs) if isinstance(configs, list | tuple) else ()
-            sections |= {f"search.{field}.{number}": config for number, config in some}
-        networks: dict[str, str] = {}
-        for section, values in sections.items():
-            for network in _own_networks(values):
-                networks.setdefault(network, f"{section}.model")
-        yield from ((key, network) for network, key in networks.items())
-        training = spec.get("training")
-        dataset = training.get("dataset") if isinstance(training, Mapping) else None
-        if isinstance(dataset, str) and catalog.is_dotted(dataset):
-            yield "training.dataset", dataset
+        """A user's own networks, and functions that return images, each once."""
+        for setting, is_code in (("model", catalog.is_own_network), ("dataset", catalog.is_dotted)):
+            sections: dict[str, str] = {}
+            for section, values in settings_in(spec):
+                for text in filter(is_code, _texts_of(values, setting)):
+                    sections.setdefault(text, section)
+            yield from ((f"{section}.{setting}", text) for text, section in sections.items())
 
     default_experiment = staticmethod(default_experiment)
 
@@ -400,14 +391,14 @@ def _own_images(spec: ExperimentSpec) -> DatasetInfo | None:
     return None if catalog.ships(choice.dataset) else catalog.describe(choice)
 
 
-def _own_networks(values: object) -> list[str]:
-    """The networks of the user's own that are `values["model"]`, or a choice that stands there."""
+def _texts_of(values: Mapping[str, Any], setting: str) -> list[str]:
+    """The texts that a setting may have in `values`, as a constant or as a choice."""
     try:
-        model = parse_space({"model": values["model"]})["model"]  # type: ignore[index]
-    except (TypeError, KeyError, FaultsError):  # FaultsError: such a spec is refused
+        value = parse_space({setting: values.get(setting)})[setting]
+    except FaultsError:  # such a spec is refused
         return []
-    references = model.values if isinstance(model, Choice) else (model,)
-    return [r for r in references if isinstance(r, str) and catalog.is_own_network(r)]
+    options = value.values if isinstance(value, Choice) else (value,)
+    return [option for option in options if isinstance(option, str)]
 
 
 def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
