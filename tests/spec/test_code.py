@@ -166,15 +166,20 @@ HERE = __name__
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("make", "text"),
     [
-        (made(2), f"{HERE}:closure (by value)"),
-        (of_a_script(), "__main__:script (by value)"),
-        (partial(partial(train)), f"{HERE}:train (by value)"),
-        (tune.with_parameters(train, factor=2), "ray.tune.trainable.util:train (by value)"),
+        (lambda: made(2), f"{HERE}:closure (by value)"),
+        (of_a_script, "__main__:script (by value)"),
+        (lambda: partial(partial(train)), f"{HERE}:train (by value)"),
+        # Within the test: its parameters end with the Ray that runs when they are first used
+        (
+            lambda: tune.with_parameters(train, factor=2),
+            "ray.tune.trainable.util:train (by value)",
+        ),
     ],
 )
-def test_by_value_local_function_is_marked(value, text):
+def test_by_value_local_function_is_marked(make, text):
+    value = make()
     spec = build_spec({**MINIMAL, "trainable": value})
     assert isinstance(spec.trainable, ByValue)
     assert (spec.trainable, spec.trainable.value) == (text, value)
