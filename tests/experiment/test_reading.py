@@ -6,13 +6,13 @@ import calls
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import Clock
+from synthetic import OWNER, Clock
 
 from tuner.errors import JournalError
-from tuner.experiment.events import EXPERIMENT_ENDED, RESULT, TRIAL_STARTED
+from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.history import fold
-from tuner.experiment.journal import Journal
+from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
 
 
@@ -73,10 +73,31 @@ def test_read_repeated_epoch_is_refused(snapshot, story):
         list(read(folder))
 
 
+@pytest.mark.parametrize("order", [[1, 0], [0, 2, 1], [0, 1, 4, 6, 5], [0, 7, 5], [5]])
+def test_read_lines_out_of_order_are_refused(snapshot, story, order):
+    folder, _ = story
+    lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
+    (folder / JOURNAL).write_bytes(b"".join(lines[number] for number in order))
+    with snapshot.raises(JournalError):
+        list(read(folder))
+    with pytest.raises(JournalError):
+        Journal.open(folder)
+    assert not is_locked(folder)
+
+
+def test_read_accepts_trials_that_start_out_of_order(tmp_path):
+    with Journal.open(tmp_path, clock=Clock()) as journal:
+        journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
+        for trial_id in ("00002", "00000"):
+            journal.append(TRIAL_STARTED, trial_id=trial_id, config={})
+    assert list(fold(read(tmp_path)).trials) == ["00000", "00002"]
+
+
 def test_read_keeps_unknown_events(tmp_path):
     with Journal.open(tmp_path) as journal:
+        first = journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
         event = journal.append("trial_paused", trial_id="00001", why="rung")
-    assert list(read(tmp_path)) == [event]
+    assert list(read(tmp_path)) == [first, event]
 
 
 def test_read_cost_grows_linearly(tmp_path):
@@ -86,6 +107,7 @@ def test_read_cost_grows_linearly(tmp_path):
         folder = tmp_path / f"{trials}"
         folder.mkdir()
         with Journal.open(folder, clock=Clock()) as journal:
+            journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
             for number in range(trials):
                 trial_id = f"{number:05}"
                 journal.append(TRIAL_STARTED, trial_id=trial_id, config={"lr": 0.1})
@@ -102,7 +124,7 @@ def test_tail_returns_new_complete_lines(snapshot, tmp_path):
     with snapshot.raises(JournalError):
         tail.read()
     with Journal.open(tmp_path) as journal:
-        first = journal.append(EXPERIMENT_ENDED, status="completed")
+        first = journal.append(EXPERIMENT_STARTED, resumed=False, owner=OWNER)
         assert tail.read() == [first]
         assert tail.read() == []
         path = tmp_path / "journal.jsonl"

@@ -43,8 +43,9 @@ class Trials:
         changed = Results(folder).spec.replace(scheduler={"max_t": 3}, **changes)
         spec = ValidatedSpec.model_validate(dict(changed))
         self.driver = driver = Driver(spec, ExperimentFolder(folder), self.journal)
-        driver.observers = [self.seen.append]
         driver.restore()
+        driver.journal_start(resumed=False)
+        driver.observers = [self.seen.append]
         driver.begin([], fits=lambda: 1)
         self.stopped, self.history = driver.scheduler.stopped, driver.history
         driver.is_over = lambda: self.is_over
@@ -75,9 +76,11 @@ class Trials:
         self.recorder.on_trial_error(0, [], trial(number, error_file, **config))
 
     def events(self):
+        """What is journaled of trials."""
         self.journal.sync()
         names = ("event", "trial_id", "epoch", "status", "error")
-        return [tuple(e[n] for n in names if n in e) for e in read(self.folder)]
+        of_trials = [e for e in read(self.folder) if "trial_id" in e]
+        return [tuple(e[n] for n in names if n in e) for e in of_trials]
 
     def kinds(self):
         return [event[0] for event in self.events()]
@@ -129,7 +132,7 @@ def test_recorder_journals_a_trial_in_order(trials):
         ("checkpoint", "00000", 1),
         ("trial_ended", "00000", "completed"),
     ]
-    assert trials.seen == list(read(trials.folder))
+    assert trials.seen == list(read(trials.folder))[1:]
 
 
 def test_recorder_journals_a_trial_at_its_own_end_as_done(trials):

@@ -31,6 +31,7 @@ CHECKPOINT = "checkpoint"
 TRIAL_ENDED = "trial_ended"
 CONTROL = "control"
 EXPERIMENT_ENDED = "experiment_ended"
+OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
 
 COMPLETED = "completed"
 STOPPED = "stopped"  # by the scheduler, or a control

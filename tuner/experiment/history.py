@@ -24,6 +24,7 @@ from tuner.experiment.events import (
     EXPERIMENT_STARTED,
     FAILED,
     INTERRUPTED,
+    OF_TRIALS,
     RESULT,
     RUNNING,
     TRIAL_ENDED,
@@ -125,7 +126,7 @@ class History:
     def apply(self, event: Event) -> None:
         """Take one event into account, oldest first. An unknown event changes nothing."""
         kind, time = event["event"], event["time"]
-        if kind in _OF_TRIALS:
+        if kind in OF_TRIALS:
             self._apply_to_trial(event, kind, time)
         elif kind == EXPERIMENT_STARTED:
             self.interrupt()
@@ -283,9 +284,6 @@ class History:
             self._find_best_of_all()
         elif had_failed and status != FAILED and trial.best is not None:  # it counts again
             self.best = self._better(self.best, trial.best)
-
-
-_OF_TRIALS = frozenset((TRIAL_STARTED, RESULT, CHECKPOINT, TRIAL_ENDED))
 
 
 @contextmanager

@@ -22,13 +22,12 @@ from tuner.errors import JournalError, JournalLostError, UsageError, translate_e
 from tuner.experiment.events import (
     EXPERIMENT_ENDED,
     EXPERIMENT_STARTED,
-    RESULT,
     Event,
     fault_of,
     owner_in_words,
 )
 from tuner.experiment.files import JOURNAL, check_folder, open_plain, sync
-from tuner.experiment.reading import LONGEST, Lines, decode, open_journal, read
+from tuner.experiment.reading import LONGEST, Lines, Order, decode, open_journal, read
 from tuner.wording import program
 
 _LOCK_WAIT_S = 0.5
@@ -44,13 +43,11 @@ class Journal:
     An appended line survives the end of this process, and after `sync` a power cut.
     """
 
-    def __init__(
-        self, path: Path, fd: int, *, size: int, epochs: dict[str, int], clock: Clock
-    ) -> None:
+    def __init__(self, path: Path, fd: int, *, size: int, order: Order, clock: Clock) -> None:
         self.path = path
         self._fd: int | None = fd
         self._size = size  # in bytes, as far as this writer knows
-        self._epochs = epochs  # the last journaled epoch of every trial
+        self._order = order
         self._clock = clock
         self._synced = self._opened = size
         self._writing = threading.Lock()
@@ -81,7 +78,7 @@ class Journal:
             os.close(fd)
             raise
         clock = clock or steady_clock(not_before=last)
-        return cls(path, fd, size=events.end, epochs=events.epochs, clock=clock)
+        return cls(path, fd, size=events.end, order=events.order, clock=clock)
 
     def earlier(self) -> Iterator[Event]:
         """The events from before `open`, which has checked them; raises JournalError."""
@@ -99,19 +96,17 @@ class Journal:
         """Write one line; returns the event as journaled, with its time.
 
         Raises JournalError, with the journal unchanged, for invalid fields or a full disk;
-        JournalLostError as `check`; AssertionError for an epoch that does not increase.
+        JournalLostError as `check`; AssertionError for an event out of order.
         """
         assert self._fd is not None, "the journal is closed"
         whose = {} if trial_id is None else {"trial_id": trial_id}
         record: Event = {"event": event, "time": round(self._clock(), 6), **whose, **fields}
         line = _encode(record)
-        if event == RESULT and trial_id is not None:
-            last = self._epochs.get(trial_id, -1)
-            assert fields["epoch"] > last, f"trial {trial_id}: epoch {fields['epoch']} after {last}"
+        fault = self._order.fault_of(record)
+        assert fault is None, fault  # nobody could read it any more
         with self._writing:
             self._write(self._fd, line)
-        if event == RESULT and trial_id is not None:
-            self._epochs[trial_id] = fields["epoch"]
+        self._order.add(record)
         if event == EXPERIMENT_ENDED:
             self.sync()
         return record

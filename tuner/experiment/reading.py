@@ -7,12 +7,20 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from reprlib import repr as shown  # short, and safe on what is nested deep
 from typing import Any, BinaryIO, NoReturn
 
 from pydantic_core import from_json
 
 from tuner.errors import JournalError, translate_error
-from tuner.experiment.events import RESULT, Event, fault_of
+from tuner.experiment.events import (
+    EXPERIMENT_STARTED,
+    OF_TRIALS,
+    RESULT,
+    TRIAL_STARTED,
+    Event,
+    fault_of,
+)
 from tuner.experiment.files import JOURNAL, open_plain
 from tuner.spec.plain_values import MOST, parse_json
 
@@ -23,7 +31,7 @@ _SHORT = 16 << 10  # bytes of an end: it holds the last line of nearly every sea
 def read(folder: Path) -> Iterator[Event]:
     """The events in `folder`'s journal as of now, oldest first, without a torn last line.
 
-    Raises JournalError for a missing file, and on reaching a damaged line or a repeated epoch.
+    Raises JournalError for a missing file, and on reaching a damaged line or one out of order.
     """
     path = folder / JOURNAL
     return iter(Lines(open_journal(path), path))
@@ -49,16 +57,16 @@ class Tail:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / JOURNAL
-        self._at = self._lines = 0
+        self._at = 0
+        self._order = Order()
 
     def read(self) -> list[Event]:
         """The new events, oldest first; raises JournalError as `read` does."""
         with open_journal(self._path) as file:
             file.seek(self._at)
-            new = Lines(file, self._path, lines_before=self._lines)
+            new = Lines(file, self._path, self._order)
             events = list(new)
             self._at = new.end
-        self._lines += len(events)
         return events
 
 
@@ -67,22 +75,56 @@ def open_journal(path: Path) -> BinaryIO:
         return os.fdopen(open_plain(path), "rb")
 
 
+class Order:
+    """The rules that a journal's events keep as a sequence. lines: how many were added.
+
+    Trials may start in another order than their numbers: each waits for its own worker.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._epochs: dict[str, int] = {}  # the last one of each trial that has started, or -1
+
+    def fault_of(self, event: Event) -> str | None:
+        """Why this event cannot come next, in words, or None."""
+        kind, trial_id = event["event"], event.get("trial_id", "")
+        if not self.lines and kind != EXPERIMENT_STARTED:
+            return f"the first event must be {EXPERIMENT_STARTED}, got {shown(kind)}"
+        if kind not in OF_TRIALS or kind == TRIAL_STARTED:
+            return None
+        last = self._epochs.get(trial_id)
+        if last is None:
+            return f"{kind} of trial {trial_id} comes before its {TRIAL_STARTED}"
+        if kind == RESULT and event["epoch"] <= last:
+            return f"epoch {event['epoch']} of trial {trial_id} does not come after {last}"
+        return None
+
+    def add(self, event: Event) -> None:
+        """Note that this event came next."""
+        self.lines += 1
+        if event["event"] == RESULT:
+            self._epochs[event["trial_id"]] = event["epoch"]
+        elif event["event"] == TRIAL_STARTED:
+            self._epochs.setdefault(event["trial_id"], -1)
+
+
 class Lines:
     """The events from a file's position on; `end` is the end of the last complete line.
 
     A torn tail is left out, and so is a torn line right before it, as after a power cut.
+    order: of the lines before.
     """
 
-    def __init__(self, file: BinaryIO, path: Path, *, lines_before: int = 0) -> None:
-        self._file, self._path, self._lines_before = file, path, lines_before
+    def __init__(self, file: BinaryIO, path: Path, order: Order | None = None) -> None:
+        self._file, self._path = file, path
         self._size = os.fstat(file.fileno()).st_size
         self.end = file.tell()
-        self.epochs: dict[str, int] = {}  # the last one of every trial
+        self.order = order or Order()
 
     def __iter__(self) -> Iterator[Event]:
         lines = iter(partial(self._file.readline, LONGEST), b"")
         end, size = self.end, self._size
-        for number, line in enumerate(lines, 1 + self._lines_before):
+        for number, line in enumerate(lines, 1 + self.order.lines):
             end += len(line)
             if end > size or (line[-1:] != b"\n" and len(line) < LONGEST):
                 return
@@ -92,15 +134,10 @@ class Lines:
                 if len(line) < LONGEST and self._is_torn_at(end):
                     return
                 raise JournalError(f"{self._path}, line {number}: {error}") from error
-            fault = fault_of(event)
-            if fault is None and event["event"] == RESULT:
-                trial_id, epoch = event["trial_id"], event["epoch"]
-                last = self.epochs.get(trial_id, -1)
-                self.epochs[trial_id] = epoch
-                if epoch <= last:
-                    fault = f"epoch {epoch} of trial {trial_id} does not come after {last}"
+            fault = fault_of(event) or self.order.fault_of(event)
             if fault is not None:
                 raise JournalError(f"{self._path}, line {number}: {fault}")
+            self.order.add(event)
             self.end = end
             yield event
 
