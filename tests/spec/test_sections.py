@@ -56,6 +56,10 @@ def test_objective_allows_reports_that_keep_every_limit():
     assert not objective.allows({"size": 3, "width": 1, "ms": 20})
     assert not objective.allows({"size": 2, "width": 1})
     assert Objective().allows({})
+    named = Objective(limits=("val.ms <= 20", "value('val/size') <= 2"))
+    assert named.required == ("val.ms", "val/size")
+    assert named.allows({"val.ms": 20, "val/size": 2})
+    assert not named.allows({"val.ms": 20, "val/size": 3})
 
 
 @pytest.mark.parametrize(("mode", "best", "sign"), [("min", 1.0, 1), ("max", 3.0, -1)])

@@ -165,6 +165,12 @@ def test_check_report_without_a_limited_metric_fails():
     assert check_report({"m": 1, "ms": 2}, "m", ["ms"]) == ({"m": 1, "ms": 2}, [], None)
 
 
+@pytest.mark.parametrize("part", ["acc", "val.acc", "val"])
+def test_check_report_says_how_a_limit_names_a_metric_with_a_slash(part):
+    _, _, failure = check_report({"m": 1, "val": {"acc": 0.5}}, "m", [part])
+    assert failure.message.endswith("it reported m, val/acc; in a limit write value('val/acc')")
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_check_report_takes_nan_of_any_required_metric_for_nan(value):
     metrics, left_out, failure = check_report({"m": 1, "other": value}, "m", ["other"])

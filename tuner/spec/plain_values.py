@@ -106,13 +106,18 @@ def flat(values: Mapping[str, Any], separator: str = "/") -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path in nested mappings. Raises KeyError if there is none."""
-    value: Any = values
-    for name in path.split("."):
-        if not isinstance(value, Mapping):
-            raise KeyError(path)
-        value = value[name]
-    return value
+    """The value of this name or at this dotted path. Raises KeyError if there is none.
+
+    >>> value_at({"opt": {"lr": 0.1}}, "opt.lr"), value_at({"val.loss": 0.5}, "val.loss")
+    (0.1, 0.5)
+    """
+    if path in values:
+        return values[path]
+    name, _, below = path.partition(".")
+    inner = values[name]
+    if not isinstance(inner, Mapping):
+        raise KeyError(path)
+    return value_at(inner, below)
 
 
 def get_at(values: Mapping[str, Any], path: str) -> Any:

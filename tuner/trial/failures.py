@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import sysconfig
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ENOMEM
@@ -223,10 +223,18 @@ def check_report(
     lacking = sorted(set(required) - metrics.keys())
     if absent := [name for name in lacking if numbers.get(name) is None]:
         rule = f"did not report {absent[0]!r}, which the objective needs, as a number"
-        return {}, [], Failure("bad_report", cut(f"{rule}; it reported {', '.join(metrics)}"))
+        reported = f"it reported {', '.join(metrics)}{_hint_at_name(absent[0], metrics)}"
+        return {}, [], Failure("bad_report", cut(f"{rule}; {reported}"))
     if lacking:  # NaN: the config may be the reason
         return {}, [], Failure("nan", f"{lacking[0]!r} is {numbers[lacking[0]]}")
     return metrics, [name for name in numbers if name not in metrics and name != DONE], None
+
+
+def _hint_at_name(part: str, metrics: Iterable[str]) -> str:
+    """How a limit names a metric such as "val/acc", if only a `part` of its name was looked for."""
+    names = (name for name in metrics if part.replace(".", "/") in (name, *name.split("/")))
+    name = next(names, None)
+    return "" if name is None else f"; in a limit write value({name!r})"
 
 
 def says_done(report: object) -> bool:

@@ -125,6 +125,13 @@ def test_arranged_sorts_missing_values_last(snapshot):
         arranged(ROWS, where="name == 'c'", sort="lr")
 
 
+def test_arranged_reads_names_with_dots_and_slashes():
+    rows = [{"val.ms": n, "val/acc": n, "config": {"a.b": n}} for n in (3, 1, 2)]
+    assert arranged(rows, where="val.ms > 1 and value('val/acc') < 3") == [2]
+    for name in ("val.ms", "val/acc", "config.a.b"):
+        assert arranged(rows, sort=name) == [1, 2, 0]
+
+
 def test_trial_rows_have_best_metrics_and_config(tmp_path):
     writer = Writer(make_folder(tmp_path / "digits"))
     writer.trial(0, [0.5, 0.75, 0.6], config={"lr": 0.1, "status": "mine", "o": {"m": 1}})

@@ -3,10 +3,11 @@
 import pytest
 
 from tuner.spec.settings import FaultsError
-from tuner.spec.space.constraints import allows
+from tuner.spec.space.constraints import allows, condition, name_text
 from tuner.spec.strategies import GridSettings
 
 CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, "kind": "a"}
+CONFIG |= {"val/acc": 0.9, "val.ms": 3, "lambda": 1, "value": 2}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,10 @@ CONFIG = {"lr": 0.2, "batch_size": 16, "opt": {"name": "sgd", "momentum": 0.9}, 
         ("10 ** 400 > lr", False),
         ("'a' * 1000000000 == kind", False),
         ("True", True),
+        ("val.ms <= 3", True),
+        ("value('val/acc') > 0.8 and value > 1", True),
+        ("value('opt.momentum') == 0.9 and value('lambda') == 1", True),
+        ("value('val/err') < 1", False),
     ],
 )
 def test_allows_evaluates_expressions(text, holds):
@@ -35,6 +40,8 @@ def test_allows_evaluates_expressions(text, holds):
     [
         "__import__('os').system('true')",
         "lr.__class__()",
+        "value(lr)",
+        "value('lr', 1)",
         "lambda: 1",
         "f'{lr}'",
         "kind[0] == 'a'",
@@ -47,6 +54,11 @@ def test_allows_evaluates_expressions(text, holds):
 def test_constraints_refuse_other_syntax(text):
     with pytest.raises(FaultsError):
         allows([text], CONFIG)
+
+
+@pytest.mark.parametrize("name", CONFIG)
+def test_name_text_is_read_as_the_name(name):
+    assert condition(f"{name_text(name)} == 1").names == [name]
 
 
 def test_check_names_reports_unknown_names():

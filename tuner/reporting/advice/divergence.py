@@ -11,6 +11,7 @@ import numpy as np
 from tuner.experiment.results.statistics import wilson
 from tuner.reporting.advice.finding import Finding, Severity, share
 from tuner.reporting.advice.record import Mask, SearchRecord
+from tuner.spec.space.constraints import name_text
 from tuner.spec.space.domains import Choice, literal
 from tuner.spec.space.encoding import Array
 
@@ -74,7 +75,7 @@ def comparisons(record: SearchRecord) -> dict[str, Mask]:
     """
     masks: dict[str, Mask] = {}
     for d, column in record.searched:
-        values, name = record.values_of(column), column.path
+        values, name = record.values_of(column), name_text(column.path)
         if isinstance(column.domain, Choice):
             plain = [v for v in column.domain.values if not isinstance(v, dict)]
             masks |= {f"{name} == {literal(v)}": np.array([x == v for x in values]) for v in plain}

@@ -1,7 +1,8 @@
 """Expressions over hyperparameters: `forbid: ["lr > 0.1 and batch_size < 32"]`.
 
 Python's syntax tree is translated by a whitelist of nodes, never evaluated by Python: names (dotted
-inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`.
+inside a branch), literals, arithmetic, comparisons, `in`, `and`, `or`, `not`. A name that Python
+cannot read as one stands in `value('val/accuracy')`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
+from keyword import iskeyword
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
@@ -84,7 +86,7 @@ class Condition:
         match node:
             case ast.Constant(value=str() | int() | float() | bool() | None as value):
                 return lambda config: value
-            case ast.Name() | ast.Attribute() if (path := _path(node)) is not None:
+            case ast.Name() | ast.Attribute() | ast.Call() if (path := _path(node)) is not None:
                 if path not in self.names:
                     self.names.append(path)
                 return lambda config: value_at(config, path)
@@ -113,7 +115,7 @@ class Condition:
                         compare, pairwise([part(config) for part in parts]), strict=True
                     )
                 )
-        allowed = "use names, literals, arithmetic, comparisons, in, and, or, not"
+        allowed = "use names, value('NAME'), literals, arithmetic, comparisons, in, and, or, not"
         raise bad_value(f"{ast.unparse(node)!r} is not allowed: {allowed}", self._text)
 
 
@@ -142,6 +144,17 @@ def untried(
     return (c for c in configs if config_key(c) not in tried and allows(forbid, c))
 
 
+def name_text(name: str) -> str:
+    """How an expression refers to a name, or to a dotted path.
+
+    >>> name_text("opt.lr"), name_text("val/accuracy")
+    ('opt.lr', "value('val/accuracy')")
+    """
+    parts = name.split(".")
+    is_plain = all(part.isidentifier() and not iskeyword(part) for part in parts)
+    return name if is_plain else f"value({name!r})"
+
+
 def check_names(forbid: Sequence[str], names: Sequence[str]) -> list[Fault]:
     """A fault for each name in an expression that is none of `names`, by dotted path."""
     return [
@@ -167,8 +180,12 @@ def _numbers(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _path(node: ast.AST) -> str | None:
-    """The text of `a.b.c`, or None for any other node."""
+    """The text of `a.b.c`, or of `value('a/b')`; None for any other node."""
     match node:
+        case ast.Call(
+            func=ast.Name(id="value"), args=[ast.Constant(value=str() as name)], keywords=[]
+        ):
+            return name
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=inner, attr=name):
