@@ -13,7 +13,7 @@ from tuner.search.retraining import confirm, confirming_spec, refit, refitting_s
 from tuner.search.run import describe
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import Declaration
-from tuner.spec.sections import Stop
+from tuner.spec.sections import Objective, Stop
 from tuner.spec.validation import validate
 
 NO_RAY = "127.0.0.1:1"  # nothing listens there
@@ -125,6 +125,19 @@ def test_refitting_spec_trains_the_best_config_to_its_best_epoch_on_the_schedule
         "value": 0.95,
     }
     assert validate(spec) == spec
+
+
+def test_refitting_spec_has_no_limits_which_a_refit_does_not_report(tmp_path):
+    rules = {"limits": ["val_loss < 9"], "from_epoch": 2, "others": [{"metric": "val_error"}]}
+    objective = {"metric": "val_accuracy", "mode": "max", **rules}
+    folder = make_folder(tmp_path / "x", objective=objective, trainable=IMAGE_CLASSIFIER)
+    writer = Writer(folder)
+    report = {"val_accuracy": 0.9, "val_loss": 1.0, "val_error": 0.1}
+    writer.trial(0, [{**report, "val_accuracy": 0.95}, report, {**report, "val_accuracy": 0.8}])
+    writer.end()
+    spec = validate(refitting_spec(Results(folder)))
+    assert (spec.refits.epoch, spec.refits.value) == (2, 0.9)
+    assert spec.objective == Objective(metric="epochs_trained", mode="max")
 
 
 def test_refitting_spec_of_folds_trains_once_as_long_as_a_fold(tmp_path):

@@ -130,7 +130,7 @@ def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any)
     EXPR and COLUMN may use the hyperparameters, the metrics of a trial's best epoch, and
     trial_id, status, epochs, epoch, time and error.
     """
-    from tuner.experiment.results.listing import arranged, trial_json, trial_rows
+    from tuner.experiment.results.listing import arranged_trials, trial_json, trial_rows
     from tuner.reporting.tables import trial_text, trials_table
 
     if trial_id is not None:
@@ -138,5 +138,5 @@ def trials(results: Results, trial_id: str | None, as_json: bool, **chosen: Any)
         click.echo(json_text(trial_json(results, trial)) if as_json else trial_text(results, trial))
         return
     rows = trial_rows(results)
-    rows = [rows[n] for n in arranged(rows, **chosen)]
+    rows = [rows[n] for n in arranged_trials(rows, **chosen)]
     click.echo(json_text(rows) if as_json else trials_table(rows, results.objective))

@@ -124,11 +124,21 @@ class TrialRecord:
         ]
 
     def is_beyond(self, objective: Objective) -> bool:
-        """Whether it has reported the objective, and no report keeps the limits."""
+        """Whether it has reported the objective, and no report keeps the limits.
+
+        Reports before `from_epoch` say so only as long as there are no others.
+        """
         if not objective.limits:
             return False
-        reports = [r.metrics for r in self.results if objective.metric in r.metrics]
-        return bool(reports) and not any(map(objective.allows, reports))
+        reports = [report for report in self.results if objective.metric in report.metrics]
+        later = [report for report in reports if report.epoch >= (objective.from_epoch or 0)]
+        deciding = later or reports
+        return bool(reports) and not any(objective.allows(each.metrics) for each in deciding)
+
+    def is_early(self, objective: Objective) -> bool:
+        """Whether its reports of the objective are all of epochs before `from_epoch`."""
+        epochs = [epoch for epoch, _ in self.values(objective.metric)]
+        return bool(epochs) and max(epochs) < (objective.from_epoch or 0)
 
     def report_at(self, epoch: int) -> Report | None:
         """The report of `epoch`, if there is one."""

@@ -103,12 +103,18 @@ def trials_table(rows: Sequence[Mapping[str, Any]], objective: Objective) -> str
     head = ("TRIAL", "STATUS", *map(str.upper, goals), "EPOCH", "OF", "TIME", *varying)
     lines = []
     for row, config in zip(rows, configs, strict=True):
-        status = row["error"] or row["status"] + ", beyond limits" * bool(row.get("beyond_limits"))
+        status = row["error"] or row["status"] + _uncounted_text(row)
         values = ("" if row["epoch"] is None else _text(row.get(goal)) for goal in goals)
         spent = (_text(row["epoch"]), str(row["epochs"]), duration(row["time"]))
         others = (_text(config.get(name)) for name in varying)
         lines.append((row["trial_id"], status, *values, *spent, *others))
     return _table(head, lines)
+
+
+def _uncounted_text(row: Mapping[str, Any]) -> str:
+    """Why the values of a trial do not count, to follow its status, or ""."""
+    early = f", before epoch {row['before_epoch']}" if "before_epoch" in row else ""
+    return ", beyond limits" if row.get("beyond_limits") else early
 
 
 def trial_text(results: Results, trial: TrialRecord) -> str:

@@ -245,7 +245,7 @@ class _Match:
         every_epoch = objective.model_copy(update={"from_epoch": None})
         reports = trial.values_within(every_epoch) if known else trial.values(objective.metric)
         values = tuple(r for r in reports if 0 < r[0] <= _MAX_EPOCHS and math.isfinite(r[1]))
-        failed = trial.status == FAILED or (known and trial.is_beyond(objective))
+        failed = trial.status == FAILED or (known and trial.is_beyond(every_epoch))
         if not values and not failed:
             self._without_value += 1
             return None

@@ -32,7 +32,7 @@ from tuner.experiment.files import inside, open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results import listing
 from tuner.experiment.results.confirmation import best_json, show_json
-from tuner.experiment.results.listing import arranged, trial_json
+from tuner.experiment.results.listing import arranged_trials, trial_json
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.selection import best_so_far, check
 from tuner.experiment.trials import TrialRecord
@@ -120,7 +120,7 @@ def trials(
     """A row for each trial: `tuner trials --json`. X-Total-Count says how many match."""
     with results.lock:
         rows = results.rows()
-        order = arranged(rows, where=where, sort=sort, reverse=reverse)
+        order = arranged_trials(rows, where=where, sort=sort, reverse=reverse)
         shown = order[offset:][:limit]
         total = {"X-Total-Count": str(len(order))}
         return Json([rows[number] for number in shown], headers=total)

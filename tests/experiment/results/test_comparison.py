@@ -67,6 +67,21 @@ def test_as_dict_is_json(six):
     }
 
 
+def test_comparison_takes_values_that_count_alone(tmp_path):
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20"], "from_epoch": 2}
+    results = []
+    for seed in (0, 1):
+        writer = Writer(make_folder(tmp_path / f"{seed}", objective=objective, seed=seed))
+        accuracies = [(0.95, 9), (0.6 + seed / 10, 9), (0.9, 30)]
+        writer.trial(0, [{"val_accuracy": value, "ms": ms} for value, ms in accuracies])
+        writer.end()
+        results.append(Results(writer.folder))
+    [side] = Comparison(results).sides
+    assert [entrant.curve.best for entrant in side.entrants] == [(0.6,), (0.7,)]
+    assert [entrant.curve.epochs for entrant in side.entrants] == [(2,), (2,)]
+    assert Comparison(results).budget == 3
+
+
 def test_notes_name_differing_settings(tmp_path):
     first = experiment(tmp_path / "a", [0.5], training={"depth": 8})
     other = experiment(

@@ -3,7 +3,7 @@ from synthetic import START, Writer, ended, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.comparison import curve_of
-from tuner.experiment.results.listing import trial_rows
+from tuner.experiment.results.listing import arranged_trials, trial_rows
 from tuner.experiment.results.results import Results
 from tuner.reporting.experiment_text import summary
 from tuner.reporting.tables import trials_table
@@ -63,6 +63,40 @@ def test_no_trial_beyond_the_limits_is_the_best(tmp_path):
     assert rows == [True, False, False, False]
     assert ", 1 beyond the limits ms <= 20" in summary(results)
     assert "completed, beyond limits" in trials_table(trial_rows(results), results.objective)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_values_that_do_not_count_come_last_and_are_marked(tmp_path, is_late):
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20"]}
+    objective |= {"from_epoch": 2} if is_late else {}
+    writer = Writer(make_folder(tmp_path / "digits", objective=objective))
+    for number, (accuracy, ms) in enumerate([(0.9, 30), (0.5, 20), (0.7, 10)]):
+        report = {"val_accuracy": accuracy, "ms": ms}
+        writer.trial(number, [report, report], config={"lr": number})
+    writer.trial(3, [{"val_accuracy": 0.8, "ms": 9}], config={"lr": 3})
+    writer.trial(4, [{"val_accuracy": 0.99, "ms": 9}] * 2, error=("nan", "m"), config={"lr": 4})
+    results = Results(writer.folder)
+    rows = trial_rows(results)
+    order = arranged_trials(rows, sort="val_accuracy", reverse=True)
+    assert order == ([2, 1, 4, 0, 3] if is_late else [3, 2, 1, 4, 0])
+    assert arranged_trials(rows, sort="lr", where="lr >= 0") == [0, 1, 2, 3, 4]
+    assert arranged_trials(rows, sort="config.lr", reverse=True) == [4, 3, 2, 1, 0]
+    table = trials_table(rows, results.objective)
+    assert ("completed, before epoch 2" in table) == is_late
+    assert table.count("completed, beyond limits") == 1
+    frame = results.dataframe().sort_values("best/val_accuracy", ascending=False)
+    usable = frame[frame["status"] != "failed"]["trial_id"].map(int).tolist()
+    assert usable == ([2, 1, 0, 3] if is_late else [3, 2, 1, 0])
+    assert frame["best_epoch"].isna().sum() == (2 if is_late else 1)
+
+
+def test_trial_whose_late_reports_break_the_limits_is_beyond_them(tmp_path):
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 20"], "from_epoch": 2}
+    writer = Writer(make_folder(tmp_path / "digits", objective=objective))
+    writer.trial(0, [{"val_accuracy": 0.5, "ms": 9}, {"val_accuracy": 0.5, "ms": 30}])
+    results = Results(writer.folder)
+    assert results.beyond == 1
+    assert results.why_unusable("val_accuracy") == "1 beyond the limits ms <= 20"
 
 
 def test_get_best_trial_without_usable_trials_has_reasons(snapshot, tmp_path):

@@ -29,6 +29,9 @@ from tuner.wording import moment
 
 Row = Mapping[str, Any]  # a dotted name is a path into nested mappings
 
+_NO_METRICS = {"trial_id", "status", "epochs", "epoch", "time", "error", "config"}  # of a trial
+_UNCOUNTED = ("error", "beyond_limits", "before_epoch")  # of a row whose metrics do not count
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -182,6 +185,17 @@ def arranged(
     return [*sorted(present, key=lambda n: _key(values[n]), reverse=reverse), *lacking]
 
 
+def arranged_trials(
+    rows: Sequence[Row], *, where: str | None = None, sort: str | None = None, reverse: bool = False
+) -> list[int]:
+    """`arranged` for `trial_rows`: of a metric, values that are never the best come last."""
+    order = arranged(rows, where=where, sort=sort, reverse=reverse)
+    is_metric = any(sort in row.keys() - row["config"].keys() - _NO_METRICS for row in rows)
+    if not is_metric:
+        return order
+    return sorted(order, key=lambda n: any(rows[n].get(name) for name in _UNCOUNTED))
+
+
 def _key(value: object) -> tuple[bool, Any]:
     if is_number(value):
         return False, value
@@ -212,12 +226,14 @@ def trial_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
-    """A trial's id, status, epochs, best epoch, time (seconds), error, config and, if no report
-    keeps the limits, `beyond_limits`.
+    """A trial's id, status, epochs, best epoch, time (seconds), error and config.
+
+    `beyond_limits`: no report keeps the limits. `before_epoch`: that one must be of this epoch.
 
     Metrics of the best epoch and hyperparameters have their names, unless these are taken.
     """
-    best = best_report(trial, results.objective)
+    objective = results.objective
+    best = best_report(trial, objective)
     return {
         **trial.config,
         **(best.metrics if best else {}),
@@ -228,7 +244,8 @@ def trial_row(results: Results, trial: TrialRecord) -> dict[str, Any]:
         "time": trial.duration_s,
         "error": trial.error.kind if trial.error else None,
         "config": trial.config,
-        **({"beyond_limits": True} if trial.is_beyond(results.objective) else {}),
+        **({"beyond_limits": True} if trial.is_beyond(objective) else {}),
+        **({"before_epoch": objective.from_epoch} if trial.is_early(objective) else {}),
     }
 
 

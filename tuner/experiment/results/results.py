@@ -300,7 +300,8 @@ class Results(Described):
 
         Columns of trials: trial_id, status, seed, config/NAME (nested names joined by /),
         last/METRIC, best/METRIC, best_epoch, epochs, started (UTC), duration_s, error (its kind)
-        and message. Of reports: trial_id, epoch, time (UTC) and every metric.
+        and message. A trial without a report that counts, by the limits and `from_epoch`, has no
+        values of best/. Of reports: trial_id, epoch, time (UTC) and every metric.
         """
         from tuner.experiment.results.tables import reports_frame, trials_frame
 

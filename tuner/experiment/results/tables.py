@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,16 @@ def _trial_row(trial: TrialRecord, objective: Objective, seed: int | None) -> di
     for report in trial.results:
         last |= report.metrics
     best = best_report(trial, objective)
+    has_best = best is not None and objective.counts(best.epoch, best.metrics)
     return {
         "trial_id": trial.trial_id,
         "status": trial.status,
         "seed": trial.trained_with(seed),
         **{f"config/{name}": value for name, value in flat(trial.config).items()},
         **{f"last/{name}": value for name, value in last.items()},
-        **({f"best/{name}": value for name, value in best.metrics.items()} if best else {}),
-        "best_epoch": best and best.epoch,
+        # Missing where they do not count: the columns stay, and a sort has them last
+        **{f"best/{n}": v if has_best else nan for n, v in (best.metrics if best else {}).items()},
+        "best_epoch": best.epoch if best and has_best else None,
         "epochs": trial.last_epoch,
         "started": trial.started,
         "duration_s": trial.duration_s,

@@ -79,6 +79,9 @@ const EARLY = {
 const standing = (one) => (one.paused ? "paused" : ((one.status === "completed" && EARLY[one.ended_by]) || one.status));
 const trialsOf = (counts) => Object.values(counts).reduce((sum, n) => sum + n, 0);
 const endedOf = (counts) => counts.completed + counts.stopped + counts.failed;
+// Why the values of a trial do not count
+const uncounted = (one) =>
+  one.beyond_limits ? ", beyond limits" : one.before_epoch ? `, before epoch ${one.before_epoch}` : "";
 const status = (name, word = name) => h("span", { class: `status ${name}` }, word);
 
 function flat(config, before = "") {
@@ -626,7 +629,7 @@ class Open {
     });
     const rows = this.rows.map((one, n) => h("tr", { class: one.trial_id === state.route.trial && "chosen" },
       h("td", {}, h("a", { href: hashOf(this.name, one.trial_id) }, one.trial_id)),
-      h("td", {}, status(one.status, one.error ? `failed: ${one.error}` : one.status)),
+      h("td", {}, status(one.status, one.error ? `failed: ${one.error}` : one.status + uncounted(one))),
       h("td", { class: "number" }, one.epoch === null ? "" : measured(one[metric])),
       h("td", { class: "number" }, number(one.epoch)),
       h("td", { class: "number" }, one.epochs),
