@@ -87,6 +87,20 @@ def test_patience_stops_a_trial_that_does_not_improve():
     assert not alone.stopped
 
 
+def test_patience_counts_improvement_beyond_the_limits():
+    objective = Objective(metric="m", mode="min", limits=("ms <= 20",))
+    alone = StoppingScheduler(objective, Patience(2))
+    reports = [(0.9, 10), (0.8, 30), (0.7, 30), (0.6, 30), (0.5, 10), (0.5, 30), (0.5, 30)]
+    answers = [
+        alone.record("00000", epoch, {"m": loss, "ms": ms})
+        for epoch, (loss, ms) in enumerate(reports, start=1)
+    ]
+    assert answers == [True] * 6 + [False]
+    beyond = StoppingScheduler(objective, Patience(2))  # of all trials
+    answers = [beyond.record("00000", epoch, {"m": 0.5, "ms": 30}) for epoch in (1, 2, 3)]
+    assert answers == [True, True, False]
+
+
 def test_rules_each_take_in_every_report_and_any_may_stop():
     seen = []
     rule = SimpleNamespace(goes_on=lambda trial_id, epoch, loss: seen.append(epoch) or epoch < 4)

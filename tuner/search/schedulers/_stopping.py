@@ -72,12 +72,18 @@ class StoppingRule(Protocol):
         """Take in a finite loss; returns whether the trial goes on.
 
         Deterministic, since a resume replays the journal. A rule with `weighs_goals = True` gets
-        the losses of all goals in place of the first one's.
+        the losses of all goals in place of the first one's. Reports beyond the limits have the
+        worst loss within them, but for a rule with `ignores_limits = True`.
         """
 
 
 class Patience:
-    """Stops a trial whose value has not improved for so many epochs."""
+    """Stops a trial whose value has not improved for so many epochs.
+
+    A trial that improves beyond the limits may come within them later.
+    """
+
+    ignores_limits = True
 
     def __init__(self, epochs: int) -> None:
         self._epochs = epochs
@@ -105,17 +111,17 @@ class StoppingScheduler(InOrder):
         if epoch <= self._came_to.get(trial_id, 0):
             return True  # run again since its last checkpoint: decided already
         self._came_to[trial_id] = epoch
-        losses = self._objective.losses(metrics)
-        if self._objective.allows(metrics):
-            self._worst = tuple(map(max, losses, self._worst or losses))
-        elif not self._worst:
-            return True  # no report keeps the limits yet
-        else:
-            losses = self._worst
+        reported = self._objective.losses(metrics)
+        is_within = self._objective.allows(metrics)
+        if is_within:
+            self._worst = tuple(map(max, reported, self._worst or reported))
         goes_on = True
         for rule in self.rules:
-            loss = losses if getattr(rule, "weighs_goals", False) else losses[0]
-            goes_on &= rule.goes_on(trial_id, epoch, loss)
+            is_plain = is_within or getattr(rule, "ignores_limits", False)
+            losses = reported if is_plain else self._worst
+            if losses:  # there are none while no report keeps the limits
+                loss = losses if getattr(rule, "weighs_goals", False) else losses[0]
+                goes_on &= rule.goes_on(trial_id, epoch, loss)
         # A trial reports after it was stopped if other settings let it go on before a resume
         (self.stopped.discard if goes_on else self.stopped.add)(trial_id)
         return goes_on

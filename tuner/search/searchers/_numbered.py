@@ -49,9 +49,12 @@ class NumberedSearch(Searcher):
         self._skipped |= keys
 
     def begin_with(self, configs: Iterable[dict[str, Any]]) -> None:
-        """Suggest these first, but for skipped ones; call it before the first suggestion."""
-        self._first += (c for c in configs if config_key(c) not in self._skipped)
-        self._skipped |= set(map(config_key, self._first))
+        """Suggest these first, each once, but for skipped ones; call it before any suggestion."""
+        for config in configs:
+            key = config_key(config)
+            if key not in self._skipped:
+                self._first.append(config)
+                self._skipped |= {key}
 
     def suggest(self, trial_id: str) -> Any:
         """The config of the trial, or FINISHED after the last one."""

@@ -25,5 +25,5 @@ def build(settings: RandomSettings, seed: int, **_: Any) -> Any:
     if settings.points_to_evaluate:
         from tuner.search.searchers._learning import first_configs
 
-        searcher.begin_with(first_configs(settings, seed))
+        searcher.begin_with(filter(settings.gives, first_configs(settings, seed)))
     return searcher
