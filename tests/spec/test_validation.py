@@ -8,6 +8,7 @@ from fresh import ran
 from ray import tune
 
 from tuner.errors import SpecError
+from tuner.experiment.events import this_owner
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import LONGEST
 from tuner.spec.experiment import build_spec
@@ -283,6 +284,7 @@ def test_validate_deepest_config_fits_the_journal(tmp_path):
     search = {"strategy": "random", "space": deepest}
     assert validate({**DIGITS, "training": {}, "trainable": train, "search": search})
     with Journal.open(tmp_path) as journal:
+        journal.append("experiment_started", resumed=False, owner=this_owner())
         journal.append("trial_started", trial_id="00000", config=deepest)
     assert CONFIG_BYTES < LONGEST
 
