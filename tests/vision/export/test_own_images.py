@@ -10,6 +10,7 @@ import torch
 from handed import trained
 from PIL import Image
 
+import tuner
 from tuner.errors import CheckpointError, DataError, UsageError
 from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import load_model, read_export
@@ -122,13 +123,33 @@ def test_evaluate_export_of_missing_or_empty_folder_raises(snapshot, export, tmp
         evaluate_export(export, data_dir=str(tmp_path / "empty"))
 
 
-def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path):
-    def deep(folder, most):
-        for path in sorted(folder.rglob("*.jpg")):
-            pixels = np.asarray(Image.open(path).convert("L")) / 255 * most
-            Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
-            path.unlink()
+def deep(folder, most):
+    """Make the photos in `folder` grey images of 16 bits, with pixels up to `most`."""
+    for path in sorted(folder.rglob("*.jpg")):
+        pixels = np.asarray(Image.open(path).convert("L")) / 255 * most
+        Image.fromarray(pixels.astype(np.uint16)).save(path.with_suffix(".png"))
+        path.unlink()
 
+
+def test_deep_images_for_a_model_of_8_bits_must_use_all_bits(results, tmp_path):
+    """They would be nearly black."""
+    to = results.export(tmp_path / "out")
+    others = photos.write(tmp_path / "others", each=2, seed=1000)
+    deep(others, 4095)
+    file = next(others.rglob("*.png"))
+    used = int(np.asarray(Image.open(file)).max()).bit_length()
+    rule = f"uses {used} of 16 bits a channel, and the model was trained on images of 8"
+    [prediction] = tuner.predict(to, file)
+    assert rule in prediction.fault
+    with pytest.raises(DataError, match=rule):
+        tuner.load_image(file, to)
+    with pytest.raises(DataError, match="bits a channel, and the model was trained on images of 8"):
+        evaluate_export(read_export(to), data_dir=str(others))
+    deep(photos.write(tmp_path / "all", each=2, seed=1000), 65535)
+    assert evaluate_export(read_export(to), data_dir=str(tmp_path / "all"))["images"] == 6
+
+
+def test_evaluate_export_scales_deep_images_as_in_training(photos_dir, tmp_path):
     deep(photos_dir, 4095)
     dataset = f"folder:{photos_dir}"
     results = trained(tmp_path / "results" / "deep", dataset=dataset, image_size=12)

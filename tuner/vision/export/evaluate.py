@@ -8,7 +8,7 @@ from inspect import isclass
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import CheckpointError, UsageError, translate_error
+from tuner.errors import CheckpointError, DataError, UsageError, translate_error
 from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS, DOUBTFUL_LABELS
@@ -115,6 +115,8 @@ def _of_classifier(
         how = Decoding(plan.image_size, pixels.bits, settings.skip_unreadable)
         decoded = labelled_folder(data_dir, config.classes, channels=plan.in_channels, how=how)
         info, arrays = decoded.to_measure(data_folder(None))
+        if doubt := pixels.doubt_of_bits(info.bits):
+            raise DataError(f"{data_dir} cannot be measured: its brightest image: {doubt}")
         if info.skipped:
             _log.warning(f"without {some_of(info.skipped)}, which cannot be read")
         data = config.data

@@ -26,6 +26,7 @@ from tuner.spec.settings import Settings, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision.blueprint import Blueprint
 from tuner.vision.settings import ClassifierSettings
+from tuner.vision.sources._images import DEEPEST
 from tuner.vision.transfer import load_safetensors
 from tuner.vision.weights import CONFIG, EXPORTED
 from tuner.wording import program
@@ -80,6 +81,18 @@ class ImageInput(Settings):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     mirrored: bool = False
+
+    def doubt_of_bits(self, used: int | None) -> str | None:
+        """Why deep images that use these bits have no certain scale, or None.
+
+        The training has seen none, and the brightest pixel does not tell the bits of a dark image.
+        """
+        if self.bits is not None or used in (None, DEEPEST):
+            return None
+        return (
+            f"it uses {used} of {DEEPEST} bits a channel, and the model was trained on images of "
+            f"8: save it with 8 bits, or with all {DEEPEST}"
+        )
 
 
 class Calibration(Settings):
@@ -253,10 +266,12 @@ class Export:
         """pixels_HWC of an image file as in training. Raises what Pillow raises, and ValueError."""
         from PIL import Image
 
-        from tuner.vision.sources._images import square
+        from tuner.vision.sources._images import bits_used, square
 
         plan, given = self.takes_images()
         with Image.open(image) as opened:
+            if doubt := given.doubt_of_bits(bits_used(opened)):
+                raise ValueError(doubt)
             shape = {"size": plan.image_size, "channels": plan.in_channels}
             return square(opened, **shape, bits=given.bits)
 
