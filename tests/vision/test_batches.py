@@ -125,3 +125,13 @@ def test_resplit_draws_a_stratified_split_of_the_same_sizes_from_the_seed(images
     assert [*map(len, first.splits.values())] == [*map(len, images.splits.values())]
     apart = shares(images, rows) - shares(images, images.searched_N)
     assert apart.abs().max() <= 1 / len(rows)
+
+
+@pytest.mark.parametrize("settings", [{"folds": 4, "fold_epochs": 1}, {"resplit": True}])
+def test_of_trial_keeps_copies_on_one_side(images, settings):
+    rows_N = torch.arange(len(images.labels_N))
+    copied = replace(images, groups_N=rows_N // 2 * 2, labels_N=images.labels_N[rows_N // 2 * 2])
+    split = of_trial(copied, ClassifierSettings(dataset="tiny", batch_size=8, **settings)).splits
+    train, validation = ({*(split[name] // 2).tolist()} for name in ("train", "validation"))
+    assert train.isdisjoint(validation)
+    assert validation

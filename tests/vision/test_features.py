@@ -9,10 +9,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tuner.errors import CheckpointError
-from tuner.vision import features
+from tuner.vision import features, image_classifier
 from tuner.vision.batches import ImageSet
 from tuner.vision.blueprint import blueprint_of
 from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.loss import Measured
 from tuner.vision.transfer import with_backbone
 
 DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
@@ -110,6 +111,20 @@ def test_a_refit_begins_with_a_head_of_all_its_images(weights, train_on, fits_al
     rows = images.splits["train"], images.splits["validation"]
     w_KF, _ = features.fit_head(learner._features(), images, *rows, fits_all=fits_all)
     assert torch.allclose(learner.model.get_parameter("head.weight"), w_KF, atol=1e-4)
+
+
+def test_features_may_lie_on_another_device_than_the_images(weights, monkeypatch):
+    """Features often fit on a GPU whose memory the images exceed."""
+    rows = []
+
+    def noted(part, rows_N, **_):
+        rows.append(rows_N)
+        return Measured({"loss": 0.0, "accuracy": 0.0}, None)
+
+    monkeypatch.setattr(features, "home_of", lambda size, device: torch.device("meta"))
+    monkeypatch.setattr(image_classifier, "evaluate", noted)
+    head_of_digits(weights).test()
+    assert [rows_N.device.type for rows_N in rows] == ["meta"]
 
 
 def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weights, tmp_path):

@@ -6,7 +6,12 @@ import torch
 from torch import nn
 
 from tuner.errors import SpecError
-from tuner.vision.optimizer import LRSchedule, build_optimizer, hidden_weights
+from tuner.vision.optimizer import (
+    LRSchedule,
+    build_optimizer,
+    depths_below_head,
+    hidden_weights,
+)
 from tuner.vision.settings import ClassifierSettings
 
 
@@ -216,3 +221,34 @@ def test_layer_decay_lowers_the_rate_from_the_head_down():
     assert by_name["3.weight"] == by_name["3.bias"] == 0.1
     assert by_name["0.weight"] == by_name["1.weight"] == 0.05  # a norm goes with its convolution
     assert optimizer.param_groups[0]["lr"] == 0.1  # the reported rate
+
+
+class Transformer(nn.Module):
+    """The parts of torchvision's vision transformer, in its order."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv_proj = nn.Conv2d(3, 4, 2)
+        self.encoder = nn.Module()
+        self.encoder.pos_embedding = nn.Parameter(torch.zeros(1, 4, 4))
+        self.encoder.layers = nn.Sequential()
+        for number in range(3):
+            block = nn.ModuleDict({"ln_1": nn.LayerNorm(4), "mlp": nn.Linear(4, 4)})
+            self.encoder.layers.add_module(f"encoder_layer_{number}", block)
+        self.encoder.ln = nn.LayerNorm(4)
+        self.heads = nn.ModuleDict({"head": nn.Linear(4, 2)})
+
+
+def test_depths_of_a_last_norm_and_of_layers_within_blocks():
+    depths = depths_below_head(Transformer())
+    blocks = [depths[f"encoder.layers.encoder_layer_{n}.mlp.weight"] for n in range(3)]
+    assert (depths["heads.head.weight"], blocks) == (0, [3, 2, 1])
+    assert depths["encoder.ln.weight"] == 1  # it goes with the last block
+    dense = nn.Module()
+    dense.features = nn.ModuleDict({"conv0": nn.Conv2d(3, 4, 1)})
+    dense.features["denseblock1"] = nn.ModuleDict(
+        {f"denselayer{n}": nn.ModuleDict({"conv1": nn.Conv2d(4, 4, 1)}) for n in (1, 2)}
+    )
+    dense.classifier = nn.Linear(4, 2)
+    layers = [f"features.denseblock1.denselayer{n}.conv1.weight" for n in (1, 2)]
+    assert [depths_below_head(dense)[name] for name in layers] == [2, 1]

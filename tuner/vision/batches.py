@@ -21,8 +21,8 @@ from tuner.vision.datasets._dataset import (
     DatasetInfo,
     ImageArrays,
     data_folder,
-    stratified_folds,
-    stratified_sample,
+    fold_groups,
+    sample_groups,
 )
 from tuner.vision.epochs import Epoch, plan_epoch
 from tuner.vision.models._model import PixelStats
@@ -41,12 +41,16 @@ def sample_evenly(rows_N: Tensor, most: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """A data set as rows of bytes, one an image, on a device or, if it has no room, the host."""
+    """A data set as rows of bytes, one an image, on a device or, if it has no room, the host.
+
+    groups_N: as of `ImageArrays`, on the host.
+    """
 
     info: DatasetInfo
     rows_NP: Tensor
     labels_N: Tensor
     splits: dict[str, Tensor]
+    groups_N: Tensor | None = None
 
     def baseline(self, split: str) -> dict[str, float]:
         """The number of `images` in a split, and its `baseline`, the share of the largest class."""
@@ -94,11 +98,12 @@ def of_trial(images: ImageSet, settings: ClassifierSettings, *, fold: int = -1) 
         return images
     rows_N = images.searched_N
     labels_N = images.labels_N.cpu()[rows_N].numpy()
+    groups_N = rows_N.numpy() if images.groups_N is None else images.groups_N[rows_N].numpy()
     if settings.folds:
-        fold_N = stratified_folds(labels_N, settings.folds, seed=settings.split_seed)
+        fold_N = fold_groups(labels_N, groups_N, settings.folds, seed=settings.split_seed)
         return images.validated_on(rows_N[fold_N == fold % settings.folds])
     rng = np.random.default_rng([settings.split_seed, settings.seed])
-    chosen_N = stratified_sample(labels_N, len(images.splits["validation"]), rng=rng)
+    chosen_N = sample_groups(labels_N, groups_N, len(images.splits["validation"]), rng=rng)
     return images.validated_on(rows_N[chosen_N])
 
 
@@ -114,6 +119,7 @@ def image_set_of(info: DatasetInfo, arrays: ImageArrays, device: torch.device) -
         rows_NP=rows_NP.to(home),
         labels_N=torch.tensor(arrays.labels_N, device=home),
         splits={key: torch.tensor(rows) for key, rows in arrays.splits.items()},
+        groups_N=None if arrays.groups_N is None else torch.tensor(arrays.groups_N),
     )
 
 
@@ -155,6 +161,11 @@ class Batcher:
         self._dtype = dtype
         self.normalise_by((images.info.mean, images.info.std))
 
+    @property
+    def home(self) -> torch.device:
+        """Where the images are, and the rows that select them must be."""
+        return self._images.rows_NP.device
+
     def normalise_by(self, stats: PixelStats) -> None:
         """Normalise pixels from 0 to 1 to (pixel - mean) / std of each channel from now on."""
         size, dtype = self._images.info.image_size, self._dtype
@@ -169,7 +180,7 @@ class Batcher:
             image_size=self._images.info.image_size,
             augmentation=self._augmentation,
             device=self._device,
-            home=self._images.rows_NP.device,
+            home=self.home,
         )
 
     def training_batch(self, epoch: Epoch, positions: slice) -> tuple[Tensor, Tensor]:

@@ -377,6 +377,6 @@ class ImageClassifier:
         """What `evaluate` measures of a split, of the averaged weights if there are any."""
         if self._settings.ema_decay:
             self._part.eval()  # so that ranks share the statistics of the raw weights, too
-        rows_N = self._data.splits[split].to(self._data.rows_NP.device)
+        rows_N = self._data.splits[split].to(self._batcher.home)
         with self._average.applied(), self._randomness(_EVALUATION):
             return evaluate(self._part, rows_N, precision=self._trained_in, likeliest=likeliest)

@@ -24,7 +24,7 @@ from tuner.vision.settings import ClassifierSettings
 
 Group = dict[str, Any]
 _FIRST, _PEAK, _LAST = 0.2, 0.25, 0.05  # of triangular: first rate, position of the peak, last rate
-_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+)*(?=\.)")  # of a parameter, see `_layer_of`
+_NUMBERED = re.compile(r"([^.]+\.)*?[^.]*\d(\.\d+|\.[^.]*layer\d+)*(?=\.)")  # see `_layer_of`
 _FILTERED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -169,13 +169,17 @@ def depths_below_head(model: nn.Module) -> dict[str, int]:
 
 
 def _layer_of(parameter: str) -> str:
-    """The name of a parameter up to its first number, and the numbers that follow it.
+    """The module of a parameter up to its first number, and the numbers that follow it.
+
+    A block's number may be followed by that of a layer within it, as in densenets.
 
     >>> [_layer_of(n) for n in ("layer1.0.conv1.weight", "conv1.weight", "encoder.layers.2.a.b")]
     ['layer1.0', 'conv1', 'encoder.layers.2']
+    >>> [_layer_of(n) for n in ("block1.denselayer2.conv1.weight", "encoder.ln.weight")]
+    ['block1.denselayer2', 'encoder.ln']
     """
     numbered = _NUMBERED.match(parameter)
-    return numbered[0] if numbered else parameter.rpartition(".")[0].partition(".")[0]
+    return numbered[0] if numbered else parameter.rpartition(".")[0]
 
 
 def norms_and_biases(model: nn.Module) -> frozenset[str]:

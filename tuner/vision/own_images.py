@@ -102,6 +102,12 @@ def doubts(info: DatasetInfo) -> Iterator[str]:
             f"{count} of the validation or test split are exact copies of images of another "
             "split: measures on these flatter"
         )
+    if info.relabelled:
+        count = amount_of(len(info.relabelled), "image")
+        yield (
+            f"{count} with a copy of another label, so one of the labels is wrong: "
+            f"{some_of(info.relabelled, _SHOWN)}"
+        )
     if info.class_counts and max(info.class_counts) > UNEVEN * min(info.class_counts):
         most, least = (
             f"{info.classes[info.class_counts.index(count)]!r} has {count:,}"

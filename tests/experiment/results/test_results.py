@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from synthetic import START, Writer, ended, make_folder
 
@@ -5,6 +7,7 @@ from tuner.errors import NoUsableTrialError, SpecError, UsageError
 from tuner.experiment.results.comparison import curve_of
 from tuner.experiment.results.listing import arranged_trials, trial_rows
 from tuner.experiment.results.results import Results
+from tuner.experiment.results.statistics import VALIDATION
 from tuner.reporting.experiment_text import summary
 from tuner.reporting.tables import trials_table
 
@@ -227,3 +230,45 @@ def test_best_checkpoint_beyond_the_limits_is_of_the_epoch_that_is_shown(tmp_pat
     trial = results.trial(trial_id)
     assert results.best_checkpoint(trial).epoch == results.best_json(trial)["epoch"] == 2
     assert caplog.messages == []
+
+
+def defaults_first(tmp_path, first, **fields):
+    """Results of a search whose trial 00000 has the default config, and reported `first`."""
+    config = {"lr": 0.1}
+    search = {"strategy": "random", "space": {"lr": "loguniform(0.0001, 1)"}}
+    search |= {"points_to_evaluate": [config]}
+    writer = Writer(make_folder(tmp_path / "digits", search=search, **fields))
+    path = writer.folder / "experiment.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {VALIDATION: {"images": 100, "baseline": 0.1}}))
+    first(writer, config)
+    writer.trial(1, [{"val_accuracy": 0.9, "ms": 1}], config={"lr": 0.3})
+    return Results(writer.folder)
+
+
+def started(writer, config):
+    writer.add("trial_started", trial_id="00000", config=config)
+
+
+def failed(writer, config):
+    writer.trial(0, [{"val_accuracy": 0.95, "ms": 1}], config=config, error=("exception", "no"))
+
+
+def beyond(writer, config):
+    writer.trial(0, [{"val_accuracy": 0.95, "ms": 9}], config=config)
+
+
+def reported(writer, config):
+    writer.trial(0, [{"val_accuracy": 0.85, "ms": 1}], config=config)
+
+
+@pytest.mark.parametrize(
+    ("first", "default"), [(started, None), (failed, None), (beyond, None), (reported, 0.85)]
+)
+def test_the_default_config_is_compared_if_its_report_counts(tmp_path, first, default):
+    objective = {"metric": "val_accuracy", "mode": "max", "limits": ["ms <= 5"]}
+    results = defaults_first(tmp_path, first, objective=objective)
+    accuracy = results.accuracy(results.best_json())
+    assert accuracy.value == 0.9
+    assert (accuracy.default and accuracy.default.value) == default
+    assert results.show()["best"]["trial_id"] == "00001"

@@ -11,6 +11,7 @@ from PIL import Image
 
 from tuner.errors import DataError, UnreadableImagesError
 from tuner.vision.catalog import DataChoice, decoded_set
+from tuner.vision.own_images import doubts
 from tuner.vision.sources import _module, folder
 from tuner.vision.sources._decoded import FILES, DecodedSet, Decoding, decode, decoded_path
 
@@ -154,16 +155,33 @@ def test_info_has_user_splits_and_baseline(flowers, tmp_path):
     assert set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0).own_splits == ("test",)
 
 
-def test_info_counts_copies_in_two_splits(flowers, tmp_path):
+def test_copies_are_in_one_split(flowers, tmp_path):
     twins = {24, 36}  # tulip/0000.jpg and its copy
-    counts = set()
+    chosen = set()
     for seed in range(12):
         info = flowers.info(tmp_path, split_seed=seed)
-        splits = info.load(tmp_path, split_seed=seed).splits
-        apart = not any(twins <= set(rows.tolist()) for rows in splits.values())
-        assert info.copies == apart
-        counts.add(info.copies)
-    assert counts == {0, 1}
+        arrays = info.load(tmp_path, split_seed=seed)
+        [split] = [name for name, rows in arrays.splits.items() if twins & set(rows.tolist())]
+        assert twins <= set(arrays.splits[split].tolist())
+        assert (info.copies, info.relabelled) == (0, ())
+        assert np.flatnonzero(arrays.groups_N != np.arange(len(arrays.labels_N))).tolist() == [36]
+        chosen.add(split)
+    assert len(chosen) > 1
+
+
+def test_info_counts_copies_in_two_splits_that_came_so(tmp_path):
+    for split, each in (("train", 9), ("test", 3)):
+        photos.write(tmp_path / "split" / split, each=each)
+    info = set_of(tmp_path / "split", tmp_path).info(tmp_path, split_seed=0)
+    assert info.copies == 9
+
+
+def test_info_lists_copies_of_another_label(photos_dir, tmp_path):
+    shutil.copy(photos_dir / "rose" / "0002.jpg", photos_dir / "tulip" / "rose.jpg")
+    info = set_of(photos_dir, tmp_path).info(tmp_path, split_seed=0)
+    assert info.relabelled == ("tulip/rose.jpg (tulip) is rose/0002.jpg (rose)",)
+    [doubt] = [doubt for doubt in doubts(info) if "another label" in doubt]
+    assert doubt.endswith("so one of the labels is wrong: " + info.relabelled[0])
 
 
 def sent(flowers, folder):

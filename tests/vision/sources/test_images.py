@@ -8,7 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 
+from tuner.errors import DataError
 from tuner.spec.settings import FaultsError
+from tuner.vision.datasets._dataset import (
+    fold_groups,
+    sample_groups,
+    stratified_folds,
+    stratified_sample,
+)
 from tuner.vision.sources._images import (
     SPLITS,
     bits_used,
@@ -46,6 +53,39 @@ def test_complete_splits_are_disjoint_and_cover_all(images, seed):
             assert np.array_equal(splits[name], chosen)
     again = complete_splits(labels, user_splits.astype(np.uint8), seed=seed)
     assert all(np.array_equal(splits[name], again[name]) for name in SPLITS)
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=60, max_size=90),
+    st.integers(0, 2**32),
+    st.integers(2, 5),
+)
+def test_splits_and_folds_keep_copies_together(groups, seed, folds):
+    groups = np.array(groups)
+    labels = groups % 3  # copies have the same label here
+    assume(set(labels) == {0, 1, 2})
+    splits_N = np.zeros(len(labels), np.uint8)
+    try:
+        splits = complete_splits(labels, splits_N, seed=seed, groups_N=groups)
+    except DataError:
+        assume(False)
+    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(len(labels)))
+    held = [set(groups[rows]) for rows in splits.values()]
+    assert sum(map(len, held)) == len(set(groups))
+    assert all(len(rows) for rows in splits.values())
+    fold_N = fold_groups(labels, groups, folds, seed=seed)
+    assert all(len(set(fold_N[groups == group])) == 1 for group in groups)
+
+
+@given(st.lists(st.integers(0, 2), min_size=8, max_size=80), st.integers(0, 99))
+def test_without_copies_groups_change_nothing(labels, seed):
+    labels, alone = np.array(labels), np.arange(len(labels))
+    count = len(labels) // 4
+    rng = np.random.default_rng
+    sampled = sample_groups(labels, alone, count, rng=rng(seed))
+    assert np.array_equal(sampled, stratified_sample(labels, count, rng=rng(seed)))
+    folds = fold_groups(labels, alone, 3, seed=seed)
+    assert np.array_equal(folds, stratified_folds(labels, 3, seed=seed))
 
 
 @given(st.lists(st.integers(20, 60), min_size=2, max_size=5), st.integers(0, 99))

@@ -263,14 +263,16 @@ class Results(Described):
     def accuracy(self, best: Mapping[str, Any]) -> Accuracy | None:
         """The validation accuracy of a trial in the shape of `best_json`; None if unknown.
 
-        The first of `points_to_evaluate` is the default config, of trial 00000.
+        The first of `points_to_evaluate` is the default config, of trial 00000. It is compared if
+        it has not failed and has a report that counts.
         """
         images, among = self.document.get(VALIDATION), trials_chosen_from(self.counts)
         accuracy = accuracy_of("val_accuracy", best["metrics"], images, among=among)
         search, first = self.document["spec"].get("search"), self.trials.get("0" * _DIGITS)
         points = search.get("points_to_evaluate") if isinstance(search, Mapping) else None
+        is_usable = first is not None and first.best is not None and first.status != FAILED
         is_default = first and isinstance(points, list) and points[:1] == [first.config]
-        if accuracy and first and is_default and first.config != best["config"]:
+        if accuracy and first and is_default and is_usable and first.config != best["config"]:
             default = accuracy_of("val_accuracy", self.best_json(first)["metrics"], images)
             return replace(accuracy, default=default)
         return accuracy

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ImageArrays:
-    """Arrays on the host, and the positions of the splits "train", "validation" and "test"."""
+    """Arrays on the host, and the positions of the splits "train", "validation" and "test".
+
+    groups_N: the same for images that are copies of each other; None for images without copies.
+    """
 
     images_NHWC: NDArray[np.uint8]
     labels_N: NDArray[np.int64]
     splits: dict[str, NDArray[np.int64]]
+    groups_N: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class DatasetInfo:
 
     Of a user's images: mean and std are empty until they are decoded. class_counts: images of each
     class, of all splits. copies: images of validation and test that are exact copies of images in
-    an earlier split. unmeasured: the classes without an image in validation or test. content: a
+    an earlier split, as these came. relabelled: pairs of files that are copies with different
+    labels. unmeasured: the classes without an image in validation or test. content: a
     digest of the decoded images. bits: the bits of a channel that deep images use; None for 8-bit
     images. skipped: the images that cannot be read, with the reasons.
 
@@ -65,6 +70,7 @@ class DatasetInfo:
     archive: Archive | None = None
     class_counts: tuple[int, ...] = ()
     copies: int = 0
+    relabelled: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
     content: str = ""
     bits: int | None = None
@@ -127,10 +133,35 @@ def stratified_folds(labels_N: NDArray[Any], count: int, *, seed: int) -> NDArra
     return fold_N
 
 
+def sample_groups(
+    labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """About `count` positions, as `stratified_sample` chooses them; a group is chosen as one.
+
+    groups_N: the same for images that are copies of each other. Without copies there are `count`.
+    """
+    import numpy as np
+
+    _, first_G, group_N = np.unique(groups_N, return_index=True, return_inverse=True)
+    share = round(count * len(first_G) / max(len(labels_N), 1))
+    chosen_G = stratified_sample(labels_N[first_G], min(max(share, 1), len(first_G)), rng=rng)
+    return np.flatnonzero(np.isin(group_N, chosen_G))
+
+
+def fold_groups(
+    labels_N: NDArray[Any], groups_N: NDArray[Any], count: int, *, seed: int
+) -> NDArray[np.int64]:
+    """The fold of each position, as `stratified_folds` has it; a group is in one fold."""
+    import numpy as np
+
+    _, first_G, group_N = np.unique(groups_N, return_index=True, return_inverse=True)
+    return stratified_folds(labels_N[first_G], count, seed=seed)[group_N]
+
+
 DATA = "data"  # the key in a Learner's state
 
 # private to this machine, or never of a user's images
-_LEFT_OUT = ("load", "archive", "files", "skipped")
+_LEFT_OUT = ("load", "archive", "files", "skipped", "relabelled")
 
 
 def described(info: DatasetInfo) -> dict[str, Any]:

@@ -14,9 +14,10 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -291,7 +292,7 @@ class DecodedSet:
 
         contents = self._open(folder)
         labels_N, classes = contents.labels_N, contents.info["classes"]
-        splits = complete_splits(labels_N, contents.splits_N, seed=split_seed)
+        splits = contents.splits(seed=split_seed)
         counts = {
             name: np.bincount(labels_N[rows_N], minlength=len(classes))
             for name, rows_N in splits.items()
@@ -307,6 +308,7 @@ class DecodedSet:
             std=tuple(std_C.tolist()),
             class_counts=tuple(np.bincount(labels_N, minlength=len(classes)).tolist()),
             copies=contents.copies_across(splits),
+            relabelled=contents.relabelled(self.names(folder)),
             unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
             baseline=float(counts["validation"].max() / counts["validation"].sum()),
             own_splits=tuple(SPLITS[number] for number in np.unique(contents.splits_N) if number),
@@ -324,9 +326,8 @@ class DecodedSet:
 
     def _load(self, folder: Path, *, split_seed: int) -> ImageArrays:
         contents = self._open(folder)
-        labels_N = contents.labels_N
-        splits = complete_splits(labels_N, contents.splits_N, seed=split_seed)
-        return ImageArrays(contents.images_NHWC, labels_N, splits)
+        splits, groups_N = contents.splits(seed=split_seed), contents.groups_N
+        return ImageArrays(contents.images_NHWC, contents.labels_N, splits, groups_N)
 
     def _open(self, folder: Path) -> _Contents:
         path = self.path(folder)
@@ -351,6 +352,32 @@ class _Contents:
         listed = {name: tuple(self.info[name]) for name in ("classes", "skipped")}
         plain = {name: self.info[name] for name in _DESCRIBED}
         return user_images(load, sizes, **listed, **plain)
+
+    @cached_property
+    def groups_N(self) -> NDArray[np.int64]:
+        """The position of the first image that each is a copy of: of most their own."""
+        import numpy as np
+
+        halves_N2 = np.array(self.digests).view(np.uint64).reshape(-1, 2)
+        _, first_G, group_N = np.unique(halves_N2, axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first_G[group_N.reshape(-1)], np.int64)
+
+    def splits(self, *, seed: int) -> dict[str, NDArray[np.int64]]:
+        """As `complete_splits` has them."""
+        return complete_splits(self.labels_N, self.splits_N, seed=seed, groups_N=self.groups_N)
+
+    def relabelled(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A text for each image that has another label than the first of its copies."""
+        import numpy as np
+
+        first_N, labels_N = self.groups_N, self.labels_N
+        rows_N = np.flatnonzero(labels_N[first_N] != labels_N)
+
+        def labelled(row: int) -> str:
+            return f"{names[row]} ({self.info['classes'][labels_N[row]]})"
+
+        pairs = zip(rows_N.tolist(), first_N[rows_N].tolist(), strict=True)
+        return tuple(f"{labelled(row)} is {labelled(first)}" for row, first in pairs)
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""

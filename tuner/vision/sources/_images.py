@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import Fault
+from tuner.errors import DataError, Fault
 from tuner.spec.settings import FaultsError
-from tuner.vision.datasets._dataset import stratified_sample
+from tuner.vision.datasets._dataset import sample_groups
 from tuner.wording import install
 
 if TYPE_CHECKING:
@@ -42,25 +42,35 @@ _REDUCING_GAP = 2.0  # what is reduced fast leaves twice the pixels to what is r
 
 
 def complete_splits(
-    labels_N: NDArray[np.int64], splits_N: NDArray[np.uint8], *, seed: int
+    labels_N: NDArray[np.int64],
+    splits_N: NDArray[np.uint8],
+    *,
+    seed: int,
+    groups_N: NDArray[np.int64] | None = None,
 ) -> dict[str, NDArray[np.int64]]:
     """The positions of each split: disjoint, together all.
 
     splits_N: each image's position in SPLITS. An empty split gets its share of the training images,
-    stratified; the training split keeps at least one image of each class.
+    stratified; the training split keeps at least one image of each class. groups_N: the same for
+    images that are copies of each other, of which a split gets all or none; None without copies.
+    Raises DataError where too few images differ.
     """
     import numpy as np
 
     splits = {name: np.flatnonzero(splits_N == number) for number, name in enumerate(SPLITS)}
     missing = [name for name in ("test", "validation") if not len(splits[name])]
     count, rng = share_of(len(splits["train"])), np.random.default_rng(seed)
+    groups_N = np.arange(len(labels_N)) if groups_N is None else groups_N
     for name in missing:
         train_N = splits["train"]
         shuffled_N = rng.permutation(train_N)
         _, kept_K = np.unique(labels_N[shuffled_N], return_index=True)
-        spare_N = np.sort(np.delete(shuffled_N, kept_K))
-        assert len(spare_N) >= count, "check_sizes has let it pass"
-        splits[name] = spare_N[stratified_sample(labels_N[spare_N], count, rng=rng)]
+        kept_N = groups_N[shuffled_N[kept_K]]
+        spare_N = train_N[~np.isin(groups_N[train_N], kept_N)]
+        if not len(spare_N):
+            raise DataError(f"no image is left for the {name} split: the others are copies")
+        sampled = sample_groups(labels_N[spare_N], groups_N[spare_N], count, rng=rng)
+        splits[name] = spare_N[sampled]
         splits["train"] = np.setdiff1d(train_N, splits[name])
     return splits
 
