@@ -304,16 +304,26 @@ def waiting(caplog):
         return reasons[0] if reasons else None
 
     workers = [0]
-    callback = Waiting(why, starting=lambda: workers[0], clock=lambda: now[0])
+    output, shown = ["computing: 1 of 9"], []
+    callback = Waiting(
+        why,
+        starting=lambda: workers[0],
+        output=lambda ids: f"{ids}: {output[0]}",
+        show=shown.append,
+        clock=lambda: now[0],
+    )
 
     def until(moment, *states):
-        trials = [SimpleNamespace(status=state) for state in states]
+        config = {"trial_id": "00007"}
+        trials = [SimpleNamespace(status=state, config=config) for state in states]
         while now[0] < moment:
             now[0] += 1.5
             callback.on_step_end(0, trials)
         return [record.getMessage() for record in caplog.records]
 
-    return SimpleNamespace(until=until, reasons=reasons, calls=calls, workers=workers)
+    return SimpleNamespace(
+        until=until, reasons=reasons, calls=calls, workers=workers, output=output, shown=shown
+    )
 
 
 def test_waiting_warns_after_a_while_and_then_rarely(waiting):
@@ -331,6 +341,18 @@ def test_waiting_while_a_trial_runs_or_none_waits_is_silent(waiting, states):
     assert waiting.calls == []
     assert waiting.until(10.9 * FIRST_S, "PENDING") == []  # counted from the last that ran
     assert waiting.until(11.1 * FIRST_S, "PENDING") != []
+
+
+def test_waiting_shows_what_a_trial_that_begins_has_printed_once(waiting):
+    waiting.until(9, "PENDING")
+    assert waiting.shown == []
+    waiting.until(29, "PENDING", "TERMINATED")
+    assert waiting.shown == ["['00007']: computing: 1 of 9"]
+    waiting.output[0] = "computing: 5 of 9"
+    waiting.until(49, "PENDING", "RUNNING")
+    assert len(waiting.shown) == 1
+    waiting.until(69, "PENDING")
+    assert waiting.shown[1:] == ["['00007']: computing: 5 of 9"]
 
 
 def test_waiting_for_starting_workers_names_them_and_no_shortage(waiting):

@@ -31,6 +31,7 @@ from tuner.trial.trial_process import (
     TrialLog,
     TrialProcess,
     cut,
+    latest_output,
     why_not_after,
 )
 
@@ -285,3 +286,16 @@ def test_cut_bounds_the_size_and_keeps_both_ends(tmp_path_factory, chunks):
     else:
         assert text == written[: SMALL // 2] + GAP + text[SMALL // 2 + len(GAP) :]
         assert written.endswith(text[SMALL // 2 + len(GAP) :])
+
+
+def test_latest_output_is_the_last_line_of_the_newest_log(tmp_path):
+    assert latest_output(tmp_path, ["00000", "00001"], since=0) is None
+    for number, text in enumerate(["waiting\n", "old\n\r 640 of 1,970 \x1b \n\n"]):
+        log = tmp_path / "trials" / f"0000{number}" / "log.txt"
+        log.parent.mkdir(parents=True)
+        log.write_text(text)
+        os.utime(log, (number, number))
+    ids = ["00000", "00001", "00002"]
+    assert latest_output(tmp_path, ids, since=1) == "trial 00001: 640 of 1,970"
+    assert latest_output(tmp_path, ["00000"], since=0) == "trial 00000: waiting"
+    assert latest_output(tmp_path, ids, since=2) is None

@@ -1,5 +1,6 @@
 """A frozen network's features, and heads on them, beside the network itself."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from tuner.errors import CheckpointError
 from tuner.vision import features, image_classifier
 from tuner.vision.batches import ImageSet
 from tuner.vision.blueprint import blueprint_of
+from tuner.vision.datasets import _archive
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.loss import Measured
 from tuner.vision.transfer import with_backbone
@@ -79,6 +81,14 @@ def test_features_are_computed_once_for_all_processes(weights, store, capsys):
     head_of_digits(weights)
     assert [path for path in store.iterdir() if path.is_dir()] == [folder]
     assert capsys.readouterr().err.count("computing the features") == 1
+
+
+def test_features_are_counted_while_they_are_computed(weights, monkeypatch, capsys):
+    monkeypatch.setattr(_archive, "_LINE_EVERY_S", 0)
+    head_of_digits(weights)
+    lines = re.findall(r"computing features: ([\d,]+) of 1,797\n", capsys.readouterr().err)
+    assert len(lines) > 1
+    assert lines[-1] == "1,797"
 
 
 @pytest.mark.parametrize("change", [{"pixel_stats": "imagenet"}, {"flip": True}])

@@ -170,6 +170,10 @@ class Progress(logging.Handler):
         """Show the status of a changed spec from now on."""
         self._status.adapt(spec)
 
+    def show(self, text: str) -> None:
+        """Show a line above the view."""
+        self._show(text, "dim")
+
     def close(self) -> None:
         logging.getLogger("tuner").removeHandler(self)
         if self._live is not None:

@@ -31,6 +31,7 @@ from tuner.wording import amount_of, duration
 
 FIRST_S, AGAIN_S = 60.0, 1800.0  # without a trial that runs: until the first warning, the next
 _POLL_S = 1.0
+_LOOK_EVERY_S = 10.0  # at what trials print that begin
 _IDLE_S = 0.1  # a turn of Tune's loop while nothing runs
 
 _log = logging.getLogger(__name__)
@@ -219,10 +220,11 @@ def _id(trial: Trial) -> str:
 
 
 class Waiting(Callback):
-    """Logs why no trial runs, while trials wait for one.
+    """Logs why no trial runs, while trials wait for one, and shows what those print that begin.
 
     why: returns the reason, or None if there is none. starting: returns how many workers are
-    starting: they hold the resources that their trials reserve, so none is short.
+    starting: they hold the resources that their trials reserve, so none is short. output: returns
+    what one of these trials printed last.
     """
 
     def __init__(
@@ -230,12 +232,17 @@ class Waiting(Callback):
         why: Callable[[], str | None],
         *,
         starting: Callable[[], int] = lambda: 0,
+        output: Callable[[list[str]], str | None] = lambda trial_ids: None,
+        show: Callable[[str], object] = _log.info,
         clock: Clock = time.monotonic,
     ) -> None:
         self._why = why
         self._starting = starting
+        self._output = output
+        self._show = show
+        self._shown: str | None = None
         self._clock = clock
-        self._since = self._polled = clock()
+        self._since = self._polled = self._looked = clock()
         self._after = FIRST_S
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -245,8 +252,16 @@ class Waiting(Callback):
         self._polled = now
         states = {trial.status for trial in trials}
         if Trial.RUNNING in states or Trial.PENDING not in states:
-            self._since, self._after = now, FIRST_S
-        elif now - self._since >= self._after:
+            self._since = self._looked = now
+            self._after = FIRST_S
+            return
+        if now - self._looked >= _LOOK_EVERY_S:
+            self._looked = now
+            text = self._output([_id(t) for t in trials if t.status == Trial.PENDING])
+            if text and text != self._shown:
+                self._show(text)
+                self._shown = text
+        if now - self._since >= self._after:
             if reason := self._reason():
                 _log.warning("no trial has run for %s: %s", duration(now - self._since), reason)
             self._after += AGAIN_S if reason else FIRST_S

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -42,6 +43,7 @@ from tuner.trial.context import Assignment, TrialContext
 from tuner.trial.gpus import is_shared
 from tuner.trial.process_trials import ClassTrial, CommandTrial, FunctionTrial
 from tuner.trial.trainable import LearnerTrial, Trial
+from tuner.trial.trial_process import latest_output
 
 _log = logging.getLogger(__name__)
 
@@ -149,7 +151,12 @@ class TuneRun:
                 stop=StopAll(driver.is_over),
                 callbacks=[
                     Recorder(driver, call_of=watch.call_of),
-                    Waiting(partial(shortage, spec.resources), starting=lambda: watch.starting),
+                    Waiting(
+                        partial(shortage, spec.resources),
+                        starting=lambda: watch.starting,
+                        output=partial(latest_output, spec.folder, since=time.time()),
+                        show=self._progress.show,
+                    ),
                 ],
                 progress_reporter=_SilentReporter(),
                 storage_path=files,

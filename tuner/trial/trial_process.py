@@ -13,7 +13,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TextIO
@@ -28,11 +28,14 @@ from tuner.trial.failures import Failure
 from tuner.trial.gpus import claim, take
 from tuner.trial.guard import Children
 from tuner.trial.memory import held_mib, release
+from tuner.wording import shorten
 
 BOUND_MIB = 512.0  # that a process may keep of its earlier trials
 RAISED = ("exception", "oom")  # failures that may leave anything behind; a NaN leaves nothing
 STAYS = "stays_in_start_dir"  # the attribute of a trainable that is not to work in the folder
 LIMIT = 1 << 20  # bytes of a log
+_TAIL_BYTES = 4096  # of a log, in which its last line is looked for
+_LONGEST_LINE = 120  # characters of a log's line that is shown
 _NO_DEVICE = "its device cannot be used any more"
 GAP = b"\n[... the middle of the log is left out ...]\n"
 
@@ -207,6 +210,21 @@ class TrialLog:
         faulthandler.enable(2)
         self.upload()
         os.close(self._file)
+
+
+def latest_output(experiment: Path, trial_ids: Iterable[str], *, since: float) -> str | None:
+    """The last line of the newest of these trials' logs, if it is newer than the time `since`."""
+    logs = [experiment / "trials" / trial_id / "log.txt" for trial_id in trial_ids]
+    with suppress(OSError, ValueError):  # ValueError: there is no log yet
+        newest = max(filter(Path.is_file, logs), key=lambda path: path.stat().st_mtime)
+        status = newest.stat()
+        if status.st_mtime >= since:
+            with newest.open("rb") as file:
+                file.seek(max(0, status.st_size - _TAIL_BYTES))
+                text = file.read().decode(errors="replace").replace("\r", "\n").rstrip()
+            if line := shorten(text.rpartition("\n")[2], _LONGEST_LINE):
+                return f"trial {newest.parent.name}: {line}"
+    return None
 
 
 def cut(path: Path, limit: int = LIMIT) -> None:

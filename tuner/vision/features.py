@@ -29,7 +29,7 @@ from tuner.errors import Fault, SpecError
 from tuner.trial.torch_compat import single_thread, without_compiler
 from tuner.vision.batches import Batcher, ImageSet, home_of, sample_evenly
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.datasets._archive import folder_made_once, progress_bar
+from tuner.vision.datasets._archive import folder_made_once, progress_of
 from tuner.vision.datasets._dataset import data_folder
 from tuner.vision.epochs import Epoch, seeded
 from tuner.vision.micro_batch import MicroBatch
@@ -144,9 +144,8 @@ def _computed(
         precision.applied(),
         precision.forward(),
         seeded(0, device),
-        progress_bar() as bar,
+        progress_of("computing features", count) as advance,
     ):
-        task = bar.add_task("Computing features", total=count)
 
         def compute(rows_N: Tensor) -> Tensor:
             x_NCHW, _ = batcher.batch(rows_N)
@@ -156,7 +155,7 @@ def _computed(
         rows_N = torch.arange(count, device=images.rows_NP.device)
         for some_N in rows_N.split(micro.size):
             parts.append(micro.compute(some_N, compute).cpu())
-            bar.advance(task, len(some_N))
+            advance(len(some_N))
     return torch.cat(parts).numpy(), name
 
 

@@ -1,6 +1,7 @@
 """Folders and archives that are made once, complete or not at all."""
 
 import hashlib
+import time
 from threading import Thread
 
 import pytest
@@ -9,11 +10,15 @@ from tuner.errors import DataError
 from tuner.vision.datasets._archive import CHUNK_BYTES, Archive, folder_made_once
 
 
-def test_folder_made_once_by_several_threads_is_made_once(tmp_path):
+def test_folder_made_once_by_several_threads_is_made_once(tmp_path, capsys):
     made = []
+    lines = []
 
     def make(folder):
         made.append(folder)
+        while not (text := capsys.readouterr().err):  # until one of the others waits
+            time.sleep(0.01)
+        lines.append(text)
         (folder / "file").write_text("whole")
 
     threads = [Thread(target=folder_made_once, args=(tmp_path / "a" / "x", make)) for _ in range(8)]
@@ -22,6 +27,7 @@ def test_folder_made_once_by_several_threads_is_made_once(tmp_path):
     for thread in threads:
         thread.join()
     assert len(made) == 1
+    assert f"waiting for another process, which makes {tmp_path / 'a' / 'x'}\n" in lines[0]
     assert (tmp_path / "a" / "x" / "file").read_text() == "whole"
     assert (tmp_path / "a" / "x").stat().st_mode & 0o777 == 0o755
 

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 4 << 20
 TIMEOUT_S = 30.0
+_LINE_EVERY_S = 10.0  # where there is no terminal for a bar
 
 
 def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
@@ -33,10 +35,16 @@ def folder_made_once(path: Path, make: Callable[[Path], object]) -> None:
     """
     if path.is_dir():
         return
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.parent / f".{path.name}.lock"):
+    lock = FileLock(path.parent / f".{path.name}.lock")
+    try:
+        locked = lock.acquire(blocking=False)
+    except Timeout:
+        print(f"waiting for another process, which makes {path}", file=sys.stderr, flush=True)
+        locked = lock.acquire()
+    with locked:
         if path.is_dir():
             return
         with partial_folder(path.parent) as partial:
@@ -62,6 +70,28 @@ def progress_bar() -> Progress:
     console = process.console(sys.stderr)
     columns = Progress.get_default_columns()
     return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+@contextmanager
+def progress_of(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Shows on stderr how much is done: a bar in a terminal, else lines as "WHAT: 640 of 1,970".
+
+    Calling the result advances it.
+    """
+    done, shown = 0, time.monotonic()
+    with progress_bar() as bar:
+        task = bar.add_task(what, total=total)
+
+        def advance(count: int) -> None:
+            nonlocal done, shown
+            done += count
+            bar.advance(task, count)
+            now = time.monotonic()
+            if bar.disable and now - shown >= _LINE_EVERY_S:
+                shown = now
+                print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+        yield advance
 
 
 def downloaded(url: str, name: str) -> Iterator[bytes]:

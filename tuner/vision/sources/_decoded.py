@@ -25,7 +25,7 @@ from tuner.errors import DataError, UnreadableImagesError, reason_of, translate_
 from tuner.experiment.files import read_json
 from tuner.spec import quotas
 from tuner.spec.settings import FaultsError
-from tuner.vision.datasets._archive import folder_made_once, mapped, partial_folder, progress_bar
+from tuner.vision.datasets._archive import folder_made_once, mapped, partial_folder, progress_of
 from tuner.vision.datasets._dataset import DatasetInfo, ImageArrays
 from tuner.vision.sources._images import (
     DEEPEST,
@@ -200,13 +200,15 @@ class _Writing:
 
         count = len(self.images.labels_N)
         threads = ThreadPoolExecutor(max(1, int(quotas.usable_cpus())))
-        with threads if self.images.in_threads else nullcontext(), progress_bar() as bar:
-            task = bar.add_task(f"Decoding {count:,} images", total=count)
+        with (
+            threads if self.images.in_threads else nullcontext(),
+            progress_of("decoding images", count) as advance,
+        ):
             for start in range(0, count, _AT_ONCE):
                 part = range(start, min(start + _AT_ONCE, count))
                 apply: Any = threads.map if self.images.in_threads else map
                 yield from apply(self._read, part)
-                bar.advance(task, len(part))
+                advance(len(part))
 
     def _read(self, position: int) -> NDArray[np.uint8] | None:
         channels, bits = self.images.channels, self.how.bits
