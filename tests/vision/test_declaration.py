@@ -5,10 +5,13 @@ from typing import Any, ClassVar
 
 import photos
 import pytest
+from safetensors.torch import save_file
 from test_validation import DIGITS, MACHINE, faults
 from torch import nn
 
-from tuner.errors import SpecError
+from tuner.errors import CheckpointError, SpecError
+from tuner.experiment.files import sha256_of
+from tuner.search.run import create
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import declaration_of, default_declaration
 from tuner.spec.experiment import ExperimentSpec, build_spec
@@ -17,6 +20,7 @@ from tuner.testing import DeclarationContract
 from tuner.vision.catalog import DATASETS
 from tuner.vision.datasets.cifar10 import OFFICIAL
 from tuner.vision.declaration import DECLARATION, NeededData, settings_faults, start_faults
+from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign
 
 
@@ -66,7 +70,7 @@ def library(tmp_path, monkeypatch, forget):
         built.append(name)
         return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * image_size**2, num_classes))
 
-    fake = _foreign.Library(build, lambda _: (None, "fetch-it"), lambda _: _foreign.IMAGENET, ())
+    fake = _foreign.Library(build, lambda *_: (None, "fetch-it"), lambda _: _foreign.IMAGENET, ())
     monkeypatch.setitem(_foreign.LIBRARIES, "torchvision", fake)
     return built
 
@@ -212,3 +216,32 @@ def test_summaries_have_each_model_once_with_the_first_searched_values():
     assert (resnet["model"], resnet["images"], resnet["classes"]) == ("resnet20", "1x8x8", 10)
     assert resnet["parameters"] > cnn["parameters"] == cnn["trainable"]
     assert cnn["stages"][0].keys() == {"name", "kind", "output", "parameters"}
+
+
+def test_pinned_data_records_the_initial_weights(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
+    state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+    spec = validate(spec_of(training=settings))
+    spec.pin_data()
+    recorded = spec.trial_constants["weights_sha256"]
+    assert recorded == {str(path): sha256_of(path)}
+    constants = {**settings, "epochs": 1, "weights_sha256": recorded}
+    ImageClassifier({}, constants).step()
+    save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
+    with pytest.raises(CheckpointError, match="is not what the search began with"):
+        ImageClassifier({}, constants).step()
+
+
+def test_a_resume_takes_the_weights_that_the_search_recorded(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
+    state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
+    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+    spec = validate(spec_of(training=settings, name="x", storage=str(tmp_path)))
+    spec.pin_data()
+    recorded = create(spec).document()["spec"]
+    save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
+    with pytest.raises(SpecError, match="is not what the search began with"):
+        validate(recorded, recorded=True).pin_data()

@@ -10,13 +10,17 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tuner.errors import CheckpointError
+from tuner.experiment.files import sha256_of
 from tuner.vision import features, image_classifier
+from tuner.vision import weights as weights_module
 from tuner.vision.batches import ImageSet
 from tuner.vision.blueprint import blueprint_of
+from tuner.vision.catalog import model_info
 from tuner.vision.datasets import _archive
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.loss import Measured
-from tuner.vision.transfer import with_backbone
+from tuner.vision.transfer import source_of, with_backbone
+from tuner.vision.weights import hub_folder
 
 DIGITS = {"model": "cnn", "width": 8, "dataset": "digits", "epochs": 2, "batch_size": 64}
 
@@ -147,6 +151,39 @@ def test_a_head_of_weights_that_have_changed_cannot_be_completed(snapshot, weigh
     save_file({name: tensor.contiguous() for name, tensor in state_of_others.items()}, copy)
     with snapshot.raises(CheckpointError):
         with_backbone(state, settings, blueprint_of(settings))
+
+
+def test_a_head_is_completed_by_the_weights_that_it_was_trained_on(tmp_path, monkeypatch):
+    """A newer file of the network's weights may have been fetched since."""
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    model, folder = "torchvision:mobilenet_v3_small", hub_folder()
+    folder.mkdir(parents=True)
+    files = []
+    for number in range(2):
+        path = tmp_path / f"{number}.pth"
+        torch.manual_seed(number)
+        network = model_info(model).build(in_channels=3, num_classes=4, model_args={})
+        torch.save(network.state_dict(), path)
+        files.append((path, sha256_of(path)))
+    (older, older_sha256), (newer, newer_sha256) = files
+    shas = {"mobilenet_v3_small": newer_sha256, "mobilenet_v3_small-v1": older_sha256}
+    known = [weights_module.Weights(name, sha256[:8], 10, 1) for name, sha256 in shas.items()]
+    monkeypatch.setattr(weights_module, "WEIGHTS", known)
+    older.rename(known[1].path)
+    settings = {"model": model, "pretrained": True, "train_layers": "head"}
+    learner = ImageClassifier({}, {**DIGITS, "width": None, **settings})
+    learner.step()
+    state, searched = learner.state_dict(), learner._settings
+    expected = torch.load(known[1].path)["features.0.1.weight"]
+    newer.rename(known[0].path)
+    complete = with_backbone(state, searched, learner._plan)
+    assert torch.equal(complete["model"]["features.0.1.weight"], expected)
+    recorded = searched.model_copy(update={"weights_sha256": {model: older_sha256}})
+    assert source_of(searched, model_info(model)) == str(known[0].path)
+    assert source_of(recorded, model_info(model)) == str(known[1].path)
+    known[1].path.unlink()
+    with pytest.raises(CheckpointError, match="weights fetch mobilenet_v3_small-v1"):
+        with_backbone(state, searched, learner._plan)
 
 
 def test_fit_head_separates_separable_features():

@@ -112,6 +112,9 @@ def test_weights_of_prefers_a_file_that_is_here(folder):
     older.path.touch()
     assert weights_of("resnet50") == older
     assert weights_of("resnet101") is None
+    newer = weights_named("resnet50")
+    assert weights_of("resnet50", f"{newer.sha256}00") == newer
+    assert weights_of("resnet50", f"{older.sha256}00") == older
 
 
 def test_weights_named_rejects_unknown_name(snapshot):

@@ -161,7 +161,9 @@ def create(spec: ValidatedSpec) -> ExperimentFolder:
     folder = ExperimentFolder(spec.folder)
     data = {DATA: spec.pinned.content, VALIDATION: spec.pinned.baseline}
     of_data = {name: value for name, value in data.items() if value}
-    folder.create({**describe(spec), **of_data}, empty=[JOURNAL])
+    document = describe(spec)
+    document["spec"]["training"] |= spec.pinned.recorded
+    folder.create({**document, **of_data}, empty=[JOURNAL])
     if warm_start:
         warm_start.save(spec.folder)
     return folder

@@ -48,13 +48,15 @@ class PinnedData:
 
     constants: replace the spec's. content: a digest, which a resume compares. baseline: `images`
     and `baseline` of the validation split; `copies` across splits, of `measured` images of
-    validation and test. doubts: about metrics on this data.
+    validation and test. doubts: about metrics on this data. recorded: constants that a resume takes
+    as they are, and so part of the recorded spec.
     """
 
     constants: Values = field(default_factory=dict)
     content: str = ""
     baseline: Mapping[str, float] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    recorded: Values = field(default_factory=dict)
 
 
 class Declaration:

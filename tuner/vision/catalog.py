@@ -311,6 +311,6 @@ def has_weights(reference: str) -> bool:
     """Whether a library's pretrained weights for the model are on this machine."""
     try:
         info = model_info(reference)
-        return info.pretrained is not None and info.pretrained().is_file()
+        return info.pretrained is not None and info.pretrained(None).is_file()
     except (FaultsError, CheckpointError):
         return False

@@ -152,18 +152,22 @@ class ClassifierDeclaration(Declaration):
             chosen, findings = catalog.pinned(choice)
             info, values = catalog.dataset_info(chosen), asdict(chosen)
             findings = (*findings, *doubts(info))
-        faults = settings_faults(spec, values, further=start_faults(here=here))
+        known: Any = spec.training.get("weights_sha256") or {}
+        digests: dict[str, str] = dict(known)
+        faults = settings_faults(spec, values, further=start_faults(here=here, digests=digests))
         if texts := list(dict.fromkeys(map(str, faults))):
             raise SpecError((Fault("", text) for text in texts), f"the spec, for {choice.dataset},")
         if info is None:
             return None
+        recorded = {"weights_sha256": digests} if digests else {}
         baseline = {}
         if info.baseline is not None and "dataset" not in spec.search.space:
             images = info.validation + (info.train if spec.training.get("folds") else 0)
             baseline = {"images": images, "baseline": info.baseline}
             if info.copies:
                 baseline |= {"copies": info.copies, "measured": info.validation + info.test}
-        return PinnedData(values, info.content, baseline, findings)
+        constants = {**values, **recorded}
+        return PinnedData(constants, info.content, baseline, findings, recorded)
 
     def constants(self, spec: ExperimentSpec, *, here: bool) -> dict[str, Any]:
         """On one machine trials read what the driver has decoded, whatever their environment."""
@@ -285,11 +289,12 @@ def settings_faults(
     yield from faults_of_configs(spec, check, pinned=pinned)
 
 
-def start_faults(*, here: bool) -> FaultsOf:
+def start_faults(*, here: bool, digests: dict[str, str] | None = None) -> FaultsOf:
     """Checks whether networks can begin with weights and freeze layers; each is built once.
 
-    here: whether trials run on this machine, whose pretrained weights they take. Imports torch
-    only for values that name weights or layers.
+    here: whether trials run on this machine, whose pretrained weights they take. digests: gets the
+    SHA-256 of each file of weights by its key in `weights_sha256`. Imports torch only for values
+    that name weights or layers.
     """
     known: dict[str, list[Fault]] = {}
 
@@ -302,12 +307,14 @@ def start_faults(*, here: bool) -> FaultsOf:
         if not any(start) or (data := catalog.describe(settings.data)) is None:
             return []
         from tuner.vision.blueprint import blueprint_of
-        from tuner.vision.transfer import start_faults
+        from tuner.vision.transfer import backbone_digest, start_faults, weights_key
 
         plan = blueprint_of(settings, data)
         key = repr((plan, start))
         if key not in known:
             known[key] = start_faults(settings, plan)
+            if digests is not None and settings.begins_with_weights and not known[key]:
+                digests[weights_key(settings)] = backbone_digest(settings, plan.info)
         return known[key]
 
     return check

@@ -141,6 +141,11 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
         False,
         description="whether to begin with the weights that torchvision or timm has in its cache",
     )
+    weights_sha256: dict[str, str] = Field(
+        {},
+        description="the SHA-256 of initial weights by their model or file, as a search records "
+        "them when it begins; other weights are refused afterwards",
+    )
     pixel_stats: Literal["auto", "data", "imagenet"] = Field(
         "auto",
         description="whose mean and std normalise the pixels: the data's, ImageNet's, or those "

@@ -32,6 +32,7 @@ BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alon
 
 _INNER = ("model", "state_dict")  # the keys under which trainers save the weights
 _COUNT = "num_batches_tracked"  # of BatchNorm; older files lack it, and it has no effect
+_DIGITS = 8  # of a SHA-256 that a message shows
 _TRIED = 2  # images on which a head is tried
 _MOST_UNUSED = 0.1  # of the tensors in a file; auxiliary heads are fewer
 
@@ -59,10 +60,23 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
 
 
 def source_of(settings: ClassifierSettings, info: ModelInfo) -> str | None:
-    """The file or folder of the initial weights, or None. Raises CheckpointError."""
+    """The file or folder of the initial weights, or None. Raises CheckpointError.
+
+    Of a library's files, it is the one whose SHA-256 `settings` record.
+    """
     if settings.pretrained and info.pretrained is not None:
-        return str(info.pretrained())
+        return str(info.pretrained(recorded_digest(settings)))
     return settings.start_from
+
+
+def recorded_digest(settings: ClassifierSettings) -> str | None:
+    """The SHA-256 of the initial weights when the search began, if it is recorded."""
+    return settings.weights_sha256.get(weights_key(settings))
+
+
+def weights_key(settings: ClassifierSettings) -> str:
+    """The key of the initial weights in `weights_sha256`."""
+    return settings.model if settings.pretrained else str(settings.start_from)
 
 
 def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> DatasetInfo:
@@ -96,6 +110,12 @@ def begin(model: nn.Module, settings: ClassifierSettings, info: ModelInfo) -> st
     source = source_of(settings, info)
     if source is None:
         return None
+    recorded = recorded_digest(settings)
+    if recorded is not None and recorded != (digest := backbone_digest(settings, info)):
+        raise CheckpointError(
+            f"{source} is not what the search began with: its SHA-256 is {digest[:_DIGITS]}..., "
+            f"recorded is {recorded[:_DIGITS]}..."
+        )
     weights = without_prefix(load_weights(source), model, source=source)
     if settings.pretrained:
         weights = for_channels(weights, model)
@@ -308,6 +328,8 @@ def with_backbone(
     """`state` with all weights, if it is of a head that trained alone. Raises CheckpointError."""
     if BACKBONE not in state:
         return state
+    recorded = {**settings.weights_sha256, weights_key(settings): state[BACKBONE]}
+    settings = settings.model_copy(update={"weights_sha256": recorded})
     if backbone_digest(settings, plan.info) != state[BACKBONE]:
         source = source_of(settings, plan.info)
         raise CheckpointError(f"{source} are not the weights that this head was trained on")

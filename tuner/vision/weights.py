@@ -114,9 +114,14 @@ def weights_named(name: str) -> Weights:
     return known[name]
 
 
-def weights_of(network: str) -> Weights | None:
-    """The weights of torchvision's `network`: the first that is here, else the default, or None."""
+def weights_of(network: str, sha256: str | None = None) -> Weights | None:
+    """The weights of torchvision's `network`: the first that is here, else the default, or None.
+
+    sha256: of the file that is meant, or None for any.
+    """
     fitting = [weights for weights in WEIGHTS if weights.network == network]
+    if sha256 is not None:
+        fitting = [weights for weights in fitting if sha256.startswith(weights.sha256)] or fitting
     here = [weights for weights in fitting if weights.is_here]
     return next(iter([*here, *fitting]), None)
 

@@ -200,16 +200,16 @@ def test_timm_weights_come_only_from_its_cache(timm, tmp_path, monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(CheckpointError, match=r"timm.create_model\('resnet18', pretrained=True\)"):
-        model_info("timm:resnet18").pretrained()
+        model_info("timm:resnet18").pretrained(None)
     folder = tmp_path / "models--timm--resnet18.a1_in1k"
     (folder / "snapshots" / "abc").mkdir(parents=True)
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
     (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"")
     path = folder / "snapshots" / "abc" / "model.safetensors"
-    assert model_info("timm:resnet18").pretrained() == path
+    assert model_info("timm:resnet18").pretrained(None) == path
     (folder / "refs" / "main").unlink()  # as on a node that got the file from another
-    assert model_info("timm:resnet18").pretrained() == path
+    assert model_info("timm:resnet18").pretrained(None) == path
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -241,7 +241,8 @@ def _classifier(
 ) -> dict[str, Any]:
     """The entries of the classifier that ships: its model and its data."""
     # Paths of this machine are private
-    training = {name: value for name, value in constants.items() if name != "data_dir"}
+    private = ("data_dir", "weights_sha256")
+    training = {name: value for name, value in constants.items() if name not in private}
     name = settings.dataset
     if name.startswith("folder:"):
         name = f"folder:{short_name(name)}"

@@ -116,13 +116,14 @@ def _parameters(network: Callable[..., Any]) -> Mapping[str, Parameter] | None:
 class Library:
     """A package of networks. build: called as a `ModelInfo`'s, after the network's name.
 
-    weights: returns (the library's file of a network's pretrained weights or None, the command that
-    fetches it). pixel_stats: of a network's weights. fixed: arguments that `model_args` cannot set,
-    None for all.
+    weights: called with a network's name and the SHA-256 of the file that is meant, or None;
+    returns (the library's file of its pretrained weights or None, the command that fetches it).
+    pixel_stats: of a network's weights. fixed: arguments that `model_args` cannot set, None for
+    all.
     """
 
     build: Callable[..., nn.Module]
-    weights: Callable[[str], tuple[Path | None, str]]
+    weights: Callable[[str, str | None], tuple[Path | None, str]]
     pixel_stats: Callable[[str], PixelStats]
     fixed: tuple[str, ...] | None
 
@@ -165,8 +166,8 @@ def _library_faults(library: Library, model_args: Mapping[str, Any]) -> Iterator
             yield Fault(f"model_args.{name}", "is set by other settings, or by the data set")
 
 
-def _pretrained(package: str, name: str) -> Path:
-    path, fetch = LIBRARIES[package].weights(name)
+def _pretrained(package: str, name: str, sha256: str | None) -> Path:
+    path, fetch = LIBRARIES[package].weights(name, sha256)
     if path is None or not path.is_file():
         where = f" in {path}" if path else ""
         raise CheckpointError(
@@ -204,8 +205,8 @@ def _for_channels(model: nn.Module, in_channels: int) -> nn.Module:
     return model
 
 
-def _torchvision_weights(name: str) -> tuple[Path | None, str]:
-    if weights := weights_of(name):
+def _torchvision_weights(name: str, sha256: str | None) -> tuple[Path | None, str]:
+    if weights := weights_of(name, sha256):
         return weights.path, f"{program()} weights fetch {weights.name}"
     from torchvision.models import get_model_weights
 
@@ -225,7 +226,7 @@ def _build_timm(
     return model
 
 
-def _timm_weights(name: str) -> tuple[Path | None, str]:
+def _timm_weights(name: str, _sha256: str | None) -> tuple[Path | None, str]:
     import timm
     from huggingface_hub import try_to_load_from_cache
 

@@ -56,9 +56,10 @@ class ModelInfo:
 
     foreign: whether the network is the user's or a library's. It has `Arguments`, `build` is also
     called with `image_size`, and its inputs and outputs are unknown before it is built. faults:
-    of these `model_args`; it may import the network. pretrained: the file of its library's weights;
-    raises CheckpointError if it is missing. pixel_stats: the mean and std of each channel by which
-    these weights' images were normalised.
+    of these `model_args`; it may import the network. pretrained: the file of its library's weights,
+    called with the SHA-256 of the file that is meant, or None for any; raises CheckpointError if it
+    is missing. pixel_stats: the mean and std of each channel by which these weights' images were
+    normalised.
     """
 
     build: Callable[..., nn.Module]
@@ -69,7 +70,7 @@ class ModelInfo:
     layers: int = 1
     foreign: bool = False
     faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda model_args: ()
-    pretrained: Callable[[], Path] | None = None
+    pretrained: Callable[[str | None], Path] | None = None
     pixel_stats: Callable[[], PixelStats] | None = None
 
     @property
