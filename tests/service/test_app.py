@@ -211,7 +211,7 @@ def test_server_end_logs_no_interrupted_answer(capfd):
 
     app = Starlette(routes=[Route("/", report)])
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=0.05)
-    server = _Server(config, Live(None))
+    server = _Server(config, Live(None), lambda: None)
     listening = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(listening.getsockname()) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -244,7 +244,8 @@ def test_serve_over_tls_until_interrupted(tmp_path):
 def test_connection_without_a_complete_head_is_closed_in_time(sent):
     hasty = type("Hasty", (_Connection,), {"limit_s": 0.1})
     config = uvicorn.Config(Starlette(), http=hasty, log_level="error")
-    server, here = _Server(config, Live(None)), socket.create_server(("127.0.0.1", 0))
+    server = _Server(config, Live(None), lambda: None)
+    here = socket.create_server(("127.0.0.1", 0))
 
     async def story():
         serving = asyncio.create_task(server.serve([here]))

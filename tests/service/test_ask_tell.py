@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -10,10 +11,12 @@ from served import Served
 from synthetic import make_folder
 from test_ask_tell_doc import BEARER, post, served
 
+from tuner.errors import SearchClosedError
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
+from tuner.search import ask_tell
 from tuner.search.ask_tell import AskTell
-from tuner.service.ask_tell import PATH
+from tuner.service.ask_tell import PATH, Searches
 
 SPEC = {
     "name": "far",
@@ -190,3 +193,36 @@ def test_request_during_close_can_be_repeated(url, tmp_path, monkeypatch, verb):
     assert (status, state) == (200, dict(zip(("should_stop", "status"), done, strict=True)))
     results = [e for e in read(tmp_path / "far") if e["event"] == "result"]
     assert len(results) == (verb == "report")
+
+
+def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path, monkeypatch):
+    """The first waits for its searcher, the others for the first."""
+    searches = Searches(str(tmp_path))
+    searches.create(SPEC)
+    began, may_end, suggest = threading.Event(), threading.Event(), ask_tell._Trials.next
+
+    def slow(self, client):
+        began.set()
+        may_end.wait(60)
+        return suggest(self, client)
+
+    monkeypatch.setattr(ask_tell._Trials, "next", slow)
+    with ThreadPoolExecutor(12) as workers:
+        first = workers.submit(searches.of("far").suggest, "a")
+        assert began.wait(60)
+        others = [workers.submit(searches.of("far").suggest, str(n)) for n in range(9)]
+        ending = workers.submit(searches.close_all)
+        while "far" in searches._open:
+            time.sleep(0.01)
+        may_end.set()
+        ending.result(60)
+        with pytest.raises(SearchClosedError):
+            first.result(60)
+        for other in others:
+            with pytest.raises(SearchClosedError):
+                other.result(60)
+    began_trials = [e for e in read(tmp_path / "far") if e["event"] == "trial_started"]
+    assert len(began_trials) <= 1
+    for ask in (lambda: searches.of("far"), lambda: searches.create(SPEC)):
+        with pytest.raises(SearchClosedError):
+            ask()

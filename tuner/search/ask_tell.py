@@ -108,10 +108,10 @@ class AskTell:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._is_closed = not self.is_over  # before the lock: who waits for it records nothing
         self._watched.close()  # without the lock, for which its thread may wait
         with self._lock:
             if not self.is_over:
-                self._is_closed = True
                 self._finish(events.INTERRUPTED)
                 if self.error is not None:
                     raise self.error

@@ -249,7 +249,7 @@ def serve(
     url = f"{'https' if is_tls else 'http'}://{name}:{port}/?token={access.token}"
     with suppress(KeyboardInterrupt):  # a signal before the server handles them
         notify(url, port)
-        _Server(config, app.state.live).run(sockets=[listening])
+        _Server(config, app.state.live, app.state.searches.close_all).run(sockets=[listening])
 
 
 class _Connection(H11Protocol):
@@ -277,11 +277,18 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Ends its streams before it waits for answers. Ignored signals stay ignored."""
+    """Ends its streams and its searches before it waits for answers.
 
-    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+    Ignored signals stay ignored. close_searches: called in a thread; requests that wait for a
+    search then get 503 with Retry-After, and record nothing.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, live: Live, close_searches: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._live = live
+        self._close_searches = close_searches
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -297,6 +304,7 @@ class _Server(uvicorn.Server):
         """End. Do not log what this cuts short, such as the making of a report."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self._live.close()
+        await asyncio.to_thread(self._close_searches)
         await super().shutdown(sockets)
 
 

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Body, Depends, Request, Response
 from pydantic import Field
 
-from tuner.errors import FAILURE_KINDS, Fault, NameTakenError, TunerError, UsageError
+from tuner.errors import (
+    FAILURE_KINDS,
+    Fault,
+    NameTakenError,
+    SearchClosedError,
+    TunerError,
+    UsageError,
+)
 from tuner.experiment.storage import find_experiment, storage_folder
 from tuner.service.access import Json
 from tuner.service.watch import UnknownNameError
@@ -62,6 +69,7 @@ class Searches:
         self._storage = storage
         self._open: dict[str, AskTell] = {}
         self._opening = threading.Lock()
+        self._is_ending = False
         atexit.register(self.close_all)
 
     def create(self, raw: dict[str, Any]) -> tuple[str, bool]:
@@ -79,6 +87,7 @@ class Searches:
         if not spec.is_elsewhere:
             raise UsageError(f"trainable: must be {ELSEWHERE!r}, or left out")
         with self._opening, suppress(NameTakenError):
+            self._refuse_at_end(spec.name)
             if spec.name not in self._open:
                 self._open[spec.name] = AskTell(spec).__enter__()
                 return spec.name, True
@@ -97,6 +106,7 @@ class Searches:
         if name != folder.name or name.startswith((".", "~")):
             raise UnknownNameError(f"no experiment {name[:100]!r}")
         with self._opening:
+            self._refuse_at_end(name)
             if (search := self._open.get(name)) is None or search.error:
                 try:
                     existing = find_experiment(name, self._storage)
@@ -123,8 +133,15 @@ class Searches:
             if search is not None:
                 search.__exit__(None, None, None)
 
+    def _refuse_at_end(self, name: str) -> None:
+        """Raise SearchClosedError if no search is opened any more. Within `_opening`."""
+        if self._is_ending:
+            raise SearchClosedError(f"{name} is closed, as the server ends: ask again in a while")
+
     def close_all(self) -> None:
-        """Close all, also those after one whose storage fails."""
+        """Close all, also those after one whose storage fails, and open no other."""
+        with self._opening:
+            self._is_ending = True
         for name in list(self._open):
             with suppress(TunerError):
                 self.close(name)
