@@ -15,7 +15,6 @@ from tuner.experiment.files import (
     EXPERIMENT,
     JOURNAL,
     LARGEST,
-    check_folder,
     create_file,
     inside,
     open_plain,
@@ -29,7 +28,8 @@ from tuner.experiment.files import (
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal, is_locked
 from tuner.experiment.reading import Tail, read
-from tuner.experiment.results.confirmation import record_test
+from tuner.experiment.results.confirmation import record_test, renamed
+from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
 from tuner.experiment.trials import CheckpointRecord
 
@@ -103,18 +103,24 @@ def contents_of(folder):
     }
 
 
+TEST = "trials/00001/test.json"
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "write"),
     [
-        JOURNAL,
-        f".{EXPERIMENT}.1.partial",
-        "trials",
-        "trials/00001/checkpoints/1/state.pt",
-        "anything",
+        (JOURNAL, lambda folder: Journal.open(folder.path)),
+        (EXPERIMENT, lambda folder: folder.write(EXPERIMENT, {})),
+        ("control", lambda folder: folder.create_file("control/1.json", {})),
+        *((part, lambda folder: folder.write(TEST, {})) for part in ("trials", TEST)),
+        ("trials/00001", lambda folder: folder.make_folder(folder.path / "trials/00001/files")),
+        ("trials/00001", lambda folder: folder.remove_file("trials/00001/checkpoints")),
     ],
 )
 @pytest.mark.parametrize("make", ODD[:-1])
-def test_writers_refuse_folders_with_links_or_pipes(snapshot, folder, tmp_path, make, name):
+def test_writers_refuse_links_and_pipes_on_their_path(
+    snapshot, folder, tmp_path, make, name, write
+):
     path = folder / name
     if path.is_dir():
         shutil.rmtree(path)
@@ -122,27 +128,27 @@ def test_writers_refuse_folders_with_links_or_pipes(snapshot, folder, tmp_path, 
         path.unlink(missing_ok=True)
     make(path) if make is not link else path.symlink_to(tmp_path)
     before = contents_of(tmp_path)
-    for write in (Journal.open, lambda folder: record_test(folder, "00001", {})):
-        with snapshot.raises(UsageError):
-            write(folder)
+    with snapshot.raises(UsageError, JournalError, OSError):
+        write(ExperimentFolder(folder))
     assert contents_of(tmp_path) == before
 
 
-def test_check_folder_accepts_links_within_trial_files(snapshot, tmp_path):
-    trial_files = tmp_path / "trials" / "00000" / "files"
-    (trial_files / "run-1").mkdir(parents=True)
-    (trial_files / "latest-run").symlink_to("run-1")
-    check_folder(tmp_path)
-    with snapshot.raises(UsageError):
-        check_folder(tmp_path, to_follow=True)
-    for target in ("../checkpoints", "..", ".", str(tmp_path)):
-        (trial_files / "out").symlink_to(target)
-        with snapshot.raises(UsageError):
-            check_folder(tmp_path)
-        (trial_files / "out").unlink()
-    (trial_files / "latest-run").rename(trial_files.parent / "latest-run")
-    with snapshot.raises(UsageError):
-        check_folder(tmp_path)
+@pytest.mark.parametrize("name", ["anything", "trials/00001/x", "trials/00001/files/data"])
+@pytest.mark.parametrize("make", ODD[:-1])
+def test_links_and_pipes_elsewhere_lock_no_experiment(folder, make, name):
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    make(path)
+    Journal.open(folder).close()
+    record_test(folder, "00001", {})
+    experiment = ExperimentFolder(folder)
+    experiment.create_file("control/1.json", {})
+    experiment.remove_file("trials/00001/checkpoints")
+    assert experiment.sizes()
+    described = renamed(Described(folder), "y")
+    assert described.name == "y"
+    assert os.path.lexists(described.files.path / name)
+    described.files.remove(warn=print)
 
 
 def write_text(text):

@@ -1,5 +1,7 @@
 """The event files of a search, as TensorBoard reads them."""
 
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,14 @@ from tensorboard.plugins.hparams import api_pb2, metadata
 
 from tuner.experiment.history import fold
 from tuner.reporting import tensorboard
-from tuner.reporting.tensorboard import TensorBoardWriter, hparams_row, logdir, tag_of, text_columns
+from tuner.reporting.tensorboard import (
+    PREFIX,
+    TensorBoardWriter,
+    hparams_row,
+    logdir,
+    tag_of,
+    text_columns,
+)
 from tuner.spec.experiment import build_spec
 from tuner.spec.space.parsing import parse_space
 
@@ -126,6 +135,21 @@ def test_writer_resume_repeats_no_point(folder):
     assert len(list((logdir(folder) / "00001").iterdir())) == 3
     assert points(folder, 1, "val/accuracy") == [(1, 0.5), (2, 0.75), (3, 0.5), (4, 0.625)]
     assert points(folder, 1, "best/val_accuracy")[2:] == [(3, 0.75), (4, 0.75)]
+
+
+def test_writer_follows_no_link(folder, tmp_path, caplog):
+    target, run = tmp_path / "target", logdir(folder) / "00001"
+    target.write_text("kept")
+    run.mkdir(parents=True)
+    writer = writer_of(folder)
+    (run / "tensorboard.partial").symlink_to(target)
+    writer(started(1, lr=0.1))
+    assert not caplog.text
+    event = result(1, 1, val_loss=1.0)
+    (run / f"{PREFIX}{int(event['time']):010}.{socket.gethostname()}").symlink_to(target)
+    writer(event)
+    assert "is a symbolic link" in caplog.text
+    assert target.read_text() == "kept"
 
 
 def test_writer_on_full_disk_warns_once(folder, caplog, monkeypatch):

@@ -1,5 +1,6 @@
 """The real TensorBoard, as `tuner tensorboard` starts it, by its HTTP interface."""
 
+import os
 import time
 from pathlib import Path
 
@@ -81,6 +82,24 @@ def test_serve_refuses_a_folder_with_a_link(snapshot, tmp_path, logdirs, name, o
     with snapshot.raises(UsageError):
         serve([ExperimentFolder(tmp_path / name) for name in others], main=logdirs)
     assert logdirs == []
+
+
+def test_serve_accepts_what_tensorboard_does_not_open(tmp_path, logdirs):
+    files = tmp_path / "x" / "trials" / "00001" / "files"
+    files.mkdir(parents=True)
+    (files / "epoch=1.ckpt").touch()
+    (files / "last.ckpt").symlink_to("epoch=1.ckpt")
+    os.mkfifo(files / "pipe")
+    serve([ExperimentFolder(tmp_path / "x")], main=logdirs)
+    assert len(logdirs) == 1
+
+
+def test_serve_refuses_a_pipe_that_tensorboard_would_read(snapshot, tmp_path, logdirs):
+    runs = tmp_path / "x" / "trials"
+    runs.mkdir(parents=True)
+    os.mkfifo(runs / "events.out.tfevents.1")
+    with snapshot.raises(UsageError):
+        serve([ExperimentFolder(tmp_path / "x")], main=logdirs)
 
 
 def test_serve_of_several_names_their_runs(tmp_path, logdirs):

@@ -87,6 +87,30 @@ def test_fill_copies_a_folder(store, tmp_path):
 
 
 @pytest.mark.parametrize("is_file", [True, False])
+def test_save_follows_no_link(store, tmp_path, is_file):
+    outside, source = tmp_path / "outside", tmp_path / "given"
+    for folder in (outside / "1", source):
+        folder.mkdir(parents=True)
+        (folder / "kept").write_text("1")
+    trial = tmp_path / "trials/00003"
+    trial.mkdir(parents=True)
+    (trial / "checkpoints").symlink_to(outside)
+    with pytest.raises(StorageError, match="checkpoints is a symbolic link"):
+        store.save(1, STATE) if is_file else copied(store, 1, source)
+    assert [path.name for path in outside.rglob("*")] == ["1", "kept"]
+
+
+def test_save_replaces_a_link_that_has_the_name_of_its_partial_file(store, tmp_path):
+    target, partial = tmp_path / "target", tmp_path / "trials/00003/checkpoints/1/state.partial"
+    target.write_text("kept")
+    partial.parent.mkdir(parents=True)
+    partial.symlink_to(target)
+    saved = store.save(1, STATE)
+    assert target.read_text() == "kept"
+    load_state(tmp_path / saved.path, saved.sha256)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
 def test_save_on_full_disk_raises_and_leaves_no_checkpoint(snapshot, store, tmp_path, is_file):
     source = tmp_path / "given"
     source.mkdir()

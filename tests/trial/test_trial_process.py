@@ -270,6 +270,17 @@ def test_trial_log_that_cannot_be_opened_raises_storage_error(snapshot, tmp_path
         TrialLog(tmp_path, "file/log.txt").__enter__()
 
 
+@pytest.mark.parametrize("name", ["trials", "trials/00001", "trials/00001/log.txt"])
+def test_trial_log_follows_no_link(tmp_path, name):
+    target, link = tmp_path / "target", tmp_path / "x" / name
+    target.mkdir() if name != "trials/00001/log.txt" else target.write_text("kept")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    with pytest.raises(StorageError, match="is a symbolic link"):
+        TrialLog(tmp_path / "x", "trials/00001/log.txt").__enter__()
+    assert target.read_text() == "kept" if target.is_file() else not list(target.iterdir())
+
+
 @given(st.lists(st.binary(max_size=3 * SMALL) | st.just(b"x" * 3 * SMALL), max_size=12))
 def test_cut_bounds_the_size_and_keeps_both_ends(tmp_path_factory, chunks):
     file = tmp_path_factory.mktemp("log") / "log.txt"

@@ -85,15 +85,12 @@ def report(results: Results, kind: str, to: str | None, images: bool) -> None:
         write_study(study, to)
         click.echo(f"study {study.study_name!r} of {len(results.trials)} trials")
         return
-    from tuner.experiment.files import check_folder
     from tuner.reporting.html import report_page, write_page
     from tuner.reporting.report import Report
 
     content = Report(results)
     if kind == "html":
         path = Path(to).expanduser() if to else results.folder / "report.html"
-        if not to:
-            check_folder(results.folder)
         write_page(path, report_page(content, images=images))
         click.echo(str(path))
     elif to is None:

@@ -55,40 +55,22 @@ def read_plain(path: Path) -> bytes:
     return data
 
 
-def check_folder(folder: Path, *, to_follow: bool = False) -> None:
-    """Raise UsageError if `folder` holds anything but plain files and folders.
+def odd_part(path: Path, *, below: Path) -> str | None:
+    """The first part of `path` below `below` that is no plain file or folder, in words, or None.
 
-    A trial's own files may link to each other, unless the caller is `to_follow` links.
+    Raises OSError if it cannot look.
     """
-    todo = [folder]
-    while todo:
+    relative = path.relative_to(below)
+    for part in (*reversed(relative.parents[:-1]), relative):
         try:
-            with os.scandir(todo.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append(Path(entry.path))
-                    elif not (
-                        entry.is_file(follow_symlinks=False)
-                        or (not to_follow and _stays_with_trial(Path(entry.path), folder))
-                    ):
-                        what = "a symbolic link" if entry.is_symlink() else "no plain file"
-                        raise UsageError(
-                            f"{entry.path} is {what}: an experiment's folder may hold only plain "
-                            "files and folders; nothing was changed"
-                        )
-        except FileNotFoundError:
-            continue  # a running driver has removed it meanwhile
-        except OSError as error:
-            raise UsageError(f"cannot look through {error.filename}: {error.strerror}") from error
-
-
-def _stays_with_trial(path: Path, folder: Path) -> bool:
-    """Whether `path` is a link of a trial's own files, trials/ID/files, to one of them."""
-    parts = path.relative_to(folder).parts
-    if parts[0] != "trials" or parts[2:3] != ("files",) or not path.is_symlink():
-        return False
-    trial_files = os.path.realpath(folder.joinpath(*parts[:3]))
-    return os.path.realpath(path).startswith(trial_files + os.sep)
+            mode = (below / part).lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISLNK(mode):
+            return f"{below / part} is a symbolic link"
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            return f"{below / part} is no plain file"
+    return None
 
 
 def read_json(path: Path, *, most: int = MOST) -> Any:
@@ -138,8 +120,11 @@ def sync_tree(path: Path) -> None:
 def make_folder(path: Path, *, below: Path) -> None:
     """Make the folder `path` and its parents below `below`.
 
-    Raises OSError, FileNotFoundError if `below` is missing, as after a move by the user.
+    Raises OSError, FileNotFoundError if `below` is missing, as after a move by the user. A link
+    between them is not followed.
     """
+    if fault := odd_part(path, below=below):
+        raise OSError(errno.EINVAL, fault, str(path))
     missing = []
     while path != below and not path.is_dir():
         missing.append(path)

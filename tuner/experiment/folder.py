@@ -158,19 +158,19 @@ class ExperimentFolder:
 
     def write(self, name: str, document: dict[str, Any]) -> None:
         """Write a JSON document atomically. Raises OSError, and as `check`."""
-        self.check()
         path, data = self.path / name, files.encode(document)
+        self.check(path)
         files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
         self.upload(path)
 
     def create_file(self, name: str, document: dict[str, Any]) -> None:
         """Create a JSON document atomically. Raises FileExistsError, OSError, and as `check`."""
-        self.check()
         data = files.encode(document)
         if self.mirror:
             self.mirror.create(name, data)
             return
         path = self.path / name
+        self.check(path)
         self.make_folder(path.parent)
         files.create_file(path, data)
 
@@ -216,7 +216,7 @@ class ExperimentFolder:
 
     def remove_file(self, name: str) -> None:
         """Remove the file or folder `name`, here and in a store. Raises OSError, and as `check`."""
-        self.check()
+        self.check(self.path / name)
         if mirror := self.mirror:
             patiently(lambda: mirror.objects.remove(name))
         _remove(self.path / name)
@@ -229,9 +229,14 @@ class ExperimentFolder:
         paths = (Path(root, name) for root, _, names in os.walk(self.path) for name in names)
         return {path.relative_to(self.path).as_posix(): path.lstat().st_size for path in paths}
 
-    def check(self) -> None:
-        """Raise UsageError if the folder holds anything that must not be written to."""
-        files.check_folder(self.path)
+    def check(self, path: Path) -> None:
+        """Raise UsageError if `path` within it leads elsewhere. Only what is written is checked."""
+        with translate_error(UsageError, f"cannot look at {path}", of=OSError):
+            fault = files.odd_part(path, below=self.path)
+        if fault:
+            raise UsageError(
+                f"cannot write {path}: {fault}, where an experiment has a plain file or folder"
+            )
 
     def make_folder(self, path: Path) -> None:
         """Make a folder within it. Raises OSError, FileNotFoundError if it was moved."""

@@ -26,7 +26,7 @@ from tuner.experiment.events import (
     fault_of,
     owner_in_words,
 )
-from tuner.experiment.files import JOURNAL, check_folder, open_plain, sync
+from tuner.experiment.files import JOURNAL, open_plain, sync
 from tuner.experiment.reading import LONGEST, Lines, Order, decode, open_journal, read
 from tuner.wording import program
 
@@ -57,11 +57,9 @@ class Journal:
         """Open or create the journal in `folder`, lock it, and cut off a torn last line.
 
         clock: continues from the last event by default. Raises JournalError for a damaged file,
-        UsageError if another driver holds it or the folder has anything but plain files and
-        folders.
+        UsageError if another driver holds it.
         """
         path = folder / JOURNAL
-        check_folder(folder)
         with translate_error(JournalError, f"cannot open {path}", of=OSError):
             fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:

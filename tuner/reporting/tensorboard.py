@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import socket
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import (
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from tuner.experiment import events
-from tuner.experiment.files import make_folder
+from tuner.experiment.files import make_folder, open_plain
 from tuner.experiment.history import History
 from tuner.experiment.trials import TrialRecord
 from tuner.spec.experiment import ExperimentSpec
@@ -119,7 +120,8 @@ class TensorBoardWriter:
         file = self._run(trial.trial_id) / HPARAMS
         partial = file.with_name("tensorboard.partial")  # no name that TensorBoard would read
         row = _record(wall_time=trial.started, summary=Summary(value=values))
-        partial.write_bytes(_record(wall_time=trial.started, file_version=_VERSION) + row)
+        partial.unlink(missing_ok=True)  # never followed, should it be a link
+        append(partial, _record(wall_time=trial.started, file_version=_VERSION) + row)
         partial.replace(file)  # a reader sees the old content or the new
 
     def _report(self, event: events.Event) -> None:
@@ -216,7 +218,8 @@ def _clean(tag: str) -> str:
 
 def append(path: Path, data: bytes) -> None:
     """Append `data` to the file by one write; the file is created if it is missing."""
-    with path.open("ab", buffering=0) as file:
+    descriptor = open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    with os.fdopen(descriptor, "ab", buffering=0) as file:
         file.write(data)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
@@ -15,7 +16,6 @@ from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
 from tuner import process
 from tuner.errors import UsageError
-from tuner.experiment.files import check_folder
 from tuner.experiment.folder import ExperimentFolder
 from tuner.reporting.tensorboard import logdir
 from tuner.wording import joined
@@ -39,7 +39,7 @@ def serve(
     each `every_s`. main: runs TensorBoard. Returns the exit code, 2 if the port is taken.
     TensorBoard prints its address on stderr. It follows links, and its projector opens any file
     that a file of the folder names. So there is no projector, and UsageError is raised for a
-    folder with a link.
+    link that it would follow.
     """
     with _runs_of(experiments, find, every_s) as runs, suppress(KeyboardInterrupt):
         names = [experiment.name for experiment in experiments][:_MOST_NAMED]
@@ -58,7 +58,7 @@ def _runs_of(
     every_s: float,
 ) -> Iterator[Path]:
     if find is None and len(experiments) == 1:
-        check_folder(experiments[0].path, to_follow=True)
+        _check_runs(logdir(experiments[0].path))
         with experiments[0].event_files_synced():
             yield logdir(experiments[0].path)
         return
@@ -69,7 +69,7 @@ def _runs_of(
         if path in known:
             return
         known.add(path)
-        check_folder(path, to_follow=True)
+        _check_runs(logdir(path))
         synced.enter_context(experiment.event_files_synced())
         names = chain([path.name], (f"{path.name}-{n}" for n in count(2)))
         links = (Path(folder, name) for name in names)
@@ -89,3 +89,21 @@ def _runs_of(
             add(experiment)
         with process.running(follow):
             yield Path(folder)
+
+
+def _check_runs(runs: Path) -> None:
+    """Raise UsageError for what TensorBoard would follow or wait for: it opens event files only."""
+
+    def check(path: Path) -> None:
+        is_read = "tfevents" in path.name
+        if path.is_symlink() and (is_read or path.is_dir()):
+            raise UsageError(
+                f"{path} is a symbolic link, which TensorBoard would follow: remove it"
+            )
+        if is_read and path.exists() and not (path.is_file() or path.is_dir()):
+            raise UsageError(f"{path} is no plain file, and TensorBoard would read it: remove it")
+
+    check(runs)
+    for root, folders, names in os.walk(runs):
+        for name in (*folders, *names):
+            check(Path(root, name))

@@ -58,7 +58,8 @@ class CheckpointStore:
         from tuner.trial.torch_compat import save
 
         def write(partial: Path) -> None:
-            with partial.open("wb") as file:
+            partial.unlink(missing_ok=True)  # of a process that was killed
+            with partial.open("xb") as file:
                 save(state, file)
             if not self._has_loaded:
                 load_state(partial, None, what="the state_dict() in")
@@ -71,6 +72,8 @@ class CheckpointStore:
         """Write a checkpoint's folder by `write(folder)`; raises as `save` does."""
         path = self._folder / str(epoch)
         partial = path.with_name(f"{epoch}.partial")
+        with translate_error(StorageError, f"cannot write {shown(path)}", of=OSError):
+            self._experiment.make_folder(self._folder)  # before anything is removed there
         for stale in (partial, path):
             shutil.rmtree(stale, ignore_errors=True)
         return self._publish(epoch, path, partial, write)

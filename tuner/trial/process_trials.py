@@ -14,6 +14,7 @@ from typing import Any
 from ray.tune import Trainable
 
 from tuner import ray_compat
+from tuner.experiment.folder import ExperimentFolder
 from tuner.places import start_dir
 from tuner.spec.command import SEED
 from tuner.trial.context import Assignment
@@ -131,9 +132,10 @@ class CommandTrial(ProcessTrial):
     ) -> dict[str, str]:
         folder = self._files.parent / "checkpoints"
         self._new, self._taken = folder / "new", folder / "taken"
+        ExperimentFolder(self._context.folder).make_folder(folder)
         for stale in (self._new, self._taken):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
-        self._new.mkdir(parents=True)
+        self._new.mkdir()
         path = os.pathsep.join(filter(None, [str(start_dir()), os.environ.get("PYTHONPATH")]))
         environment = {
             **os.environ,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from tuner.errors import StorageError, translate_error
+from tuner.experiment.files import open_plain
 from tuner.experiment.folder import ExperimentFolder
 from tuner.places import START_DIR, TRIAL_DIR, shown
 from tuner.process import Lossy
@@ -191,7 +192,7 @@ class TrialLog:
         with translate_error(StorageError, f"cannot write {shown(self._path)}", of=OSError):
             self._experiment.fetch(self._name)  # what was written before, on any machine
             self._experiment.make_folder(self._path.parent)
-            self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            self._file = open_plain(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         _flush()
         self._before = os.dup(1), os.dup(2)
         self._streams = sys.stdout, sys.stderr
