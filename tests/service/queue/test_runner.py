@@ -21,6 +21,7 @@ from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import Watch, follow, newest
 from tuner.experiment.remote.objects import FolderObjects
 from tuner.places import LOCAL, ROOT
+from tuner.service.queue import runner as runner_module
 from tuner.service.queue.entries import Entry, Queue
 from tuner.service.queue.runner import Runner, Terms
 from tuner.service.queue.shares import Room
@@ -247,6 +248,42 @@ def test_killed_runner_is_followed_without_loss_or_repetition(play):
     assert [line for line in play.starts if line.startswith("resume ")] == [f"resume {killed} 4"]
     for name in runs:
         assert play.ended(name).status == "completed"
+
+
+def test_search_of_a_runner_that_was_killed_at_its_start_is_no_failure(play, monkeypatch):
+    """Its driver creates the folder after the next runner has looked for it."""
+    begin = runner_module.started
+
+    def late(*arguments):
+        make_folder(play.storage / "a", max_concurrent=4)
+        monkeypatch.undo()
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *sys.path])
+        return begin(*arguments)
+
+    monkeypatch.setattr(runner_module, "started", late)
+    play.add("a")
+    play.ends("a", "completed")
+    play.until(lambda: play.queue.ended("a"), play.runner())
+    assert (play.ended("a").status, play.starts) == ("completed", ["resume a 4"])
+
+
+class Interrupted(Runner):
+    def turn(self):
+        super().turn()
+        raise KeyboardInterrupt
+
+
+def test_end_of_a_runner_names_the_searches_that_go_on(play):
+    play.add("a")
+    assert not play.queue.has_begun("a")  # a runner that has gone began it
+    options = ["--name", "a", "--storage", str(play.storage), "--max-concurrent", "3"]
+    with subprocess.Popen([*PLAYED, "run", *options]) as driver:
+        play.until(lambda: play.starts)
+        with pytest.raises(KeyboardInterrupt):
+            play.runner(kind=Interrupted).run()
+        assert play.lines == ["a runs already", "not ended, as an earlier runner started them: a"]
+        assert driver.poll() is None
+        play.ends("a", "completed")
 
 
 def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):

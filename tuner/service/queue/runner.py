@@ -255,7 +255,9 @@ class Runner:
             self._end(name, FAILED, why=str(error))
             lease.release()
             return
-        self._searches[name] = Search(self._queue, entry, spec, lease, process, limit=most)
+        search = Search(self._queue, entry, spec, lease, process, limit=most)
+        search.is_new = not resume
+        self._searches[name] = search
         how = "goes on" if resume else "starts"
         self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 
@@ -277,9 +279,11 @@ class Runner:
         if folder.is_taken:
             folder.refresh()
         code = None if process is None else process.returncode
+        if code == UsageError.exit_code and search.is_new and folder.is_taken:
+            code = None  # an earlier runner's driver has just created it, or was killed so early
         status = verdict(code, outcome=outcome_of(folder.path), tries=self._tries[name])
         if status == AGAIN:
-            self._notify(f"the driver of {name} was killed")
+            self._notify(f"the driver of {name} was killed, or another one was faster")
         else:
             self._close(name, status, code=code)
         del self._searches[name]
@@ -301,8 +305,12 @@ class Runner:
         searches = list(self._searches.values())
         for search in searches:
             search.end()
-        if searches:
+        adopted = [search.entry.name for search in searches if search.process is None]
+        if len(adopted) < len(searches):
             self._notify("its searches end; the next `tuner queue run` goes on with them")
+        if adopted:
+            names = ", ".join(adopted)
+            self._notify(f"not ended, as an earlier runner started them: {names}")
         deadline = time.monotonic() + _TO_END_S
         for search in searches:
             while search.process and not search.has_ended and time.monotonic() < deadline:

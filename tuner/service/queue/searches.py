@@ -76,7 +76,10 @@ class Search:
     """The search of an entry, whose `lease` the runner has.
 
     process: None if an earlier runner has started it. limit: its limit of trials when it started.
+    is_new: whether its process was to create the experiment.
     """
+
+    is_new = False
 
     def __init__(
         self,
