@@ -1,11 +1,13 @@
 import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from synthetic import Writer, make_folder
 
 from tuner.errors import NameTakenError, UsageError
+from tuner.experiment import folder as folder_module
 from tuner.experiment.files import EXPERIMENT, JOURNAL
 from tuner.experiment.folder import ExperimentFolder
 
@@ -36,6 +38,21 @@ def test_create_at_once_leaves_one_folder(tmp_path):
     assert [json.loads((tmp_path / "x" / EXPERIMENT).read_text())["by"]] == won
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x" / JOURNAL).read_bytes() == b""
+
+
+def test_create_removes_what_kills_have_left(tmp_path, monkeypatch):
+    left = [tmp_path / f".digits.{'a' * 32}{end}" for end in ("", ".removed")]
+    kept = [tmp_path / name for name in (".digits.notes", "digits", ".queue", f".{'a' * 32}")]
+    for path in (*left, *kept):
+        (path / "inner").mkdir(parents=True)
+    (tmp_path / f".x.{'b' * 32}").symlink_to(tmp_path)
+    ExperimentFolder(tmp_path / "first").create({})  # another process may be at work in them
+    assert all(path.exists() for path in (*left, *kept))
+    monkeypatch.setattr(folder_module, "LEFT_S", 0)
+    time.sleep(0.05)
+    ExperimentFolder(tmp_path / "second").create({})
+    assert not any(path.exists() for path in left)
+    assert all((path / "inner").exists() for path in kept)
 
 
 @pytest.mark.parametrize(

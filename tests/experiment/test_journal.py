@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import os
 import resource
@@ -50,6 +51,39 @@ def test_open_damaged_journal_is_refused(snapshot, story):
     with snapshot.raises(JournalError):
         Journal.open(folder)
     assert (folder / JOURNAL).read_bytes() == damaged
+    assert not is_locked(folder)
+
+
+@pytest.mark.parametrize("call", ["ftruncate", "fsync", "fstat"])
+def test_open_of_a_journal_on_a_failing_disk_is_refused(story, monkeypatch, call):
+    folder, _ = story
+
+    def fail(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises((JournalError, OSError), match="Input/output error") as raised:
+            Journal.open(folder)
+    assert isinstance(raised.value, JournalError)
+    assert not is_locked(folder)
+
+
+def test_check_and_close_on_a_failing_disk_raise_journal_errors(story, monkeypatch):
+    folder, _ = story
+    journal, close = Journal.open(folder), os.close
+
+    def fail(fd):
+        if call == "close":
+            close(fd)
+        raise OSError(errno.EIO, "Input/output error")
+
+    for call, use in (("fstat", journal.check), ("close", journal.close)):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, fail)
+            with pytest.raises(JournalError, match="Input/output"):
+                use()
+    journal.close()
     assert not is_locked(folder)
 
 

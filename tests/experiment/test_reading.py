@@ -1,5 +1,7 @@
 """What is read of a journal, whole, damaged, cut anywhere, or as it grows."""
 
+import errno
+import io
 import json
 
 import calls
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from synthetic import OWNER, Clock
 
 from tuner.errors import JournalError
+from tuner.experiment import journal as journal_module
+from tuner.experiment import reading
 from tuner.experiment.events import EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
 from tuner.experiment.files import JOURNAL
 from tuner.experiment.history import fold
@@ -63,6 +67,28 @@ def test_read_damaged_line_is_named(snapshot, story, line):
     (folder / JOURNAL).write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
     with snapshot.raises(JournalError):
         list(read(folder))
+
+
+class FailingDisk(io.FileIO):
+    """Fails after its first line."""
+
+    def readline(self, size=-1):
+        if self.tell():
+            raise OSError(errno.EIO, "Input/output error")
+        return super().readline(size)
+
+
+def test_read_of_a_failing_disk_raises_journal_errors(snapshot, story, monkeypatch):
+    folder, _ = story
+    with Journal.open(folder) as journal, monkeypatch.context() as patch:
+        for module in (journal_module, reading):
+            patch.setattr(module, "open_journal", FailingDisk)
+        for events in (journal.earlier(), read(folder)):
+            assert next(events)["event"] == EXPERIMENT_STARTED
+            with snapshot.raises(JournalError):
+                next(events)
+        with snapshot.raises(JournalError):
+            Tail(folder).read()
 
 
 def test_read_repeated_epoch_is_refused(snapshot, story):

@@ -10,7 +10,7 @@ from ray.exceptions import RayActorError
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
-from tuner.errors import FAILURE_KINDS, JournalError, StorageError
+from tuner.errors import FAILURE_KINDS, JournalError, JournalLostError, StorageError
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import read
@@ -247,6 +247,20 @@ def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):
     assert started == ("trial_started", "00002")
     assert (ended[0], ended[3]["kind"]) == ("trial_ended", "crash")
     assert trials.settled == [("00002", True), ("00002", "crash", False)]
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_recorder_of_a_renamed_folder_keeps_its_error(trials, tmp_path, is_dead):
+    (tmp_path / "error.pkl").write_bytes(pickle.dumps(WorkerReplacedError("it has kept 600 MiB")))
+    trials.folder.rename(tmp_path / "renamed")
+    if is_dead:
+        trials.die(0, str(tmp_path / "error.pkl"))
+    else:
+        trials.start(0)
+        trials.result(0, 1)
+        trials.complete(0)
+    assert isinstance(trials.driver.error, JournalLostError)
+    assert trials.settled == []
 
 
 def test_recorder_retries_a_trial_whose_worker_is_replaced_any_number_of_times(trials, tmp_path):

@@ -152,11 +152,14 @@ def test_children_keep_processes_of_libraries(children):
 
 
 KILLED = """
-import os, subprocess, sys
+import os, subprocess, sys, tempfile
 from tuner.trial.guard import Children
 children = Children()
 children.begin()
 children.guard()
+folder = tempfile.mkdtemp()
+children.remove_at_death(folder)
+print(folder)
 for own in (True, False):
     child = subprocess.Popen(["sleep", "60"], start_new_session=own, stdout=subprocess.DEVNULL)
     print(child.pid)
@@ -168,6 +171,10 @@ os.kill(os.getpid(), 9)
 def test_guard_ends_what_a_killed_process_has_started():
     done = subprocess.run([sys.executable, "-c", KILLED], stdout=-1, text=True)
     assert done.returncode == -signal.SIGKILL
-    pids = [*map(int, done.stdout.split())]
+    folder, *pids = done.stdout.split()
     assert len(pids) == 2
-    assert all(map(is_gone, pids))
+    assert all(map(is_gone, map(int, pids)))
+    deadline = time.monotonic() + LIMIT_S
+    while os.path.exists(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(folder)

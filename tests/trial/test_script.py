@@ -120,7 +120,7 @@ def test_pipe_left_open_by_a_child_does_not_block(start):
 def test_end_terminates_a_script_that_waits_in_report(start):
     running = start("import tuner\ntuner.report(steps=1)\nopen('after', 'w')")
     running.next_report()
-    folder = Path(running._folder)
+    folder = Path(running.folder)
     running.end()
     assert running.exit_code == -signal.SIGTERM
     assert not Path("after").exists()

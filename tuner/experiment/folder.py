@@ -7,6 +7,7 @@ they write; they raise UsageError without the store, or OSError if they try for 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -32,6 +33,8 @@ from tuner.spec.plain_values import parse_json
 from tuner.wording import program
 
 FORMAT = 1  # of experiment.json
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{32}(\.removed)?", re.DOTALL)
+LEFT_S = 3600.0  # after which no process is at work there
 Sync = LocalSync | RemoteSync  # what keeps an experiment's storage as new as its folder
 
 
@@ -85,6 +88,7 @@ class ExperimentFolder:
         incomplete = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
         try:
             incomplete.mkdir(parents=True)
+            _remove_leftovers(incomplete)
             (incomplete / files.EXPERIMENT).write_bytes(data)
             for name in empty:
                 (incomplete / name).touch()
@@ -288,6 +292,15 @@ class ExperimentFolder:
     def event_files_synced(self) -> AbstractContextManager[None]:
         """Fetch TensorBoard's event files now, which may raise, and every half a minute."""
         return self.mirror.event_files_synced() if self.mirror else nullcontext()
+
+
+def _remove_leftovers(new: Path) -> None:
+    """Remove what a kill has left, beside the `new` folder, of folders created or removed there."""
+    now = new.stat().st_ctime  # by the clock of the storage
+    for path in new.parent.glob(".*"):
+        with suppress(OSError):  # of another user, or removed by another process
+            if _LEFTOVER.fullmatch(path.name) and now - path.lstat().st_ctime > LEFT_S:
+                shutil.rmtree(path)
 
 
 def _remove(path: Path) -> None:

@@ -65,13 +65,14 @@ class Journal:
         try:
             _lock(fd, folder)
             last = 0.0
-            with open(fd, "rb", closefd=False) as file:
-                events = Lines(file, path)
-                for event in events:
-                    last = max(last, event["time"])
-            os.ftruncate(fd, events.end)
-            os.fsync(fd)
-            sync(folder)
+            with translate_error(JournalError, f"cannot open {path}", of=OSError):
+                with open(fd, "rb", closefd=False) as file:
+                    events = Lines(file, path)
+                    for event in events:
+                        last = max(last, event["time"])
+                os.ftruncate(fd, events.end)
+                os.fsync(fd)
+                sync(folder)
         except BaseException:
             os.close(fd)
             raise
@@ -81,10 +82,13 @@ class Journal:
     def earlier(self) -> Iterator[Event]:
         """The events from before `open`, which has checked them; raises JournalError."""
         left = self._opened
-        with open_journal(self.path) as file:
-            while left > 0 and (line := file.readline(LONGEST)):
-                left -= len(line)
-                yield decode(line)
+        try:
+            with open_journal(self.path) as file:
+                while left > 0 and (line := file.readline(LONGEST)):
+                    left -= len(line)
+                    yield decode(line)
+        except OSError as error:
+            raise JournalError(f"cannot read {self.path}: {error.strerror}") from error
 
     @property
     def clock(self) -> Clock:
@@ -129,14 +133,14 @@ class Journal:
 
     def _check(self) -> None:
         assert self._fd is not None, "the journal is closed"
-        ours = os.fstat(self._fd)
         try:
-            there = os.stat(self.path)
+            ours = os.fstat(self._fd)
+            is_there = os.path.samestat(ours, os.stat(self.path))
         except (FileNotFoundError, NotADirectoryError):
-            there = None
+            is_there = False
         except OSError as error:
             raise JournalError(f"cannot write {self.path}: {error.strerror}") from error
-        if there is None or not os.path.samestat(ours, there):
+        if not is_there:
             raise JournalLostError(
                 f"{self.path.parent} was moved or removed while the search ran, which has ended; "
                 f"if it was moved, go on with: {program()} resume THE-NEW-FOLDER"
@@ -154,8 +158,9 @@ class Journal:
         try:
             self.sync()
         finally:
-            os.close(self._fd)
-            self._fd = None
+            fd, self._fd = self._fd, None
+            with translate_error(JournalError, f"cannot write {self.path}", of=OSError):
+                os.close(fd)
 
     def __enter__(self) -> Journal:
         return self

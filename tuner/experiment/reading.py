@@ -47,7 +47,7 @@ def last_event(folder: Path) -> Event | None:
                     file.seek(max(0, size - length))
                     end = file.read(length)
         event = decode(end.splitlines(keepends=True)[-1])
-    except (JournalError, ValueError, IndexError):
+    except (JournalError, OSError, ValueError, IndexError):
         return None
     return event if end.endswith(b"\n") and fault_of(event) is None else None
 
@@ -117,11 +117,18 @@ class Lines:
 
     def __init__(self, file: BinaryIO, path: Path, order: Order | None = None) -> None:
         self._file, self._path = file, path
-        self._size = os.fstat(file.fileno()).st_size
-        self.end = file.tell()
+        with translate_error(JournalError, f"cannot read {path}", of=OSError):
+            self._size = os.fstat(file.fileno()).st_size
+            self.end = file.tell()
         self.order = order or Order()
 
     def __iter__(self) -> Iterator[Event]:
+        try:
+            yield from self._events()
+        except OSError as error:  # of the disk, while it reads
+            raise JournalError(f"cannot read {self._path}: {error.strerror}") from error
+
+    def _events(self) -> Iterator[Event]:
         lines = iter(partial(self._file.readline, LONGEST), b"")
         end, size = self.end, self._size
         for number, line in enumerate(lines, 1 + self.order.lines):

@@ -156,6 +156,8 @@ class Recorder(Callback):
     ) -> None:
         trial_id, driver = _id(trial), self._driver
         ray_compat.forget_metrics(trial)  # the journal has them
+        if trial_id not in self._history.trials:  # the journal has failed, and the search ends
+            return
         leaving = driver.steering.leaving(trial_id)
         if trial_id in self._failures:
             self._fail(trial, self._failures.pop(trial_id))
@@ -179,6 +181,8 @@ class Recorder(Callback):
         trial_id = _id(trial)
         ray_compat.forget_metrics(trial)  # the journal has them
         self._start(trial)  # it may have died before that
+        if trial_id not in self._history.trials:  # the journal has failed, and the search ends
+            return
         error = error_of(trial)
         timeout_s = self._driver.spec.timeouts.report_s
         failure = failure_of(error, self._call_of(error), report_timeout_s=timeout_s)

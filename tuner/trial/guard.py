@@ -5,8 +5,8 @@ environment, whatever their parent and session are; on other systems it finds no
 when the process that started it ends, even by SIGKILL.
 
 A driver's guard ends Ray's daemons and workers, and removes the driver's temporary folder. A
-trial's guard ends the processes of the trial's script. Forked processes, such as DataLoader's
-workers, have no trial's mark, and end with their parent.
+trial's guard ends the processes of the trial's script, and removes its temporary folders. Forked
+processes, such as DataLoader's workers, have no trial's mark, and end with their parent.
 
 This file is run by its path and uses the standard library alone, so that it starts in milliseconds.
 """
@@ -115,6 +115,13 @@ class Children:
             self._guard = start(self._mark)
             self._guard.wait()  # it leaves the process behind, which is nobody's child
 
+    def remove_at_death(self, folder: Path) -> None:
+        """Let the guard remove a folder if this process dies."""
+        if self._guard is not None and self._guard.stdin is not None:
+            with suppress(OSError):  # the guard was killed
+                self._guard.stdin.write(os.fsencode(folder) + b"\0")
+                self._guard.stdin.flush()
+
     def end(self) -> int:
         """End those that still run; returns their number."""
         return _end_children(self._mark)
@@ -141,12 +148,14 @@ def main(mark: str, temporary: str | None = None) -> None:
     """Wait for the end of what started this, then clean up; temporary: None for a trial."""
     if temporary is None and os.fork():
         os._exit(0)  # Ray kills a worker's children with it
-    sys.stdin.buffer.read()
+    folders = sys.stdin.buffer.read().split(b"\0")[:-1]
     if temporary is None:
         _end_children(mark)
     else:
         end(mark, temporary)
-        shutil.rmtree(temporary, ignore_errors=True)
+        folders.append(os.fsencode(temporary))
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,7 @@ class CommandTrial(ProcessTrial):
             metric=context.objective.metric,
             on_report=self._take_checkpoint,
         )
+        self._process.remove_at_death(self._running.folder)
 
     def _environment(
         self, checkpoint: Path | None, config: dict[str, Any], seed: int

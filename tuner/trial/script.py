@@ -63,13 +63,13 @@ class Script:
         self._has_called = False
         self._is_paused = False
         self._line = self._tail = b""
-        self._folder = _make_folder()
+        self.folder = _make_folder()  # temporary
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self._folder / "reports"))
+        self._listener.bind(str(self.folder / "reports"))
         self._listener.listen()
         self._process = subprocess.Popen(
             arguments,
-            env={**environment, REPORTS: str(self._folder / "reports")},
+            env={**environment, REPORTS: str(self.folder / "reports")},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -124,7 +124,7 @@ class Script:
         self._listener.close()
         for _, stream, _ in self._streams:
             stream.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _descendants(self) -> list[psutil.Process]:
         try:

@@ -146,6 +146,10 @@ class TrialProcess:
         """End what the trial starts with this process, even if it is killed."""
         self._leftovers.children.guard()
 
+    def remove_at_death(self, folder: Path) -> None:
+        """Let the guard remove a temporary folder if this process is killed."""
+        self._leftovers.children.remove_at_death(folder)
+
     def end(self) -> str | None:
         """Undo what the trial has changed; returns why this process is not to run another."""
         if self._folder is not None:
