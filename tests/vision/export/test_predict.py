@@ -211,6 +211,15 @@ def test_fitted_finds_how_much_too_sure_the_logits_are(scale):
     assert calibration.images == 4000
 
 
+@pytest.mark.parametrize("count", [3, 19, 2000])
+def test_fitted_to_images_of_which_none_is_wrong_is_not_certain(count):
+    labels_N = torch.arange(count) % 3
+    logits_NK = 5 * torch.nn.functional.one_hot(labels_N, 3).float()
+    temperature = fitted(logits_NK, labels_N).temperature
+    probability = float((logits_NK / temperature).softmax(1).max())
+    assert probability == pytest.approx((count + 1) / (count + 2), abs=1e-3)
+
+
 def test_calibration_error_is_the_distance_of_probability_and_accuracy():
     logits_NK = torch.tensor([[9.0, -9.0]] * 4, dtype=torch.float64)
     assert calibration_error(logits_NK, torch.tensor([0, 0, 0, 1])) == pytest.approx(0.25, abs=1e-6)

@@ -195,15 +195,22 @@ def images_here(settings: ClassifierSettings, fold: int) -> ImageSet | None:
 
 
 def fitted(logits_NK: Tensor, labels_N: Tensor) -> Calibration:
-    """The calibration for the logits of images that `sample_evenly` has chosen."""
+    """The calibration for the logits of images that `sample_evenly` has chosen.
+
+    Each label counts as right with probability (N + 1) / (N + 2), as in Platt 1999, "Probabilistic
+    Outputs for Support Vector Machines", section 2.2: that none of a few images is wrong does not
+    make a model certain.
+    """
     import torch.nn.functional as F
     from scipy.optimize import minimize_scalar
 
     logits_NK = logits_NK.double()
+    count, classes = logits_NK.shape
+    doubt = min(1.0, classes / max(classes - 1, 1) / (count + 2))  # spread over all classes
 
     def loss(log_temperature: float) -> float:
         scaled = logits_NK / exp(log_temperature)
-        return float(F.cross_entropy(scaled, labels_N))
+        return float(F.cross_entropy(scaled, labels_N, label_smoothing=doubt))
 
     # The loss is convex in 1 / temperature, so it has one minimum
     temperature = exp(minimize_scalar(loss, bounds=_LOG_RANGE, options={"xatol": 1e-9}).x)
