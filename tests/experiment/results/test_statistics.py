@@ -89,6 +89,12 @@ def test_differences_from_best_of_accuracies_that_tie_are_rarely_apart(groups, k
     assert share_apart(drawn) <= 0.05
 
 
+def test_differences_that_tie_have_the_spread_of_their_rounding():
+    """That of the difference of two values, each uniform within the resolution: 1 / 12 of it."""
+    [tied] = differences_from_best([{1: 0.3, 2: 0.4}], {1: 0.1, 2: 0.2})
+    assert tied.sd == pytest.approx(0.1 * (2 / 12) ** 0.5)
+
+
 def test_differences_from_best_use_the_shared_keys():
     best = {1: 0.10, 2: 0.12, 3: 0.11}
     short, single, none = differences_from_best([{1: 0.20, 3: 0.22}, {2: 0.5}, {}], best)
