@@ -20,6 +20,7 @@ from jsonschema import Draft202012Validator
 from served import HOST, Served
 from sockets import listening, outside
 from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from synthetic import Writer, ended, make_folder
 
@@ -238,6 +239,31 @@ def test_serve_over_tls_until_interrupted(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     process.communicate()
+
+
+def test_connection_of_a_reader_that_takes_nothing_is_closed_in_time():
+    async def large(request):
+        return StreamingResponse(iter([b"x" * 65536] * 1000))
+
+    hasty = type("Hasty", (_Connection,), {"stalled_s": 0.1})
+    app = Starlette(routes=[Route("/", large)])
+    server = _Server(uvicorn.Config(app, http=hasty, log_level="error"), Live(None), lambda: None)
+    here = socket.create_server(("127.0.0.1", 0))
+
+    async def story():
+        serving = asyncio.create_task(server.serve([here]))
+        async with asyncio.timeout(60):
+            _reader, writer = await asyncio.open_connection(*here.getsockname(), limit=1024)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            while not server.server_state.connections:
+                await asyncio.sleep(0.01)
+            while server.server_state.connections:
+                await asyncio.sleep(0.01)
+            writer.transport.abort()
+            server.should_exit = True
+            await serving
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\nGET"])

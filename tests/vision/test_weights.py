@@ -147,6 +147,13 @@ def test_fetch_of_other_or_incomplete_content_keeps_nothing(snapshot, server, fo
     assert files(folder) == []
 
 
+def test_fetch_ends_where_a_mirror_sends_far_more(server, folder):
+    server.content = bytes(9 << 20)
+    with pytest.raises(CheckpointError, match="MiB that are published: nothing was kept"):
+        fetch(TINY, source=server.url)
+    assert files(folder) == []
+
+
 @pytest.mark.parametrize("source", ["http://127.0.0.1:9/models", "file:///nowhere", "nonsense"])
 def test_fetch_without_a_server_names_source_and_path(source, folder):
     with pytest.raises(CheckpointError) as error:

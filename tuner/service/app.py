@@ -253,10 +253,12 @@ def serve(
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed unless a request's head comes in time."""
+    """A connection that is closed unless a request's head comes, and its answer goes, in time."""
 
     limit_s = 10.0  # from the connection, or from the answer before
+    stalled_s = 30.0  # for the reader to take what is buffered of an answer
     _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -265,6 +267,23 @@ class _Connection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.stalled_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget_stall()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_stall()
+        super().connection_lost(exc)
+
+    def _forget_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _await_head(self) -> None:
         if self._deadline is not None:

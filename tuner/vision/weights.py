@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SOURCE = "https://download.pytorch.org/models"
+_SLACK = 1 << 20  # bytes of a download beyond its published size, whose last digits are rounded
 EXPORTED, CONFIG = "model.safetensors", "config.json"  # of an export
 LICENCE = "BSD-3-Clause; trained on ImageNet, whose terms may apply"
 
@@ -205,9 +206,15 @@ def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
 
 
 def _download(url: str, path: Path, weights: Weights) -> None:
+    most = int(weights.size_mib * 2**20) + _SLACK
     with path.open("wb") as file:
         for chunk in downloaded(url, weights.file):
             file.write(chunk)
+            if file.tell() > most:
+                raise CheckpointError(
+                    f"{url} has more than the {weights.size_mib} MiB that are published: nothing "
+                    "was kept"
+                )
     digest = sha256_of(path)
     if not digest.startswith(weights.sha256):
         size = path.stat().st_size / 2**20
