@@ -42,16 +42,16 @@ unlock update upload validate visit visualize wait walk warn wrap write yield
 """
 PREPOSITIONS = ("of", "in", "at", "by", "with", "from", "to", "for", "after", "before", "on")
 LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a line may only fall
-    "tuner: expressions": 149_180,
-    "tuner: statements": 26_790,
+    "tuner: expressions": 149_640,
+    "tuner: statements": 26_880,
     "tuner: expressions a line": 4.27,
     "tuner: parallel assignments": 18.5,
     "tuner: without a verb first, %": 71.8,
     "tuner: with a preposition last, %": 7.4,
-    "tests: expressions": 165_050,
-    "tests: statements": 26_740,
+    "tests: expressions": 167_240,
+    "tests: statements": 27_090,
     "tests: expressions a line": 4.95,
-    "tests: parallel assignments": 8.1,
+    "tests: parallel assignments": 8.3,
     "tests: without a verb first, %": 31.1,
     "tests: with a preposition last, %": 2.8,
     "benchmarks: expressions": 18_570,
@@ -65,7 +65,7 @@ LIMITS = {  # what there was on 2026-11-28, and a little more; expressions a lin
     "packages below tuner/": 11,
     "words of documentation": 23_000,
     "lines of the README": 220,
-    "mocks per 100 tests": 8.0,
+    "mocks per 100 tests": 8.3,
 }
 REPLACING = ("setattr", "setitem", "delattr", "delitem")
 
