@@ -208,11 +208,12 @@ def test_suggestions_that_wait_at_the_end_of_the_server_record_nothing(tmp_path,
 
     monkeypatch.setattr(ask_tell._Trials, "next", slow)
     with ThreadPoolExecutor(12) as workers:
-        first = workers.submit(searches.of("far").suggest, "a")
+        search = searches.of("far")
+        first = workers.submit(search.suggest, "a")
         assert began.wait(60)
-        others = [workers.submit(searches.of("far").suggest, str(n)) for n in range(9)]
+        others = [workers.submit(search.suggest, str(n)) for n in range(9)]
         ending = workers.submit(searches.close_all)
-        while "far" in searches._open:
+        while not search._is_closed:
             time.sleep(0.01)
         may_end.set()
         ending.result(60)
