@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import weakref
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
+from uuid import uuid4
 
 import pytest
 import torch
@@ -19,7 +21,9 @@ from hypothesis import strategies as st
 from test_worker import Counter, context
 
 from tuner.errors import StorageError
-from tuner.places import START_DIR, TRIAL_DIR, start_dir, trial_dir
+from tuner.experiment.journal import Journal
+from tuner.experiment.remote.objects import Objects
+from tuner.places import ROOT, START_DIR, TRIAL_DIR, start_dir, trial_dir
 from tuner.trial import torch_compat, trial_process
 from tuner.trial.context import Assignment
 from tuner.trial.failures import Failure
@@ -57,6 +61,22 @@ def test_begin_goes_to_the_trials_folder_and_end_comes_back(tmp_path, monkeypatc
         assert Path.cwd() == trial_dir() == start_dir() == tmp_path
         assert not {START_DIR, TRIAL_DIR, "LEFT_BY_A_TRIAL"} & os.environ.keys()
     assert list(tmp_path.glob("trials/*/files")) == [tmp_path / "trials/00000/files"]
+
+
+@pytest.mark.parametrize("is_driven", [True, False])
+def test_end_uploads_files_where_no_driver_does(tmp_path, monkeypatch, is_driven):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(ROOT, str(tmp_path / "copies"))
+    url = f"memory://{uuid4().hex}/runs/digits"
+    here = context(tmp_path, location=url)
+    here.folder.mkdir(parents=True)
+    with Journal.open(here.folder) if is_driven else nullcontext():
+        process = TrialProcess(here)
+        process.begin(Assignment("00000", {}))
+        Path(".model").touch()
+        process.end()
+    files = [] if is_driven else ["trials/00000/files/.model"]
+    assert Objects(url).names() == files
 
 
 def test_begin_in_a_folder_that_cannot_be_made_raises_storage_error(

@@ -73,6 +73,13 @@ def odd_part(path: Path, *, below: Path) -> str | None:
     return None
 
 
+def is_uploadable(path: Path, folder: Path) -> bool:
+    """Whether `path` is a plain file, or a link to one in `folder`: a store has no links."""
+    if not path.is_symlink():
+        return path.is_file()
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+
+
 def read_json(path: Path, *, most: int = MOST) -> Any:
     """The value of a JSON document. Raises OSError, and ValueError for other or too large text."""
     return parse_json(read_plain(path), most=most)

@@ -21,6 +21,7 @@ from typing import Any, Self, TextIO
 from tuner.errors import StorageError, translate_error
 from tuner.experiment.files import open_plain
 from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.journal import is_locked
 from tuner.places import START_DIR, TRIAL_DIR, shown
 from tuner.process import Lossy
 from tuner.spec.loading import is_learner, load_trainable
@@ -152,13 +153,25 @@ class TrialProcess:
 
     def end(self) -> str | None:
         """Undo what the trial has changed; returns why this process is not to run another."""
-        if self._folder is not None:
+        folder, self._folder = self._folder, None
+        if folder is not None:
             with suppress(FileNotFoundError):  # removed meanwhile
                 os.chdir(self._start)
             with suppress(OSError):  # not empty, or of another rank that has removed it
-                self._folder.rmdir()
-            self._folder = None
-        return self._leftovers.clear()
+                folder.rmdir()
+        reason = self._leftovers.clear()
+        if folder is not None:
+            self._upload(folder)
+        return reason
+
+    def _upload(self, folder: Path) -> None:
+        """Upload the trial's files to an object store, unless the driver does, on its machine."""
+        experiment = ExperimentFolder(self._context.folder)
+        if experiment.is_remote and folder.is_dir() and not is_locked(experiment.path):
+            try:
+                experiment.upload(folder)
+            except OSError as error:
+                print(f"the files of this trial stay in {folder}: {error.strerror}")
 
 
 class TrialLog:

@@ -1,5 +1,6 @@
 """What a driver does for its store: the journal in order; checkpoints go once a newer is there."""
 
+import os
 import threading
 import time
 from contextlib import contextmanager
@@ -91,6 +92,29 @@ def test_running_uploads_the_journal_and_finally_everything(folder, store):
     assert store.names("trials") == ["trials/00000/events.1"]
     assert not errors
     assert not ExperimentFolder(folder).is_driven
+
+
+def test_running_uploads_all_files_of_trials(folder, store, tmp_path):
+    files = folder / "trials" / "00000" / "files"
+    names = ("log.txt", "checkpoints/epoch=1.ckpt", ".hidden/.x", "a.partial", "journal.jsonl")
+    with driving(folder, store) as (_, journal):
+        begin(journal)
+        for path in (files / name for name in names):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(path.name)
+        for name in ("log.txt", "log.rank1.txt", "tensorboard.partial", "checkpoints/1/state.pt"):
+            path = files.parent / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        (files / "last.ckpt").symlink_to("checkpoints/epoch=1.ckpt")
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "x").touch()
+        for name in ("outside", "outside/x", "missing"):
+            (files / f"to-{name.replace('/', '-')}").symlink_to(tmp_path / name)
+        os.mkfifo(files / "pipe")
+    prefix = "trials/00000/files"
+    assert store.names("trials") == sorted(f"{prefix}/{name}" for name in (*names, "last.ckpt"))
+    assert store.read(f"{prefix}/last.ckpt") == b"epoch=1.ckpt"
 
 
 def test_remove_waits_for_the_uploaded_journal(folder, store):

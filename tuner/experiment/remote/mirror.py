@@ -155,8 +155,8 @@ class Mirror:
 
     def upload(self, path: Path) -> None:
         objects = self.objects
-        paths = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
-        for file in paths:
+        paths = path.rglob("*") if path.is_dir() else [path]
+        for file in (file for file in paths if files.is_uploadable(file, self.folder)):
             patiently(partial(objects.upload, file, file.relative_to(self.folder).as_posix()))
 
     @contextmanager

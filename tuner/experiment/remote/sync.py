@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from tuner import process
 from tuner.errors import JournalError, StorageError, TunerError
-from tuner.experiment.files import JOURNAL, LABELS
+from tuner.experiment.files import JOURNAL, LABELS, is_uploadable
 from tuner.experiment.journal import Journal
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError
 from tuner.experiment.remote.objects import PATIENCE_S, patiently
@@ -185,11 +186,20 @@ class RemoteSync:
 
 
 def _other_files(folder: Path) -> Iterator[Path]:
-    """The files below `folder` that are neither the journal nor uploaded by trials."""
+    """The plain files below `folder` that are neither the journal nor uploaded by trials."""
     for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != "checkpoints" and name[0] != "."]
+        match Path(root).relative_to(folder).parts:
+            case ["trials", _, "files", *_]:  # whatever a trial has written there
+                pass
+            case ["trials", _]:
+                folders[:] = set(folders) - {"checkpoints"}
+                names = [name for name in names if not fnmatch(name, "log*.txt")]
+                names = [name for name in names if not name.endswith(".partial")]
+            case _:
+                folders[:] = [name for name in folders if name[0] != "."]
+                # Labels may have been written elsewhere since
+                names = [name for name in names if name[0] != "." and name not in (JOURNAL, LABELS)]
         for name in names:
-            is_log = name.startswith("log") and name.endswith(".txt")
-            others = (JOURNAL, LABELS)  # labels may have been written elsewhere since
-            if name[0] != "." and name not in others and not is_log and ".partial" not in name:
-                yield Path(root, name)
+            path = Path(root, name)
+            if is_uploadable(path, folder):
+                yield path
