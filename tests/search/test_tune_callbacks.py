@@ -1,5 +1,7 @@
 """Ray's callbacks in, journal lines out; why a trial failed, and whether it is tried again."""
 
+import errno
+import os
 import pickle
 import time
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ from ray.tune.trainable.metadata import _TrainingRunMetadata
 from synthetic import Clock, make_folder
 
 from tuner.errors import FAILURE_KINDS, JournalError, JournalLostError, StorageError
+from tuner.experiment import files
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.journal import Journal
 from tuner.experiment.reading import read
@@ -238,6 +241,37 @@ def test_recorder_fails_the_search_if_a_last_checkpoint_cannot_be_stored(trials,
     trials.result(0, 1, done=True, worker=Worker({"failure": failure}, monkeypatch))
     trials.complete(0)
     assert isinstance(trials.driver.error, StorageError)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_recorder_of_a_full_disk_fails_the_search_and_no_trial(
+    trials, monkeypatch, number, is_dead
+):
+    def fail(path):
+        raise OSError(number, os.strerror(number))
+
+    trials.start(0)
+    monkeypatch.setattr(files, "sync", fail)
+    if is_dead:
+        trials.die(0)
+    else:
+        trials.fail(0, kind="exception")
+        trials.complete(0)
+    assert isinstance(trials.driver.error, StorageError)
+    assert os.strerror(number) in str(trials.driver.error)
+    assert trials.kinds() == ["trial_started"]  # so that a resume goes on with it
+    assert not list(trials.folder.glob("*.partial"))
+
+
+def test_recorder_of_a_sound_disk_fails_the_trial(trials):
+    before = set(trials.folder.iterdir())
+    trials.start(0)
+    trials.fail(0, kind="exception")
+    trials.complete(0)
+    assert trials.driver.error is None
+    assert trials.kinds() == ["trial_started", "trial_ended"]
+    assert set(trials.folder.iterdir()) == before
 
 
 def test_recorder_starts_and_retries_a_trial_that_dies_before_it_starts(trials):

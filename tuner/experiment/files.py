@@ -14,12 +14,13 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import CheckpointError, UsageError, translate_error
+from tuner.errors import CheckpointError, StorageError, UsageError, translate_error
 from tuner.spec.plain_values import MOST, fault_of_values, parse_json
 
 EXPERIMENT = "experiment.json"
@@ -30,6 +31,8 @@ LABELS = "labels.json"  # what its user calls it: tags, and a note
 DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START, LABELS)
 
 LARGEST = 64 << 20  # bytes of a document
+_SMALL = 1 << 20  # bytes that every disk of an experiment has to take
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
@@ -122,6 +125,24 @@ def sync_tree(path: Path) -> None:
         for name in names:
             sync(Path(root, name))
         sync(Path(root))
+
+
+def check_disk(folder: Path) -> None:
+    """Raise StorageError if the disk is full, read-only or broken, so that it takes no small file.
+
+    Other errors, as of a folder that was moved, are left to whoever writes to it.
+    """
+    probe = folder / f".{uuid4().hex}.partial"
+    try:
+        with probe.open("xb") as file:
+            file.write(bytes(_SMALL))
+        sync(probe)
+    except OSError as error:
+        if error.errno in _OF_DISKS:
+            raise StorageError(f"cannot write to {folder}: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            probe.unlink()
 
 
 def make_folder(path: Path, *, below: Path) -> None:

@@ -17,7 +17,13 @@ from reprlib import repr as brief  # short, and safe on what is nested deep
 from typing import Any
 from uuid import uuid4
 
-from tuner.errors import CheckpointError, NameTakenError, UsageError, translate_error
+from tuner.errors import (
+    CheckpointError,
+    NameTakenError,
+    StorageError,
+    UsageError,
+    translate_error,
+)
 from tuner.experiment import files
 from tuner.experiment.events import Event
 from tuner.experiment.files import Checkpoint, inside, sha256_of
@@ -161,11 +167,12 @@ class ExperimentFolder:
         return files.read_json(self.path / name)
 
     def write(self, name: str, document: dict[str, Any]) -> None:
-        """Write a JSON document atomically. Raises OSError, and as `check`."""
+        """Write a JSON document atomically. Raises StorageError, and as `check`."""
         path, data = self.path / name, files.encode(document)
         self.check(path)
-        files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
-        self.upload(path)
+        with translate_error(StorageError, f"cannot write {self.locate(name)}", of=OSError):
+            files.replace_file(path, lambda partial: partial.write_bytes(data), lasting=True)
+            self.upload(path)
 
     def create_file(self, name: str, document: dict[str, Any]) -> None:
         """Create a JSON document atomically. Raises FileExistsError, OSError, and as `check`."""

@@ -20,6 +20,7 @@ from ray.tune.search import Searcher
 from tuner import ray_compat
 from tuner.errors import JournalError, StorageError
 from tuner.experiment import events
+from tuner.experiment.files import check_disk
 from tuner.experiment.journal import Clock
 from tuner.search.driver import Driver
 from tuner.search.resuming import assignment_of, sweep
@@ -74,6 +75,10 @@ class TuneSearcher(Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         """See `save`."""
+
+
+# What user code comes to whose own files the storage does not take
+_OF_FULL_DISKS = ("exception", "crash")
 
 
 class Recorder(Callback):
@@ -193,6 +198,11 @@ class Recorder(Callback):
 
     def _fail(self, trial: Trial, failure: Failure) -> None:
         trial_id, driver = _id(trial), self._driver
+        if failure.kind in _OF_FULL_DISKS:
+            try:
+                check_disk(driver.folder.path)
+            except StorageError as error:
+                failure = Failure(STORAGE, str(error))
         if failure.kind == STORAGE:
             try:
                 driver.journal.check()

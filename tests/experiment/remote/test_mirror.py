@@ -8,7 +8,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from synthetic import Writer, make_folder
 
 from tuner import process
-from tuner.errors import NameTakenError, UsageError
+from tuner.errors import NameTakenError, StorageError, UsageError
 from tuner.experiment.events import COMPLETED, TRIAL_ENDED
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.remote.lease import acquire
@@ -176,7 +176,7 @@ def test_unreachable_store_is_a_usage_error(snapshot):
     with snapshot.raises(UsageError):
         assert folder.is_taken
     folder.path.mkdir(parents=True)
-    with pytest.raises(OSError, match="no route"):
+    with pytest.raises(StorageError, match="no route"):
         folder.write("x.json", {})
 
 

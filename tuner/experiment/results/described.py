@@ -44,9 +44,8 @@ class Labels:
         return replace(self, note=note)
 
     def write(self, files: ExperimentFolder) -> None:
-        """Write them into the experiment's folder, completely or not at all. Raises UsageError."""
-        with translate_error(UsageError, f"cannot write the labels of {files.name}", of=OSError):
-            files.write(LABELS, {"tags": list(self.tags), "note": self.note})
+        """Write them into the experiment's folder, completely or not at all. Raises as it does."""
+        files.write(LABELS, {"tags": list(self.tags), "note": self.note})
 
 
 def labels_of(files: ExperimentFolder) -> Labels:
