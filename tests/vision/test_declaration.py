@@ -22,6 +22,7 @@ from tuner.vision.datasets.cifar10 import OFFICIAL
 from tuner.vision.declaration import DECLARATION, NeededData, settings_faults, start_faults
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.models import _foreign
+from tuner.vision.weights import weights_named
 
 
 class TestClassifierDeclaration(DeclarationContract):
@@ -245,3 +246,13 @@ def test_a_resume_takes_the_weights_that_the_search_recorded(tmp_path):
     save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
     with pytest.raises(SpecError, match="is not what the search began with"):
         validate(recorded, recorded=True).pin_data()
+
+
+def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    older = weights_named("resnet50-v1")
+    training = {"model": "torchvision:resnet50", "pretrained": True}
+    for name, sha256 in (("resnet50", None), ("resnet50-v1", f"{older.sha256}00")):
+        recorded = {"weights_sha256": {"torchvision:resnet50": sha256}} if sha256 else {}
+        needed = DECLARATION.node_data(spec_of(training={**training, **recorded}))
+        assert [each.title for each in needed] == [name]

@@ -409,13 +409,14 @@ def _texts_of(values: Mapping[str, Any], setting: str) -> list[str]:
 
 
 def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
+    recorded = values.get("weights_sha256") or {}
     for source in _values_of(values.get("start_from")):
         if isinstance(source, str):
             yield NeededWeights(source=str(Path(source).expanduser().absolute()))
     if True in _values_of(values.get("pretrained")):
         for model in _values_of(values.get("model"), "model"):
             library, _, network = str(model).partition(":")
-            if library == "torchvision" and (weights := weights_of(network)):
+            if library == "torchvision" and (weights := weights_of(network, recorded.get(model))):
                 yield NeededWeights(weights)
             elif library == "timm" and (file := timm_files().get(network)):
                 yield NeededWeights(source=str(file))
