@@ -130,7 +130,7 @@ def sync_tree(path: Path) -> None:
 def check_disk(folder: Path) -> None:
     """Raise StorageError if the disk is full, read-only or broken, so that it takes no small file.
 
-    Other errors, as of a folder that was moved, are left to whoever writes to it.
+    The next write raises other errors, as of a folder that was moved.
     """
     probe = folder / f".{uuid4().hex}.partial"
     try:

@@ -145,8 +145,8 @@ class EarlyEnd:
         """Whether these failures show that all trials would fail.
 
         Three do, or ten if configs may be the cause: NaN, memory, or one value of a choice. Lost
-        nodes and clients that fall silent say nothing of the others. Slower trials that began
-        before the third failure are waited for.
+        nodes and clients that fall silent do not count. Slower trials that began before the third
+        failure are waited for.
         """
         ids = [i for i, other in self._failures.items() if other == cause]
         failed = [self._history.trials[i] for i in ids if i not in self._retried]

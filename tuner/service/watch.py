@@ -34,7 +34,7 @@ _BATCH = 24  # experiments that are read before the first are shown
 _MOST_KEPT = 4  # experiments in memory that do not run
 
 
-# The properties that Results computes once, but for the history, which `update` extends
+# The properties that Results computes once, without the history, which `update` extends
 _CACHED = {
     name
     for kind in Results.__mro__

@@ -189,7 +189,7 @@ def _other_files(folder: Path) -> Iterator[Path]:
     """The plain files below `folder` that are neither the journal nor uploaded by trials."""
     for root, folders, names in os.walk(folder):
         match Path(root).relative_to(folder).parts:
-            case ["trials", _, "files", *_]:  # whatever a trial has written there
+            case ["trials", _, "files", *_]:  # all that a trial has written there
                 pass
             case ["trials", _]:
                 folders[:] = set(folders) - {"checkpoints"}

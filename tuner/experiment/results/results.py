@@ -234,10 +234,8 @@ class Results(Described):
             )
         best = selection.best_report(trial, self.objective)
         if best is not None and best.epoch != record.epoch:
-            _log.warning(
-                "trial %s kept no checkpoint of its best epoch %s: epoch %s is taken",
-                *(trial.trial_id, best.epoch, record.epoch),
-            )
+            message = "trial %s kept no checkpoint of its best epoch %s: epoch %s is taken"
+            _log.warning(message, trial.trial_id, best.epoch, record.epoch)
         return self.files.checkpoint(record, trial.trial_id)
 
     def best_json(

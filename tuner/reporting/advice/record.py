@@ -100,7 +100,7 @@ class SearchRecord:
     def diverged_N(self) -> Mask:
         """Whether a trial failed, is far worse than most, or ended worse than it began.
 
-        The last of these says nothing of folds.
+        The last of these is not asked of means over folds.
         """
         finite = self.cost_N[np.isfinite(self.cost_N)]
         if len(finite) < 4:

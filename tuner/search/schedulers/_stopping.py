@@ -73,7 +73,7 @@ class StoppingRule(Protocol):
 
         Deterministic, since a resume replays the journal. A rule with `weighs_goals = True` gets
         the losses of all goals in place of the first one's. Reports beyond the limits have the
-        worst loss within them, but for a rule with `ignores_limits = True`.
+        worst loss within them, except for a rule with `ignores_limits = True`.
         """
 
 

@@ -49,7 +49,7 @@ class NumberedSearch(Searcher):
         self._skipped |= keys
 
     def begin_with(self, configs: Iterable[dict[str, Any]]) -> None:
-        """Suggest these first, each once, but for skipped ones; call it before any suggestion."""
+        """Suggest these first, each once and no skipped one; call it before any suggestion."""
         for config in configs:
             key = config_key(config)
             if key not in self._skipped:

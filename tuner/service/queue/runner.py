@@ -255,9 +255,9 @@ class Runner:
             self._end(name, FAILED, why=str(error))
             lease.release()
             return
-        search = Search(self._queue, entry, spec, lease, process, limit=most)
-        search.is_new = not resume
-        self._searches[name] = search
+        self._searches[name] = Search(
+            self._queue, entry, spec, lease, process, limit=most, is_new=not resume
+        )
         how = "goes on" if resume else "starts"
         self._notify(f"{name} {how}, {amount_of(most, 'trial')} at a time")
 

@@ -79,8 +79,6 @@ class Search:
     is_new: whether its process was to create the experiment.
     """
 
-    is_new = False
-
     def __init__(
         self,
         queue: Queue,
@@ -90,8 +88,10 @@ class Search:
         process: subprocess.Popen[bytes] | None,
         *,
         limit: int,
+        is_new: bool = False,
     ) -> None:
         self.entry, self.lease, self.process = entry, lease, process
+        self.is_new = is_new
         self._spec = spec
         self._folder = queue.experiment(entry.name)
         self._tail = Tail(self._folder.path)

@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
@@ -310,7 +310,7 @@ class DecodedSet:
             std=tuple(std_C.tolist()),
             class_counts=tuple(np.bincount(labels_N, minlength=len(classes)).tolist()),
             copies=contents.copies_across(splits),
-            relabelled=contents.relabelled(self.names(folder)),
+            relabelled=contents.relabelled(lambda: self.names(folder)),
             unmeasured=tuple(n for n, count in zip(classes, measured_K, strict=True) if not count),
             baseline=float(counts["validation"].max() / counts["validation"].sum()),
             own_splits=tuple(SPLITS[number] for number in np.unique(contents.splits_N) if number),
@@ -368,12 +368,13 @@ class _Contents:
         """As `complete_splits` has them."""
         return complete_splits(self.labels_N, self.splits_N, seed=seed, groups_N=self.groups_N)
 
-    def relabelled(self, names: Sequence[str]) -> tuple[str, ...]:
+    def relabelled(self, read_names: Callable[[], list[str]]) -> tuple[str, ...]:
         """A text for each image that has another label than the first of its copies."""
         import numpy as np
 
         first_N, labels_N = self.groups_N, self.labels_N
         rows_N = np.flatnonzero(labels_N[first_N] != labels_N)
+        names = read_names() if len(rows_N) else []
 
         def labelled(row: int) -> str:
             return f"{names[row]} ({self.info['classes'][labels_N[row]]})"
@@ -383,12 +384,12 @@ class _Contents:
 
     def copies_across(self, splits: dict[str, NDArray[np.int64]]) -> int:
         """How many images of validation and test are in an earlier split, too."""
-        seen: set[bytes] = set()
+        seen: set[int] = set()
         copies = 0
         for rows_N in splits.values():
-            digests = self.digests[rows_N].tolist()
-            copies += sum(digest in seen for digest in digests)
-            seen.update(digests)
+            groups = self.groups_N[rows_N].tolist()
+            copies += sum(group in seen for group in groups)
+            seen.update(groups)
         return copies
 
 
