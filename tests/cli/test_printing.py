@@ -5,9 +5,11 @@ import json
 import pytest
 import synthetic
 from fresh import ran
+from synthetic import Writer, make_folder
 
 from tuner.cli.printing import print_outcome
 from tuner.experiment.results.results import Results
+from tuner.spec.experiment import IMAGE_CLASSIFIER
 
 
 def test_some_failed_trials_are_exit_code_3(digits, ended, capsys):
@@ -26,6 +28,28 @@ def test_print_outcome_without_evaluation_imports_no_torch(ended):
         print_outcome(Results(sys.argv[1]), evaluate=False, as_json=False)
     """
     assert "torch" not in ran(code, ended.folder).modules
+
+
+LOADING = """
+    import sys
+    import time
+    from tuner.cli.printing import loading_evaluation
+    from tuner.experiment.results.results import Results
+    spec = Results(sys.argv[1]).spec
+    with loading_evaluation(spec, evaluate=True):
+        while "tuner.vision.export.evaluate" not in sys.modules:
+            time.sleep(0.01)
+            if Results(sys.argv[1]).trials["00000"].last_epoch == 0:
+                break
+"""
+
+
+@pytest.mark.parametrize("values", [[], [0.5]])
+def test_evaluation_is_loaded_once_a_trial_has_reported(here, values):
+    writer = Writer(make_folder(here / "x", trainable=IMAGE_CLASSIFIER))
+    writer.trial(0, values, end=None)
+    loaded = "tuner.vision.export.evaluate" in ran(LOADING, writer.folder).modules
+    assert loaded == bool(values)
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -69,10 +69,12 @@ def test_fewer_services():
         assert (params.no_monitor, params.include_log_monitor) == (True, False)
         assert params.runtime_env_agent_port == 1234
         assert services.start_api_server("any") == ("", None)
+        assert utils.get_dashboard_dependency_error() is None
     after = parameter.RayParams, services.start_api_server, services.start_ray_process
     assert after == before
     assert parameters(services.start_ray_process)[:2] == ["command", "process_type"]
     source = inspect.getsource(services.start_raylet)
+    assert "utils.get_dashboard_dependency_error()" in source
     flags = ("--session_dir=", "--node_id=", _AGENT, _PRESTARTED)
     assert all(flag in source for flag in flags)
     assert all(

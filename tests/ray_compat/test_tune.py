@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 from ray import tune
+from ray.air._internal import usage
 from ray.train._internal import session
 from ray.tune import Trainable
 from ray.tune.execution import tune_controller
@@ -172,6 +173,15 @@ def test_renew_parameters(in_ray, kind, wrapped, monkeypatch, tmp_path):
         ray_compat.note_parameters(held)
         ray_compat.renew_parameters(held)
         assert read(holder) == [1, 2]
+
+
+def test_no_usage_tags():
+    before = usage.tag_callbacks
+    with ray_compat.no_usage_tags():
+        assert usage.tag_callbacks([object()]) is False
+    assert usage.tag_callbacks is before
+    assert "air_usage.tag_callbacks(callbacks)" in inspect.getsource(tune.run)
+    assert "air.integrations.wandb" in inspect.getsource(usage)
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tuner.spec.loading import is_learner, load_trainable, trainable_fault
+from tuner.spec.loading import has_test, is_learner, load_trainable, trainable_fault
 from tuner.spec.settings import FaultsError
 from tuner.vision.image_classifier import ImageClassifier
 
@@ -63,6 +63,10 @@ def test_is_learner_excludes_tune_functions():
     assert is_learner(build_stage)
     assert is_learner(partial(build_stage, device="cpu"))
     assert not is_learner(lambda config, constants=None, **place: None)  # a config is enough
+
+
+def test_has_test_is_of_learners_with_that_method():
+    assert [*map(has_test, (ImageClassifier, train, build, Outer))] == [True, False, False, False]
 
 
 FORMS = (

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.errors import NoUsableTrialError
+from tuner import process
+from tuner.errors import NoUsableTrialError, UsageError, translate_error
 from tuner.wording import printable
 
 if TYPE_CHECKING:
     from tuner.experiment.results.confirmation import Confirmation
     from tuner.experiment.results.results import Results
+    from tuner.spec.experiment import ExperimentSpec
 
+_LOOK_S = 0.2  # between looks at the journal
 SOME_FAILED = 3  # the exit code of a search that is done, but for some trials
 
 
@@ -67,12 +74,45 @@ def _test_metrics(results: Results, trial_id: str, *, evaluate: bool) -> dict[st
     """The metrics on the test split, or None if unwanted or if the trainable has none."""
     if not evaluate:
         return None
-    from tuner.vision.export import evaluate as evaluation
+    from tuner.spec.code import ByValue, is_by_value
+    from tuner.spec.loading import has_test, load_trainable
 
-    if not evaluation.can_evaluate(results.spec):
+    path = results.spec.trainable
+    if is_by_value(path) and not isinstance(path, ByValue):
         return None
+    with translate_error(UsageError, f"cannot import {path}"):
+        trainable = load_trainable(path)
+    if not has_test(trainable):
+        return None
+    from tuner.vision.export.evaluate import evaluate as evaluate_trial
+
     warn(f"measuring trial {trial_id} on the test split")
-    return evaluation.evaluate(results, trial_id)
+    return evaluate_trial(results, trial_id)
+
+
+@contextmanager
+def loading_evaluation(spec: ExperimentSpec, *, evaluate: bool) -> Iterator[None]:
+    """Within it, while the trials of `spec` run, this loads what `print_outcome` measures with.
+
+    It begins with the first report: until then each core has the trials' own imports to do.
+    """
+    if not (evaluate and spec.ships):
+        yield
+        return
+    from tuner.experiment.events import CHECKPOINT, RESULT, TRIAL_ENDED
+    from tuner.experiment.reading import last_event
+    from tuner.spec.loading import load_trainable
+
+    def load(over: threading.Event) -> None:
+        while not over.wait(_LOOK_S):
+            newest = last_event(spec.folder)
+            if newest and newest["event"] in (RESULT, CHECKPOINT, TRIAL_ENDED):
+                import_module("tuner.vision.export.evaluate")
+                load_trainable(spec.trainable)
+                return
+
+    with process.running(load):
+        yield
 
 
 def exit_code(results: Results) -> int:

@@ -10,7 +10,7 @@ import click
 import tuner
 from tuner.cli import options
 from tuner.cli.consent import admit_experiment
-from tuner.cli.printing import exit_code, print_outcome, warn
+from tuner.cli.printing import exit_code, loading_evaluation, print_outcome, warn
 from tuner.cli.validate import print_plan, resolve
 from tuner.errors import NameTakenError
 from tuner.places import LOCAL
@@ -79,7 +79,8 @@ def run(
         cluster.await_room(spec.resources, wait_for_resources)
         while True:
             try:
-                results = tuner.run_experiment(spec)
+                with loading_evaluation(spec, evaluate=evaluate):
+                    results = tuner.run_experiment(spec)
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(flags, trust=True)
@@ -163,5 +164,6 @@ def resume(
     spec = before.spec
     with cluster.connect(address, spec=spec):
         cluster.await_room(spec.resources, wait_for_resources)
-        results = tuner.resume_experiment(before.folder, more=more)
+        with loading_evaluation(spec, evaluate=evaluate):
+            results = tuner.resume_experiment(before.folder, more=more)
     return print_outcome(results, evaluate=evaluate, as_json=as_json)

@@ -35,7 +35,7 @@ OBJECT_STORE_BYTES = 256 << 20  # nothing large travels through it: data sets ar
 
 _NOT_STARTED = "Ray did not start on this machine"
 _GIVE_UP_S = "10"  # for a raylet whose GCS has died while the driver joins
-_FOR_THE_DRIVER = ("pandas", "pyarrow.fs", "rich.console")  # Ray Tune imports them all
+_FOR_THE_DRIVER = ("ray.tune", "tensorboard.plugins.hparams.metadata")
 _POLL_S = 0.5
 _GRACE_S = 1.0  # for an error that says more, of a Ray that does not start
 

@@ -52,10 +52,11 @@ def fewer_services(port: int, *, workers: int) -> Names:
     port: a free one for the agent of runtime environments, which nobody then has to wait for.
     workers: how many start ahead of the trials, at most; by itself Ray starts one a CPU.
     They take longer than the rest of Ray's start, two of them are waited for, and nothing here asks
-    them for anything. Until: `ray.init` can leave each of them out.
+    them for anything. What the dashboard would need is not imported either, which takes half a
+    second before a worker can start. Until: `ray.init` can leave each of them out.
     """
     from ray import _raylet
-    from ray._private import parameter, services
+    from ray._private import parameter, services, utils
 
     raylet: Any = _raylet
     start = services.start_ray_process
@@ -77,6 +78,7 @@ def fewer_services(port: int, *, workers: int) -> Names:
             "start_api_server": lambda *args, **options: ("", None),
             "start_ray_process": start_process,
         },
+        utils: {"get_dashboard_dependency_error": lambda: None},
     }
 
 

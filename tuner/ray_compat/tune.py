@@ -255,6 +255,18 @@ def keep_workers(*, here: bool, spare: Callable[[], int | None] = lambda: None) 
     return {tune_controller: names}
 
 
+# Without it: a search imports mlflow and wandb where they are installed, for 2.4 s
+@replacing
+def no_usage_tags() -> Names:
+    """Keep `tune.run` from counting the callbacks of its own integrations, which it imports for it.
+
+    The counts are for Ray's usage statistics, which are off. Until: Tune asks whether they are on.
+    """
+    from ray.air._internal import usage
+
+    return {usage: {"tag_callbacks": lambda callbacks: False}}
+
+
 # Without it: after Ctrl-C in a long epoch, workers are waited for twice as long
 def limit_cleanup(controller: Any, seconds: float) -> None:
     """Have Tune wait at most `seconds` for its workers when the search ends.

@@ -137,6 +137,7 @@ class TuneRun:
         with (
             self._end_journaled(),
             ray_files(driver.folder) as files,
+            ray_compat.no_usage_tags(),
             ray_compat.keep_workers(here=not is_joined, spare=driver.steering.spare),
             ray_compat.watched_workers(watch),
         ):

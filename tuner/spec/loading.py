@@ -90,6 +90,11 @@ def trainable_fault(trainable: Any) -> Fault | None:
     return Fault("trainable", rule, str(_signature(trainable)))
 
 
+def has_test(trainable: Any) -> bool:
+    """Whether `trainable` is a Learner, or what builds one, with a method `test`."""
+    return is_learner(trainable) and callable(getattr(trainable, "test", None))
+
+
 def takes_split(trainable: Any) -> bool:
     """Whether `trainable` is a Learner that can be built as one stage of several."""
     return is_learner(trainable) and _builds(trainable, world_size=2, split=2)

@@ -8,7 +8,7 @@ from synthetic import Writer, make_folder
 
 from tuner.errors import CheckpointError, UsageError
 from tuner.experiment.results.results import Results
-from tuner.vision.export.evaluate import can_evaluate, evaluate, evaluate_export
+from tuner.vision.export.evaluate import evaluate, evaluate_export
 from tuner.vision.export.read import read_export
 
 measured = []  # the config, the constants and the loaded state of each Learner
@@ -118,7 +118,6 @@ def test_evaluate_looks_for_doubtful_labels_on_request_alone(folder):
 @pytest.mark.parametrize("name", ["Untested", "train"])
 def test_evaluate_without_method_test_raises(snapshot, folder, name):
     results = changed(folder, trainable=f"{__name__}:{name}")
-    assert not can_evaluate(results.spec)
     with snapshot.raises(UsageError):
         evaluate(results)
 

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy  # scipy.special is imported where it is first used: most spaces have no prior
 
 from tuner.spec.space.domains import Choice, Numeric
 from tuner.spec.space.encoding import Array, Column, Encoding
@@ -38,7 +38,8 @@ class _Near:
 
     def at(self, u: float) -> float:
         low, high = self._ends()
-        return float(np.clip(self.centre + self.sd * ndtri(low + u * (high - low)), 0.0, 1.0))
+        draw = self.centre + self.sd * scipy.special.ndtri(low + u * (high - low))
+        return float(np.clip(draw, 0.0, 1.0))
 
     def density(self, u_M: Array) -> Array:
         """Relative to the even distribution."""
@@ -47,7 +48,8 @@ class _Near:
         return np.asarray(np.exp(-0.5 * ((u_M - self.centre) / self.sd) ** 2) / area)
 
     def _ends(self) -> tuple[float, float]:
-        return float(ndtr(-self.centre / self.sd)), float(ndtr((1 - self.centre) / self.sd))
+        low, high = -self.centre / self.sd, (1 - self.centre) / self.sd
+        return float(scipy.special.ndtr(low)), float(scipy.special.ndtr(high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Priors:
         if len(loss_N) < _FEW or not density_N.any() or not ends_N.any():
             return 1.0
         agreement = -float(np.corrcoef(density_N, ends_N)[0, 1])
-        return float(ndtr(agreement * math.sqrt(len(loss_N) - 1) + _BENEFIT))
+        return float(scipy.special.ndtr(agreement * math.sqrt(len(loss_N) - 1) + _BENEFIT))
 
     def favour(self, u_MD: Array, *, trials: int, trust: float) -> Array:
         """What is added to the logarithm of each point's merit once so many trials have ended."""

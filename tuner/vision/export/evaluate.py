@@ -12,9 +12,8 @@ from tuner.errors import CheckpointError, DataError, UsageError, translate_error
 from tuner.experiment.results.confirmation import record_test, recorded_test
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import DETAILS, DOUBTFUL_LABELS
-from tuner.spec.code import ByValue, is_by_value
-from tuner.spec.experiment import ExperimentSpec, trainable_text
-from tuner.spec.loading import is_learner, load_trainable
+from tuner.spec.experiment import trainable_text
+from tuner.spec.loading import has_test, is_learner, load_trainable
 from tuner.trial.checkpoints import load_state
 from tuner.trial.context import with_trial_seed
 from tuner.trial.gpus import take
@@ -143,16 +142,6 @@ def _of_classifier(
     return measure(predictor, images, metrics=settings.metrics, names=names)
 
 
-def can_evaluate(spec: ExperimentSpec) -> bool:
-    """Whether the trainable of a resolved spec can measure a test split. Raises UsageError."""
-    by_value = is_by_value(spec.trainable) and not isinstance(spec.trainable, ByValue)
-    return not by_value and _has_test(_import(spec.trainable))
-
-
-def _has_test(trainable: Any) -> bool:
-    return is_learner(trainable) and callable(getattr(trainable, "test", None))
-
-
 def _import(path: str) -> Any:
     with translate_error(UsageError, f"cannot import {path}"):
         return load_trainable(path)
@@ -171,7 +160,7 @@ def _learner(
 
     trainable = _import(path)
     cannot = UsageError(f"{path} has no method test(), so it cannot be evaluated")
-    if not (_has_test(trainable) or (is_learner(trainable) and not isclass(trainable))):
+    if not (has_test(trainable) or (is_learner(trainable) and not isclass(trainable))):
         raise cannot
     if data_dir is not None:
         constants = moved(constants, data_dir)
