@@ -26,19 +26,22 @@ def here(ray_here, tmp_path_factory):
         patch.chdir(here)
         patch.delenv("TUNER_STORAGE", raising=False)
         (here / "small.json").write_text(json.dumps(SPEC))
-        call("run", "small.json", "--no-evaluate")
+        call("run", "small.json", "--refit", "--no-evaluate")
         yield here
 
 
 def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     best = shown("best", "small")
+    began = Results(here / "results" / "small-refit").history.started
     refitted = shown("refit", "small")
     assert refitted["best"]["config"] == best["config"]
     assert refitted["best"]["epoch"] == refitted["best"]["metrics"]["epochs_trained"]
     assert refitted["best"]["epoch"] == best["epoch"]
     assert 0 < refitted["test"]["test_accuracy"] <= 1
     folder = here / "results" / "small-refit"
-    call("export", folder, "--to", "whole")
+    assert Results(folder).history.started == began  # by the search itself
+    assert shown("show", "small")["refit"] == "small-refit"
+    call("export", "small", "--to", "whole")
     refit = read_export("whole").config.refit
     assert (refit.name, refit.trial_id, refit.epoch) == ("small", best["trial_id"], best["epoch"])
 
@@ -46,9 +49,10 @@ def test_refit_is_exported_and_a_resume_after_a_kill_gives_the_same_model(here):
     lines = journal.read_text().splitlines(keepends=True)
     cut = next(i for i, line in enumerate(lines) if '"epoch":2' in line)
     journal.write_text("".join(lines[:cut]))
-    call("resume", "small-refit", "--no-evaluate")
+    assert "refit" not in shown("show", "small")
+    call("resume", "small", "--no-evaluate")
     assert Results(folder).history.resumed == 1
-    call("export", folder, "--to", "resumed")
+    call("export", "small", "--to", "resumed")
     whole, resumed = (read_export(name).weights() for name in ("whole", "resumed"))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 

@@ -7,9 +7,11 @@ from confirmed import FOUND, lengthened, retrained, searched
 from synthetic import Writer, make_folder
 
 from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.files import REFITTED
 from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.confirmation import best_model, link, show_json
 from tuner.experiment.results.results import Results
-from tuner.search.retraining import confirm, confirming_spec, refit, refitting_spec
+from tuner.search.retraining import confirm, confirming_spec, refit, refit_at_end, refitting_spec
 from tuner.search.run import describe
 from tuner.spec.code import IMAGE_CLASSIFIER
 from tuner.spec.declaration import Declaration
@@ -213,12 +215,12 @@ def test_refit_of_an_unended_search_or_a_refit_is_refused(snapshot, tmp_path, se
         confirm(refitted, top=1, seeds=1)
 
 
-def begun(spec):
-    """The experiment of `spec`, its first trial completed."""
+def begun(spec, *, end="completed"):
+    """The experiment of `spec`, whose first trial ended so."""
     ExperimentFolder(spec.folder).create(describe(validate(spec)))
     writer = Writer(spec.folder)
     reports = [{"epochs_trained": 1, "train_loss": 0.1}, {"epochs_trained": 2, "train_loss": 0.3}]
-    writer.trial(0, reports, config=spec.search.configs[0])
+    writer.trial(0, reports, config=spec.search.configs[0], end=end)
     writer.checkpoint("00000", 1)
     writer.checkpoint("00000", 2)
     writer.end()
@@ -237,6 +239,33 @@ def test_refit_twice_reads_the_first(snapshot, search):
     assert refit(search).folder == first.folder
     with snapshot.raises(UsageError):
         refit(search, seeds=2, address=NO_RAY)
+
+
+@pytest.mark.parametrize(
+    ("end", "more", "asks", "is_found"),
+    [
+        ("completed", {}, True, True),
+        ("interrupted", {}, True, False),  # it has not come to its end
+        ("completed", {0.5: 0.99}, True, False),  # another trial is the best one
+        ("completed", {}, False, False),
+    ],
+)
+def test_complete_refit_of_the_best_trial_is_the_model(tmp_path, end, more, asks, is_found):
+    search = searched(tmp_path / "digits", FOUND, trainable=IMAGE_CLASSIFIER, refit=asks)
+    refitted = begun(refitting_spec(search), end=end)
+    link(search, refitted.name, REFITTED)
+    if more:
+        writer = Writer(search.folder, resumed=True)
+        [(lr, value)] = more.items()
+        writer.trial(9, [value], config={"lr": lr})
+        writer.end()
+    search = Results(search.folder)
+    handed_over = best_model(search)
+    assert handed_over.results.name == (refitted.name if is_found else search.name)
+    assert ("refit" in show_json(search)) == is_found
+    assert best_model(search, "00001").results.name == search.name
+    if is_found:
+        assert refit_at_end(search, address=NO_RAY).name == refitted.name
 
 
 def test_refit_without_gpus_of_this_machine_is_refused(snapshot, search):

@@ -4,12 +4,14 @@ import os
 import signal
 
 import pytest
+from synthetic import Clock, Writer, make_folder
 
 from tuner import process
 from tuner.errors import InterruptedSearchError
 from tuner.experiment.events import FINISH, PATIENCE, SAME_FAILURE, TARGET, TIME_BUDGET, UTILITY
 from tuner.experiment.history import History
-from tuner.search.stopping import EarlyEnd, StopRequest, ending
+from tuner.experiment.results.results import Results
+from tuner.search.stopping import EarlyEnd, StopRequest, ending, refit_s
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import Objective, Stop
 from tuner.spec.space.parsing import parse_space
@@ -42,6 +44,24 @@ def test_stop_request_says_why_the_search_ends_early():
     assert (stop.requested, stop.signal, stop.why_early) == (True, None, TIME_BUDGET)
     stop.reason = TARGET
     assert stop.why_early == TARGET
+
+
+def test_stop_request_ends_early_enough_for_what_comes_after():
+    reserved = [50.0]
+    stop = StopRequest(60, reserved_s=lambda: reserved[0])
+    assert not stop.requested
+    reserved[0] = 61.0
+    assert stop.why_early == TIME_BUDGET
+
+
+@pytest.mark.parametrize(("refit", "least_s"), [(False, None), (True, 0.75 * 8.0)])
+def test_refit_s_is_more_than_the_time_up_to_the_best_epoch(tmp_path, refit, least_s):
+    writer = Writer(make_folder(tmp_path / "x", refit=refit), clock=Clock(tick=1.0))
+    writer.trial(0, [0.5, 0.6, 0.7, 0.6])
+    results = Results(writer.folder)
+    expected_s = refit_s(results.spec, results.history)
+    assert expected_s > least_s if refit else expected_s == 0
+    assert expected_s < 60
 
 
 class Search:

@@ -164,6 +164,10 @@ def test_validate_settles_grace_period_once():
             {"objective": {"limits": ["lr > 0 and memory_mib < 9", "flops <= 20"]}},
             "objective.limits: unknown metric 'flops': the trainable does not report it; available",
         ),
+        (
+            {"trainable": GoodLearner, "refit": True},
+            "refit: needs a Learner whose Declaration sets",
+        ),
         ({"resources": {"cpus": 8}}, "resources.cpus: a trial cannot have more CPUs than this"),
         ({"resources": {"cpus": 3, "workers": 2}}, "CPUs than this machine's 4 in its 2 workers"),
         ({"resources": {"cpus": 1, "workers": 3}}, "search.space.batch_size: must be divisible by"),

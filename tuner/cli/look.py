@@ -66,7 +66,8 @@ def show(results: Results, follow: bool, as_json: bool) -> None:
     elif results.status == RUNNING:
         click.echo(terminal.status_text(results, now=time.time()))
     else:
-        click.echo(summary(results, measured_test(results), confirmed=shown.get("confirmed")))
+        beside = {name: shown.get(name) for name in ("confirmed", "refit")}
+        click.echo(summary(results, measured_test(results), **beside))
 
 
 @options.command(

@@ -155,6 +155,12 @@ _SETTINGS = {
         "TARGET",
         list,
     ),
+    "refit": _Setting(
+        "refit",
+        "Whether to train the best config on training and validation images at the end, within "
+        "the time budget.  [default: as EXPERIMENT says]",
+        kind=bool,
+    ),
     "data-dir": _Setting(
         "training.data_dir", "The folder with the data sets (training.data_dir).", "DIR"
     ),
@@ -163,6 +169,8 @@ _SETTINGS = {
 
 def _setting(flag: str) -> Callable[[Any], Any]:
     _, help, metavar, kind = _SETTINGS[flag]
+    if kind is bool:
+        return click.option(f"--{flag}/--no-{flag}", default=None, help=help)
     is_list = kind is list
     kind = str if is_list else kind
     return click.option(f"--{flag}", type=kind, multiple=is_list, metavar=metavar, help=help)

@@ -34,8 +34,13 @@ def warn(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
-    """Print the outcome of a search; returns the exit code."""
+def print_outcome(
+    results: Results, refit: Results | None = None, *, evaluate: bool, as_json: bool
+) -> int:
+    """Print the outcome of a search; returns the exit code.
+
+    refit: of its best trial, whose model is then the one that is measured.
+    """
     from tuner.experiment.results.confirmation import confirmation_of
     from tuner.experiment.results.statistics import with_interval
     from tuner.reporting.experiment_text import summary
@@ -43,16 +48,18 @@ def print_outcome(results: Results, *, evaluate: bool, as_json: bool) -> int:
     if results.is_confirmation and (confirmation := confirmation_of(results)):
         return print_confirmation(confirmation, evaluate=evaluate, as_json=as_json)
     try:
-        test = _test_metrics(results, results.get_best_trial().trial_id, evaluate=evaluate)
+        chosen = refit or results
+        test = _test_metrics(chosen, chosen.get_best_trial().trial_id, evaluate=evaluate)
         code = exit_code(results)
     except NoUsableTrialError as error:
         shown = "" if as_json else results.why_failed  # by the summary
         click.echo(f"error: {str(error).removesuffix(shown)}", err=True)
         test, code = None, error.exit_code
     if as_json:
-        click.echo(json_text({**results.show(), "test": with_interval(test)}))
+        named = {"refit": refit.name} if refit else {}
+        click.echo(json_text({**results.show(), **named, "test": with_interval(test)}))
     else:
-        click.echo(summary(results, test))
+        click.echo(summary(results, test, refit=refit.name if refit else None))
     return code
 
 

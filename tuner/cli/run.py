@@ -16,7 +16,7 @@ from tuner.errors import NameTakenError
 from tuner.places import LOCAL
 
 if TYPE_CHECKING:
-    pass
+    from tuner.experiment.results.results import Results
 
 
 @options.command(
@@ -84,7 +84,17 @@ def run(
                 break
             except NameTakenError:  # by another run, a moment ago: resolved to the next free name
                 spec, source = resolve(flags, trust=True)
-    return print_outcome(results, evaluate=evaluate, as_json=as_json)
+        refit = _refit(results)
+    return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)
+
+
+def _refit(results: Results) -> Results | None:
+    """Refit the best trial, where the spec asks for it."""
+    from tuner.search.retraining import refit_at_end
+
+    if results.spec.refit and results.ranked:
+        warn("training the best config on training and validation images")
+    return refit_at_end(results)
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -136,6 +146,7 @@ def resume(
     would give the recorded trials another meaning is refused.
     """
     from tuner.cluster import connect as cluster
+    from tuner.experiment.results.confirmation import refit_of
     from tuner.experiment.results.described import Described
     from tuner.experiment.storage import find_experiment
     from tuner.search.resuming import Extension, finished, trainable_of
@@ -150,14 +161,16 @@ def resume(
     if max_concurrent is not None:
         settings["max_concurrent"] = max_concurrent
     more = Extension(add_samples or 0, time_budget, changes=settings, **extension)
-    if results := finished(before.folder, more):
+    results = finished(before.folder, more)
+    refit = refit_of(results) if results else None
+    if results and (refit or not results.spec.refit):
         from tuner.reporting.experiment_text import nothing_left
 
         click.echo(nothing_left(results), err=as_json)
         if as_json:
             if evaluate:
                 admit_experiment(before, trust=trust)
-            return print_outcome(results, evaluate=evaluate, as_json=True)
+            return print_outcome(results, refit, evaluate=evaluate, as_json=True)
         return exit_code(results)
     trainable_of(before.spec.trainable, None, before.folder)  # refused before Ray is started
     admit_experiment(before, trust=trust)
@@ -166,4 +179,5 @@ def resume(
         cluster.await_room(spec.resources, wait_for_resources)
         with loading_evaluation(spec, evaluate=evaluate):
             results = tuner.resume_experiment(before.folder, more=more)
-    return print_outcome(results, evaluate=evaluate, as_json=as_json)
+        refit = _refit(results)
+    return print_outcome(results, refit, evaluate=evaluate, as_json=as_json)

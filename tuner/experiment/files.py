@@ -26,9 +26,10 @@ from tuner.spec.plain_values import MOST, fault_of_values, parse_json
 EXPERIMENT = "experiment.json"
 JOURNAL = "journal.jsonl"
 CONFIRMED = "confirmed.json"  # the experiments that confirm this one
+REFITTED = "refitted.json"  # the experiments that refit its best trial, as its spec asks
 WARM_START = "warm_start.json"  # the earlier trials that the searcher learned from
 LABELS = "labels.json"  # what its user calls it: tags, and a note
-DOCUMENTS = (EXPERIMENT, CONFIRMED, WARM_START, LABELS)
+DOCUMENTS = (EXPERIMENT, CONFIRMED, REFITTED, WARM_START, LABELS)
 
 LARGEST = 64 << 20  # bytes of a document
 _SMALL = 1 << 20  # bytes that every disk of an experiment has to take

@@ -47,15 +47,19 @@ def summary(
     test: Mapping[str, Any] | None = None,
     *,
     confirmed: Mapping[str, Any] | None = None,
+    refit: str | None = None,
 ) -> str:
     """The experiment in a screen of text, without a newline at the end.
 
-    test: the metrics on the held-out split. confirmed: in the shape that `show_json` gives it.
+    test: the metrics on the held-out split, of the model of `refit`, the experiment of that name,
+    if there is one. confirmed: in the shape that `show_json` gives it.
     """
+    test = test or {}
     sections = [
         _head(results),
-        _best(results, test or {}),
+        _best(results, {} if refit else test),
         _confirmed(results.metric, confirmed) if confirmed else [],
+        _refitted(refit, test) if refit else [],
         failure_lines(results),
         change_lines(results.changes),
         control_lines(results.history.steered.answers),
@@ -109,16 +113,20 @@ def model_lines(
     accuracy: Accuracy | None,
 ) -> list[str]:
     """The metrics of a model, those of the test split, and its config, aligned."""
-    tests = {name: value for name, value in test.items() if name.startswith("test_")}
-    rows = _rows(metrics, accuracy)
-    rows += _rows(tests, measured_accuracy(test), note="held-out test split")
-    if (macro := macro_recall(test)) is not None:
-        note = "held-out test split; the classes are uneven"
-        rows += _rows({"macro recall": macro}, note=note)
+    rows = [*_rows(metrics, accuracy), *_test_rows(test)]
     configs = [(name, shorten(number(value), 60)) for name, value in config.items()]
     lines = aligned([(f"  {printable(name)}", value) for name, value in [*rows, *configs]])
     warnings = warning_lines(accuracy, measured_accuracy(test))
     return [*lines[: len(rows)], *warnings, "Its config", *lines[len(rows) :]]
+
+
+def _test_rows(test: Mapping[str, Any]) -> list[tuple[str, str]]:
+    tests = {name: value for name, value in test.items() if name.startswith("test_")}
+    rows = _rows(tests, measured_accuracy(test), note="held-out test split")
+    if (macro := macro_recall(test)) is not None:
+        note = "held-out test split; the classes are uneven"
+        rows += _rows({"macro recall": macro}, note=note)
+    return rows
 
 
 def _rows(
@@ -205,6 +213,15 @@ def _best(results: Results, test: Mapping[str, Any]) -> list[str]:
     return [
         f"Best trial {trial.trial_id}, epoch {best['epoch']} of {trial.last_epoch}, {trial.status}",
         *model_lines(metrics, trial.config, test, results.accuracy(best)),
+    ]
+
+
+def _refitted(name: str, test: Mapping[str, Any]) -> list[str]:
+    head = f"Refit {printable(name)}: its config trained on training and validation images"
+    return [
+        *wrap(head, _WIDTH),
+        *aligned([(f"  {metric}", value) for metric, value in _test_rows(test)]),
+        *warning_lines(measured_accuracy(test)),
     ]
 
 

@@ -23,7 +23,7 @@ from tuner.experiment.trials import TrialRecord
 from tuner.experiment.verbs import VERBS
 from tuner.search.resuming import in_turn, restored, unfinished
 from tuner.search.schedulers._stopping import InOrder, Patience, StoppingScheduler
-from tuner.search.stopping import EarlyEnd, StopRequest, ending
+from tuner.search.stopping import EarlyEnd, StopRequest, ending, refit_s
 from tuner.search.trial_queue import TrialQueue, last_result, replay, replay_end
 from tuner.search.warm_start import WarmStart, load_warm_start
 from tuner.spec.experiment import ExperimentSpec
@@ -63,7 +63,9 @@ class Driver:
         self._has_grown = has_grown
         kept = [spec.objective.metric, *spec.objective.required]
         self.history = History(spec.objective, metrics=kept)
-        self.stop = StopRequest(spec.time_budget_s)
+        self.stop = StopRequest(
+            spec.time_budget_s, reserved_s=lambda: refit_s(self.spec, self.history)
+        )
         self.error: ExperimentError | None = None
         self.observers: list[Callable[[events.Event], object]] = []
         self.on_change: Callable[[], object] = lambda: None

@@ -19,12 +19,15 @@ from typing import Any
 from tuner.cluster import connect as cluster
 from tuner.errors import TunerError, UsageError, translate_error
 from tuner.experiment.events import COMPLETED, RUNNING
+from tuner.experiment.files import REFITTED
 from tuner.experiment.results.confirmation import (
     Confirmation,
-    best_model,
+    is_trained,
     leaders,
     link,
     linked,
+    refit_of,
+    validated_model,
     without_seed,
 )
 from tuner.experiment.results.results import Results
@@ -32,8 +35,9 @@ from tuner.experiment.results.selection import best_report, score_of
 from tuner.experiment.storage import experiment_folders, free_name
 from tuner.experiment.trials import TrialRecord
 from tuner.places import LOCAL
-from tuner.search.resuming import trainable_of
+from tuner.search.resuming import Extension, trainable_of
 from tuner.search.run import resume_experiment, run_experiment
+from tuner.search.stopping import refit_s
 from tuner.spec.declaration import declaration_of
 from tuner.spec.experiment import ExperimentSpec
 from tuner.spec.sections import EPOCHS_TRAINED
@@ -85,6 +89,24 @@ def refit(
     return _retrained(results, spec, earlier, address=address, trainable=trainable)
 
 
+def refit_at_end(results: Results, *, address: str = LOCAL) -> Results | None:
+    """The refit that the spec of a completed search asks for, trained or resumed; else None.
+
+    None, too, if it has not come to its end: it may take twice what the search has left for it.
+    Raises as `refit` does.
+    """
+    if results.status != COMPLETED or not (results.spec.refit and results.ranked):
+        return None
+    if refit := refit_of(results):
+        return refit
+    spec = refitting_spec(results)
+    if results.spec.time_budget_s:
+        spec = spec.replace(time_budget_s=2 * refit_s(results.spec, results.history))
+    earlier = reversed(linked(results, REFITTED))
+    _retrained(results, spec, earlier, address=address, trainable=None)
+    return refit_of(results)
+
+
 def confirming_spec(results: Results, *, top: int, seeds: int) -> ExperimentSpec:
     """The experiment that retrains the leaders without early stopping. Raises as `confirm`."""
     _check_ended(results)
@@ -118,9 +140,8 @@ def refitting_spec(
             f"{trains} declares no refit, so it cannot train on training and validation data "
             "together: a Learner's Declaration sets `refit`"
         )
-    pick = best_model(results, trial_id)
-    source, search = pick.results, pick.results.spec
-    trial = source.get_best_trial() if pick.trial_id is None else source.trial(pick.trial_id)
+    source, trial = validated_model(results, trial_id).trial
+    search = source.spec
     report = best_report(trial, source.objective)
     if report is None:
         raise UsageError(f"trial {trial.trial_id} of {source.name} never reported {source.metric}")
@@ -197,6 +218,7 @@ def _retraining_spec(
         time_budget_s=None,
         stop={},
         warm_start=None,
+        refit=False,
         **changes,
     )
 
@@ -207,13 +229,16 @@ def _retrained(
     """The Results of `spec`: read or resumed from the `earlier` folder of an equal one, or run."""
     spec = validate(spec, machine=Machine.here() if address == LOCAL else None)
     before = _first_equal(spec, earlier)
-    if before is not None and before.status == COMPLETED:
+    if before is not None and before.status == COMPLETED and (spec.confirms or is_trained(before)):
         return before
     with cluster.connect(address, spec=spec):
         if before is not None:
-            return resume_experiment(before.folder, trainable=trainable)
+            more = Extension(time_budget_s=spec.time_budget_s)
+            return resume_experiment(before.folder, more=more, trainable=trainable)
         if spec.confirms:
             link(results, spec.name)
+        elif results.spec.refit:
+            link(results, spec.name, REFITTED)
         return run_experiment(spec)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tuner.errors import TunerError
@@ -25,13 +26,18 @@ from tuner.spec.space.domains import Choice, Space
 from tuner.spec.space.spaces import walk
 
 _ENOUGH, _SURELY = 3, 10  # trials that fail with one cause
+_REFIT_START_S = 10.0  # until a refit trains, and after it, to measure the test split
+_MORE_IMAGES = 1.4  # times a trial's time: the validation images train, too; and a margin
 
 
 class StopRequest:
     """Whether the search ends now: by a `signal`, `error` or `reason`; a second Ctrl-C raises."""
 
-    def __init__(self, time_budget_s: float | None) -> None:
+    def __init__(
+        self, time_budget_s: float | None, *, reserved_s: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.time_budget_s = time_budget_s  # from now on
+        self._reserved_s = reserved_s  # of the budget, for what comes after the search
         self.signal: int | None = None
         self.error: TunerError | None = None
         self.reason: str | None = None
@@ -45,8 +51,12 @@ class StopRequest:
     def why_early(self) -> str | None:
         """TIME_BUDGET, or `reason`, if the search is to end although nothing is wrong."""
         budget = self.time_budget_s
-        late = budget is not None and time.monotonic() - self._begun >= budget
+        late = budget is not None and self._spent_s >= budget - self._reserved_s()
         return self.reason or (events.TIME_BUDGET if late else None)
+
+    @property
+    def _spent_s(self) -> float:
+        return time.monotonic() - self._begun
 
     def fail(self, error: TunerError) -> None:
         """End the search because of `error`; callable from any thread."""
@@ -57,6 +67,18 @@ class StopRequest:
             self.signal = number
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
+
+
+def refit_s(spec: ExperimentSpec, history: History) -> float:
+    """The seconds that a refit of the best trial so far takes at most; 0 where none is asked for.
+
+    It trains as many epochs as the best one's number, on more images than the trial had.
+    """
+    if not spec.refit or history.best is None:
+        return 0.0
+    trial = history.trials[history.best.trial_id]
+    share = history.best.epoch / max(1, trial.last_epoch)
+    return _REFIT_START_S + _MORE_IMAGES * share * trial.duration_s
 
 
 class EarlyEnd:

@@ -200,6 +200,12 @@ class ExperimentSpec(Settings):
         "which gets JSON, or a URL of apprise's. ${NAME} in place of a URL, or of a part of it, "
         "is a variable of the environment.",
     )
+    refit: bool = Field(
+        False,
+        description="whether `tuner run` and `resume` train the best config on training and "
+        "validation images at the end, as the experiment NAME-refit, which is then the model that "
+        "is exported; the search leaves time for it in its budget",
+    )
     confirms: sections.Confirms | None = Field(
         None, description="what `tuner confirm` says of the search that it retrains the leaders of"
     )

@@ -311,6 +311,8 @@ def _trainable_faults(spec: ExperimentSpec, machine: Machine | None) -> Iterator
         if spec.resources.split > 1 and trainable is not None and not takes_split(trainable):
             rule = "must be 1 for a trainable that takes no argument `split`"
             yield Fault("resources.split", rule, spec.resources.split)
+    if spec.refit and declaration.refit is None:
+        yield Fault("refit", "needs a Learner whose Declaration sets `refit`", spec.refit)
     metrics = declaration.metrics or getattr(trainable, "metrics", None)
     if isinstance(metrics, tuple | list):
         yield from _metric_faults(spec.objective, tuple(map(str, metrics)))

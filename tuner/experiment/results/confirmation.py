@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from tuner.errors import NoUsableTrialError, SpecError, TunerError, UsageError
 from tuner.experiment.events import COMPLETED, STOPPED
-from tuner.experiment.files import CONFIRMED, EXPERIMENT, Checkpoint
+from tuner.experiment.files import CONFIRMED, EXPERIMENT, REFITTED, Checkpoint
 from tuner.experiment.folder import ExperimentFolder
 from tuner.experiment.results.described import Described
 from tuner.experiment.results.results import Results
-from tuner.experiment.results.selection import best_record, ranked
+from tuner.experiment.results.selection import best_record, best_report, ranked
 from tuner.experiment.results.statistics import Mean, differences_from_best, mean_of, with_interval
 from tuner.experiment.trials import CheckpointRecord, TrialRecord
 from tuner.spec.experiment import build_spec
@@ -230,10 +230,13 @@ def without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "seed"}
 
 
-def linked(results: Described) -> list[Path]:
-    """The folders, beside that of the search, that it names as its confirmations; oldest first."""
+def linked(results: Described, file: str = CONFIRMED) -> list[Path]:
+    """The folders, beside that of the search, that it names as its confirmations; oldest first.
+
+    file: CONFIRMED, or REFITTED for its refits.
+    """
     try:
-        names = results.files.read(CONFIRMED)["experiments"]
+        names = results.files.read(file)["experiments"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     folder = results.folder
@@ -242,12 +245,42 @@ def linked(results: Described) -> list[Path]:
     return [beside / name for name in plain if Path(name).name == name != ".."]
 
 
-def link(results: Results, name: str) -> None:
-    """Name the experiment `name` as the search's newest confirmation. Raises as
-    `ExperimentFolder.check`.
+def link(results: Results, name: str, file: str = CONFIRMED) -> None:
+    """Name the experiment `name` as the search's newest confirmation, or as its refit.
+
+    file: as for `linked`. Raises as `ExperimentFolder.check`.
     """
-    names = [folder.name for folder in linked(results) if folder.name != name]
-    results.files.write(CONFIRMED, {"experiments": [*names, name]})
+    names = [folder.name for folder in linked(results, file) if folder.name != name]
+    results.files.write(file, {"experiments": [*names, name]})
+
+
+def refit_of(results: Results) -> Results | None:
+    """The complete refit of the model that validation chooses, if the spec asks for one; or None.
+
+    A refit that has not come to its end is none, nor is that of a trial that is no longer the best.
+    """
+    if not (results.document["spec"].get("refit") and results.ranked):
+        return None
+    source, trial = validated_model(results).trial
+    report = best_report(trial, source.objective)
+    for folder in reversed(linked(results, REFITTED)):
+        try:
+            refit = Results(folder)
+            refits = refit.spec.refits
+        except TunerError:  # gone, renamed, or damaged
+            continue
+        if refits is None or report is None or not is_trained(refit):
+            continue
+        chosen = (source.files.name, trial.trial_id, report.epoch)
+        if (refits.name, refits.trial_id, refits.epoch) == chosen:
+            return refit
+    return None
+
+
+def is_trained(refit: Results) -> bool:
+    """Whether the model of a refit has trained to its end."""
+    first = next(iter(refit.trials.values()), None)
+    return first is not None and first.status == COMPLETED
 
 
 def _finished(results: Results) -> Confirmation | None:
@@ -264,9 +297,23 @@ class BestModel:
     trial_id: str | None
     origin: Mapping[str, Any]
 
+    @property
+    def trial(self) -> tuple[Results, TrialRecord]:
+        """(the experiment, its trial). Raises NoUsableTrialError, and UsageError for no trial."""
+        if self.trial_id is None:
+            return self.results, self.results.get_best_trial()
+        return self.results, self.results.trial(self.trial_id)
+
 
 def best_model(results: Results, trial_id: str | None = None) -> BestModel:
-    """What is exported and evaluated: `trial_id`, else the confirmed leader, else the best."""
+    """What is exported and evaluated: `trial_id`, else the refit, else what validation chooses."""
+    if trial_id is None and (refit := refit_of(results)):
+        return BestModel(refit, None, {"shown": "refit"})
+    return validated_model(results, trial_id)
+
+
+def validated_model(results: Results, trial_id: str | None = None) -> BestModel:
+    """What validation chooses: `trial_id`, else the confirmed leader, else the best trial."""
     confirmation = confirmation_of(results) if trial_id is None else None
     if confirmation is None:
         return BestModel(results, trial_id, {"shown": "searched"})
@@ -306,6 +353,8 @@ def show_json(results: Results) -> dict[str, Any]:
         entry = _entry(results, confirmation, confirmation.chosen)
         shown["confirmed"] = {**entry["confirmed"], "trial_id": entry["trial_id"]}
         del shown["confirmed"]["seed"]  # of the model that is handed over
+    if refit := refit_of(results):
+        shown["refit"] = refit.name
     test = with_interval(measured_test(results))
     return {**shown, "test": test} if test else shown
 
@@ -319,10 +368,11 @@ def _entry(results: Results, confirmation: Confirmation, leader: Leader) -> dict
 
 
 def measured_test(results: Results) -> dict[str, Any] | None:
-    """What `evaluate` has measured of the best trial, or None."""
-    for trial in results.top(1):
-        if record := best_record(trial, results.objective):
-            return recorded_test(results.folder, trial.trial_id, record)
+    """What `evaluate` has measured of the model that is handed over, or None."""
+    chosen = refit_of(results) or results
+    for trial in chosen.top(1):
+        if record := best_record(trial, chosen.objective):
+            return recorded_test(chosen.folder, trial.trial_id, record)
     return None
 
 

@@ -51,25 +51,24 @@ def export_model(
 ) -> Path:
     """Write a trial's best checkpoint to the new folder `to`, and return that.
 
-    trial_id: default the choice of `tuner best`: the best retrained model if the leaders were
-    confirmed, else the best trial of the search. formats: of `interchange.FILES`, written beside
-    the weights; for these, and for the layers below a head that trained alone, a custom network is
-    imported, as for training. The folder appears only when it is complete: a kill can leave a
+    trial_id: default the refit that the spec asks for, else the choice of `tuner best`: the best
+    retrained model if the leaders were confirmed, else the best trial of the search. formats: of
+    `interchange.FILES`, written beside the weights; for these, and for the layers below a head that
+    trained alone, a custom network is imported, as for training. The folder appears only when it is
+    complete: a kill can leave a
     hidden `.partial-*` beside it. Raises UsageError if `to` exists and is not an empty folder,
     or a format cannot be written, and what `Results.best_checkpoint` raises.
     """
     to = check_target(to)
     pick = best_model(results, trial_id)
-    chosen, chosen_id = pick.results, pick.trial_id
-    spec = chosen.spec
+    spec = pick.results.spec
     if formats and not spec.ships:
         raise UsageError(
             f"{', '.join(formats)} is written of the image classifier that ships; "
             f"{spec.trainable} must write it itself"
         )
     interchange.check_formats(formats)
-    trial = chosen.get_best_trial() if chosen_id is None else chosen.trial(chosen_id)
-    model = TrialModel(chosen, trial)
+    model = TrialModel(*pick.trial)
     confirmed = pick.origin.get("confirmed")
     return write_export(to, model, search=results, formats=formats, confirmed=confirmed)
 
