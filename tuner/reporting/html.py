@@ -114,12 +114,14 @@ def tiles(report: Report) -> Iterator[tuple[str, str, str]]:
         note += "".join(f"; {a.note}" for a in accuracies if a.metric == results.metric)
         value = number(searched["metrics"][results.metric])
         yield f"best {printable(results.metric)}", value, note
+    measured = "refit" if report.refit else "best"
     for accuracy in accuracies:
         if accuracy.metric != results.metric:
-            yield f"{accuracy.metric} of the best", number(accuracy.value), accuracy.note
+            whose = measured if accuracy.metric.startswith("test_") else "best"
+            yield f"{accuracy.metric} of the {whose}", number(accuracy.value), accuracy.note
     if (macro := macro_recall(report.test)) is not None:
         note = "test split: the mean over the classes, which are uneven"
-        yield "macro recall of the best", number(macro), note
+        yield f"macro recall of the {measured}", number(macro), note
     ended = [f"{count} {status}" for status, count in results.counts.items() if count]
     yield "trials", str(len(results.trials)), ", ".join(ended) or "none has started"
     resumed = results.history.resumed

@@ -27,7 +27,12 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.errors import NoUsableTrialError
 from tuner.experiment.events import STOPPED
 from tuner.experiment.files import JOURNAL, sha256_of
-from tuner.experiment.results.confirmation import best_json, confirmation_of, measured_test
+from tuner.experiment.results.confirmation import (
+    best_json,
+    confirmation_of,
+    measured_test,
+    refit_of,
+)
 from tuner.experiment.results.results import Results
 from tuner.experiment.results.statistics import Accuracy, measured_accuracy, with_interval
 from tuner.experiment.trials import TrialRecord
@@ -75,6 +80,7 @@ class Report:
         self.ranked = ranked_trials(results, self.frozen)
         self.importances = importances(self.ranked)
         self.confirmation = confirmation_of(results)
+        self.refit = refit_of(results)  # whose model `test` is of, if there is one
         self.test = measured_test(results)
         self.best: list[dict[str, Any]] = []
         self.why_no_best = ""
