@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 import real_nodes
 from gated import LIMIT_S, wait_for
@@ -113,6 +114,43 @@ def assert_whole(searches, name, samples=None):
     epochs = [(e["trial_id"], e["epoch"]) for e in searches.events(name, RESULT)]
     assert len(epochs) == len(set(epochs)) == samples * EPOCHS
     assert searches.queue.ended(name).status == "completed"
+
+
+def test_queue_goes_on_after_ray_and_runners_end(tmp_path):
+    """A daemon of Ray is killed, then the runner; the next runner ends by SIGTERM."""
+    searches = Searches(tmp_path)
+
+    def reports():
+        return len(searches.events("a", RESULT))
+
+    def starts():
+        return len(searches.events("a", EXPERIMENT_STARTED))
+
+    try:
+        searches.add("a", "ann", 12)
+        first = searches.start("run")
+        wait_for(lambda: reports() >= 2, first)
+        for child in psutil.Process(searches.driver("a")).children():
+            if child.name() == "raylet":
+                child.kill()
+        wait_for(lambda: starts() == 2, first)
+        before = reports()
+        wait_for(lambda: reports() >= before + 2, first)
+        first.kill()
+        told = "the driver of a has ended too early: error: Ray's raylet has died"
+        assert told in first.communicate()[1]
+        second = searches.start("run")
+        assert second.stderr.readline() == "a runs already\n"
+        second.terminate()
+        assert "its searches end" in second.communicate(timeout=LIMIT_S)[1]
+        assert searches.events("a")[-1]["status"] == "interrupted"
+        third = searches.start("run")
+        _, stderr = third.communicate(timeout=2 * LIMIT_S)
+        assert third.returncode == 0, stderr
+        assert_whole(searches, "a", 12)
+        assert starts() == 3
+    finally:
+        searches.close()
 
 
 @needs_s3

@@ -1,7 +1,8 @@
 """A `tuner run` and `tuner resume` that train nothing: they drive an experiment until told to end.
 
 Each start is a line of the file `starts` in the storage. The file NAME.ends there says how the
-driver of NAME ends: `completed`, `useless` (without a trial that is of use), `fails` or `dies`.
+driver of NAME ends: `completed`, `useless` (without a trial that is of use), `fails`, `dies`, or as
+Ray's death ends a driver: `ray dies`, or `ray dies later`, once it has reported something.
 """
 
 import os
@@ -29,11 +30,19 @@ def option(name):
     return sys.argv[sys.argv.index(name) + 1]
 
 
+def report(journal):
+    """Journal a trial that reports once and does not end; returns its id."""
+    number = sum(event["event"] == TRIAL_STARTED for event in journal.earlier())
+    trial_id = f"{number:05}"
+    journal.append(TRIAL_STARTED, trial_id=trial_id, config={})
+    journal.append(RESULT, trial_id=trial_id, epoch=1, metrics={"val_accuracy": 0.5})
+    return trial_id
+
+
 def train(journal):
-    if not any(event["event"] == RESULT for event in journal.earlier()):
-        journal.append(TRIAL_STARTED, trial_id="00000", config={})
-        journal.append(RESULT, trial_id="00000", epoch=1, metrics={"val_accuracy": 0.5})
-        journal.append(TRIAL_ENDED, trial_id="00000", status="completed")
+    if not any(event["event"] == TRIAL_ENDED for event in journal.earlier()):
+        trial_id = report(journal)
+        journal.append(TRIAL_ENDED, trial_id=trial_id, status="completed")
 
 
 def main():
@@ -61,6 +70,13 @@ def main():
             journal.append(EXPERIMENT_ENDED, status=INTERRUPTED)
             sys.exit(143)
         how = ends.read_text()
+        if how.startswith("ray dies"):
+            ends.unlink()
+            if how == "ray dies later":
+                report(journal)
+            print("error: Ray's raylet has died, and the search with it; go on with: a command")
+            sys.stdout.flush()
+            os._exit(1)
         if how == "dies":
             ends.unlink()
             os.kill(os.getpid(), signal.SIGKILL)

@@ -274,6 +274,7 @@ class Interrupted(Runner):
 
 
 def test_end_of_a_runner_names_the_searches_that_go_on(play):
+    """A user has resumed the search, whose runner has gone."""
     play.add("a")
     assert not play.queue.has_begun("a")  # a runner that has gone began it
     options = ["--name", "a", "--storage", str(play.storage), "--max-concurrent", "3"]
@@ -281,9 +282,52 @@ def test_end_of_a_runner_names_the_searches_that_go_on(play):
         play.until(lambda: play.starts)
         with pytest.raises(KeyboardInterrupt):
             play.runner(kind=Interrupted).run()
-        assert play.lines == ["a runs already", "not ended, as an earlier runner started them: a"]
+        assert play.lines == [
+            "a runs already",
+            "its searches end; the next `tuner queue run` goes on with them",
+            "not ended, as no runner on this machine has started them: a",
+        ]
         assert driver.poll() is None
         play.ends("a", "completed")
+
+
+def test_end_of_a_runner_ends_the_search_that_it_has_adopted(play):
+    play.add("a")
+    command = [sys.executable, str(HERE / "a_runner.py"), str(play.storage), "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as first:
+        try:
+            play.until(lambda: play.starts)
+        finally:
+            first.kill()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
+        try:
+            adopts = second.stdout.readline()
+        finally:
+            second.terminate()
+        lines = second.stdout.readlines()
+    assert adopts == "a runs already\n"
+    assert lines == ["its searches end; the next `tuner queue run` goes on with them\n"]
+    assert not play.queue.experiment("a").is_driven
+    assert play.ended("a") is None
+    play.ends("a", "completed")
+    play.runner().run()
+    assert play.starts == ["run a 4", "resume a 4"]
+    assert play.ended("a").status == "completed"
+
+
+def test_search_whose_ray_dies_is_resumed_while_it_makes_progress(play):
+    play.add("a")
+    runner = play.runner()
+    deaths = ["ray dies later"] * 3 + ["ray dies"] * 3
+    for count, how in enumerate(deaths, 1):
+        play.until(lambda count=count: len(play.starts) == count, runner)
+        play.ends("a", how)
+    play.until(lambda: play.queue.ended("a"), runner)
+    assert play.starts == ["run a 4", *["resume a 4"] * (len(deaths) - 1)]
+    error = "error: Ray's raylet has died, and the search with it; go on with: a command"
+    assert play.lines.count(f"the driver of a has ended too early: {error}") == len(deaths) - 1
+    assert (play.ended("a").status, play.ended("a").code) == ("failed", 1)
+    assert play.ended("a").why == error
 
 
 def test_turn_adopts_search_in_bucket_driven_elsewhere(tmp_path, monkeypatch):

@@ -146,6 +146,22 @@ def test_verdict(code, outcome, tries, status):
 
 
 @pytest.mark.parametrize(
+    ("code", "outcome", "tries", "progress", "status"),
+    [
+        (1, None, 1, 0, AGAIN),  # its Ray has died
+        (1, None, 3, 0, FAILED),  # before any report, each time
+        (1, None, 3, 1, AGAIN),
+        (1, None, 1, None, FAILED),  # its Ray has never started
+        (1, FAILED, 1, 1, FAILED),
+        (-9, None, 3, 1, AGAIN),
+        (-9, None, 3, 0, FAILED),
+    ],
+)
+def test_verdict_on_search_that_makes_progress(code, outcome, tries, progress, status):
+    assert verdict(code, outcome=outcome, tries=tries, progress=progress) == status
+
+
+@pytest.mark.parametrize(
     ("end", "trials", "came_to"),
     [
         ("completed", [{}], COMPLETED),

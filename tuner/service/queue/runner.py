@@ -19,7 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
 
-from tuner.errors import ExperimentError, SpecError, StorageError, UsageError, translate_error
+from tuner.errors import (
+    ExperimentError,
+    SpecError,
+    StorageError,
+    TunerError,
+    UsageError,
+    translate_error,
+)
 from tuner.experiment.remote.lease import BEAT_S, Lease, LeaseLostError, Watch
 from tuner.places import LOCAL, is_url
 from tuner.service.queue.entries import COMPLETED, FAILED, Entry, Queue
@@ -92,7 +99,7 @@ class Runner:
 
         Waits for another runner of this machine or cluster. Raises StorageError if the storage
         fails for a minute, ExperimentError if another runner has taken over. At an early end it
-        ends its searches, and the next runner resumes them.
+        ends its searches, adopted ones on this machine, too; the next runner resumes them.
         """
         every_s = self._terms.every_s
         if every_s is None:
@@ -278,11 +285,19 @@ class Runner:
             return
         if folder.is_taken:
             folder.refresh()
+        search.read()
         code = None if process is None else process.returncode
         if code == UsageError.exit_code and search.is_new and folder.is_taken:
             code = None  # an earlier runner's driver has just created it, or was killed so early
-        status = verdict(code, outcome=outcome_of(folder.path), tries=self._tries[name])
-        if status == AGAIN:
+        progress = search.progress if folder.is_taken else None
+        outcome, tries = outcome_of(folder.path), self._tries[name]
+        status = verdict(code, outcome=outcome, tries=tries, progress=progress)
+        if progress:
+            del self._tries[name]
+        if status == AGAIN and code is not None and code > 0:
+            why, _, _ = why_of(self._queue.log(name)).partition("\n")
+            self._notify(f"the driver of {name} has ended too early: {why}")
+        elif status == AGAIN:
             self._notify(f"the driver of {name} was killed, or another one was faster")
         else:
             self._close(name, status, code=code)
@@ -301,22 +316,26 @@ class Runner:
         self._notify(f"{name} {status}{f': {reason}' if reason else ''}")
 
     def _leave(self) -> None:
-        """End the searches that this runner has started, and leave all to the next runner."""
+        """End the searches, wait for them, and leave all to the next runner."""
         searches = list(self._searches.values())
-        for search in searches:
-            search.end()
-        adopted = [search.entry.name for search in searches if search.process is None]
-        if len(adopted) < len(searches):
+        if searches:
             self._notify("its searches end; the next `tuner queue run` goes on with them")
-        if adopted:
-            names = ", ".join(adopted)
-            self._notify(f"not ended, as an earlier runner started them: {names}")
+        out_of_reach: list[str] = []
         deadline = time.monotonic() + _TO_END_S
+        left = searches
+        while left and time.monotonic() < deadline:
+            with suppress(OSError, TunerError):  # the storage: tried again
+                left = [search for search in left if not search.has_ended]
+                for search in left:
+                    search.end()
+                out_of_reach += [search.entry.name for search in left if search.is_out_of_reach]
+                left = [search for search in left if not search.is_out_of_reach]
+                self.renew()
+            time.sleep(0.1 if left else 0)
+        if out_of_reach:
+            names = ", ".join(out_of_reach)
+            self._notify(f"not ended, as no runner on this machine has started them: {names}")
         for search in searches:
-            while search.process and not search.has_ended and time.monotonic() < deadline:
-                time.sleep(0.1)
-                with suppress(ExperimentError):
-                    self.renew()
             with suppress(OSError):
                 search.lease.release()
 

@@ -8,8 +8,12 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from socket import gethostname
+from typing import Any
 
-from tuner.errors import JournalError, TunerError, UsageError
+import psutil
+
+from tuner.errors import ExperimentError, JournalError, TunerError, UsageError
 from tuner.experiment import events
 from tuner.experiment.control import control_of, request
 from tuner.experiment.history import History
@@ -28,7 +32,8 @@ _DONE = (0, 3)  # exit codes of a completed search; with 3 some of its trials fa
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 # Negative: the signal came before the driver handled signals
 _INTERRUPTED = (*(128 + number for number in _ENDING), *(-number for number in _ENDING))
-_TRIES = 3  # starts of a search whose driver is killed
+_TRIES = 3  # starts of a search whose driver is killed before it reports anything
+_MARK = "TUNER_QUEUE_ENTRY"  # in the environment of a driver: the nonce of its entry
 _LOG_LINES, _LOG_BYTES = 5, 32 << 10  # of a failed search, that are kept
 
 
@@ -97,6 +102,9 @@ class Search:
         self._tail = Tail(self._folder.path)
         self._history = History(metrics=())
         self._first_limit, self._requested = limit, limit
+        self._owner: dict[str, Any] | None = None  # the present driver by the journal
+        self._reports = 0  # of the present driver
+        self._is_asked_to_end = False
 
     @property
     def has_ended(self) -> bool:
@@ -110,6 +118,18 @@ class Search:
                 self._folder.refresh()
             for event in self._tail.read():
                 self._history.apply(event)
+                if event["event"] == events.EXPERIMENT_STARTED:
+                    self._owner = event["owner"]
+                    self._reports = 0
+                self._reports += event["event"] == events.RESULT
+
+    @property
+    def progress(self) -> int | None:
+        """How many reports its own process has journaled; None if it did not begin the search."""
+        if self.process is None:
+            return self._reports
+        has_begun = self._owner is not None and self._owner["pid"] == self.process.pid
+        return self._reports if has_begun else None
 
     def demand(self) -> Demand:
         """How many trials it can use, and may be running now."""
@@ -134,16 +154,44 @@ class Search:
             self._requested = most
 
     def end(self) -> None:
-        """Ask its process, if this runner has started it, to end; it can be resumed."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
+        """Ask its driver to end, if a runner on this machine has started it; it can be resumed."""
+        if self.process is None and self._owner is None:
+            self.read()  # the driver may have begun since
+        driver = self.process or self._adopted_driver()
+        if driver is not None and not self._is_asked_to_end:
+            with suppress(psutil.Error):  # it has just ended
+                driver.terminate()
+            self._is_asked_to_end = True
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether its driver is known, and `end` cannot ask it to end."""
+        is_known = self.process is not None or self._owner is not None
+        return is_known and not self._is_asked_to_end
+
+    def _adopted_driver(self) -> psutil.Process | None:
+        """The driver that an earlier runner has started on this machine, or None.
+
+        Its environment has the mark of its entry: a user may have resumed the search by hand, and
+        a pid may be another container's.
+        """
+        if self._owner is None or self._owner["host"] != gethostname():
+            return None
+        with suppress(psutil.Error):
+            process = psutil.Process(self._owner["pid"])
+            if process.environ().get(_MARK) == self.entry.nonce:
+                return process
+        return None
 
 
-def verdict(code: int | None, *, outcome: str | None, tries: int) -> str:
+def verdict(
+    code: int | None, *, outcome: str | None, tries: int, progress: int | None = None
+) -> str:
     """The status of an entry whose driver has ended, or AGAIN.
 
     code: the exit code; negative: a signal; None: unknown, since another runner had started it.
-    outcome: that of the journal. tries: how often this runner has started it.
+    outcome: that of the journal. tries: how often this runner has started it since the search last
+    reported anything. progress: that of the search.
     """
     if code in _DONE or (code == UsageError.exit_code and outcome == COMPLETED):
         return COMPLETED  # the latter: another driver was faster, and this one was refused
@@ -151,8 +199,11 @@ def verdict(code: int | None, *, outcome: str | None, tries: int) -> str:
         return INTERRUPTED
     if code is None and outcome is not None:
         return outcome
-    if code is None or code < 0:
-        return AGAIN if tries < _TRIES else FAILED
+    is_killed = code is None or code < 0
+    # The driver ends itself as by a kill when its Ray dies
+    has_lost_ray = code == ExperimentError.exit_code and outcome is None and progress is not None
+    if is_killed or has_lost_ray:
+        return AGAIN if progress or tries < _TRIES else FAILED
     return FAILED
 
 
@@ -178,7 +229,11 @@ def started(
         return subprocess.Popen(
             command,
             cwd=entry.directory,
-            env={**environment, **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})},
+            env={
+                **environment,
+                **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}),
+                _MARK: entry.nonce,
+            },
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
