@@ -86,8 +86,9 @@ def test_rungs_stop_what_is_worse_in_every_goal():
 @pytest.mark.parametrize("strategy", ["bayesopt", "hyperopt", "mixed", "bohb"])
 def test_search_of_two_goals_resumes_as_if_undisturbed(tmp_path, strategy):
     search = {"strategy": strategy, "space": {"x": "uniform(0, 1)"}}
-    calm = run(spec_of(tmp_path / "a", search=search))
-    assert run(spec_of(tmp_path / "b", search=search), restarts=True) == calm
+    calm = run(spec_of(tmp_path / "a", search=search, num_samples=10))
+    again = spec_of(tmp_path / "b", search=search, num_samples=10)
+    assert run(again, restarts=True) == calm
     xs = [config["x"] for config in calm]
     assert min(xs) < 0.3 < 0.7 < max(xs)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import multiprocessing
 import pickle
-import subprocess
+import runpy
 import sys
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
@@ -75,6 +77,13 @@ def play(
     return configs
 
 
+def _send_configs(end: Connection, file: str, name: str, path: list[str]) -> None:
+    """Send what the test class `name` of `file` plays with one seed, as JSON."""
+    sys.path[:] = path
+    test = runpy.run_path(file)[name]()
+    end.send(json.dumps(play(test.make(seed=7), 0, test.trials)))
+
+
 class SearcherContract:
     """Inherit, define `make`, and every test below runs on your searcher."""
 
@@ -108,18 +117,16 @@ class SearcherContract:
             search.on_trial_complete(str(number), {"loss": value, "training_iteration": 1})
 
     def test_same_seed_same_configs_in_another_process(self) -> None:
-        file = inspect.getfile(type(self))
-        code = (
-            f"import json, runpy, sys\nsys.path[:] = {sys.path!r}\n"
-            "from tuner.testing.searcher_contract import play\n"
-            f"Test = runpy.run_path({file!r})[{type(self).__name__!r}]\n"
-            "print(json.dumps(play(Test().make(seed=7), 0, Test.trials)))\n"
-        )
-        other = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
+        # Of a server that has hashes of its own; once started, it forks further processes at once
+        context = multiprocessing.get_context("forkserver")
+        answer, end = context.Pipe(duplex=False)
+        where = inspect.getfile(type(self)), type(self).__name__
+        process = context.Process(target=_send_configs, args=(end, *where, sys.path))
+        process.start()
+        end.close()
         configs = play(self.make(seed=7), 0, self.trials)
-        assert json.loads(other.stdout.splitlines()[-1]) == configs
+        assert json.loads(answer.recv()) == configs
+        process.join()
         assert play(self.make(seed=8), 0, self.trials) != configs
 
     def test_survives_what_trials_report(self) -> None:
