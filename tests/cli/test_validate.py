@@ -50,7 +50,7 @@ def photo_folder(here, monkeypatch):
 @pytest.mark.parametrize("command", [["validate"], ["run"], ["run", "--dry-run"]])
 def test_faults_of_images_and_networks_show_before_anything_starts(command, photo_folder):
     layers = call(*command, "folder:photos", "training.freeze=tail").exception
-    assert "training.freeze: matches no parameter, got 'tail'; available: stem" in str(layers)
+    assert "training.freeze: matches no parameter, got 'tail'; available: _conv_stem" in str(layers)
     (photo_folder / "rose" / "0003.jpg").write_bytes(b"no image")
     image = call(*command, "folder:photos").exception
     assert "1 of 36 images cannot be read: " in str(image)

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tuner.spec.settings import parse
 from tuner.vision.blueprint import Blueprint, blueprint_of
-from tuner.vision.catalog import MODELS
+from tuner.vision.catalog import DATASETS, MODELS
 from tuner.vision.settings import ClassifierSettings
 
 PLAN = {
@@ -17,8 +19,7 @@ PLAN = {
 
 def settings_of(name):
     extra = {"width": 4} if "width" in MODELS[name].defaults else {}
-    dataset = "cifar10" if MODELS[name].takes(channels=3, image_size=32) else "digits"
-    return ClassifierSettings(model=name, dataset=dataset, **extra)
+    return ClassifierSettings(model=name, dataset="cifar10", **extra)
 
 
 def built(settings):
@@ -27,10 +28,10 @@ def built(settings):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_build_rebuilds_every_model_from_its_weights(name):
-    settings = settings_of(name)
-    plan = blueprint_of(settings)
+    data = replace(DATASETS["cifar10"], image_size=max(32, MODELS[name].smallest))
+    plan = blueprint_of(settings_of(name), data)
     assert plan.settings.keys() == MODELS[name].defaults.keys()
-    original = built(settings).eval()
+    original = plan.initial().eval()
     before = torch.random.get_rng_state()
     again, faults = parse(Blueprint, plan.model_dump(mode="json"))
     model = again.build({k: v.clone() for k, v in original.state_dict().items()})

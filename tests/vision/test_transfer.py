@@ -9,6 +9,7 @@ from torch import nn
 
 from tuner.errors import CheckpointError, SpecError
 from tuner.vision.blueprint import Blueprint
+from tuner.vision.catalog import model_info
 from tuner.vision.image_classifier import ImageClassifier
 from tuner.vision.settings import ClassifierSettings
 from tuner.vision.transfer import (
@@ -151,6 +152,15 @@ def test_start_from_of_another_model_raises(snapshot):
         start_from(model(), model(width=5).state_dict(), source="x")
 
 
+@pytest.mark.parametrize("name", ["efficientnet_lite1", "torchvision:resnet18", "resnet20"])
+def test_a_file_of_a_known_network_is_refused_with_its_name(name):
+    info = model_info(name)
+    arguments = {**info.defaults, **({"image_size": 32} if info.foreign else {})}
+    state = info.build(in_channels=3, num_classes=7, **arguments).state_dict()
+    with pytest.raises(SpecError, match=rf"to \S+ \(7\): set training.model={name}, got 'x'"):
+        start_from(model(), state, source="x")
+
+
 @pytest.mark.parametrize("name", ["HiddenLast", "Scaled", "Shared"])
 def test_a_head_that_does_not_give_the_logits_is_refused(name, snapshot):
     with snapshot.raises(SpecError):
@@ -256,6 +266,11 @@ def test_frozen_layers_change_only_after_unfreeze_epoch():
         ({"pixel_stats": "imagenet"}, 4, (0.1, 0.1, 0.1, 0.1)),
         ({"pixel_stats": "data", "pretrained": True, "model": "torchvision:resnet18"}, 1, (0.1,)),
         ({"pretrained": True, "model": "torchvision:resnet18"}, 3, (0.485, 0.456, 0.406)),
+        ({"pretrained": True, "model": "efficientnet_lite0"}, 1, (pytest.approx(127 / 255),)),
+        ({"start_from": "x.pt", "model": "efficientnet_lite0"}, 3, (127 / 255,) * 3),
+        ({"start_from": "x.pt"}, 3, (0.1, 0.1, 0.1)),
+        ({"pixel_stats": {"mean": [0.2, 0.3, 0.4], "std": [1, 1, 1]}}, 3, (0.2, 0.3, 0.4)),
+        ({"pixel_stats": {"mean": [0.2, 0.3, 0.4], "std": [1, 1, 1]}}, 1, (pytest.approx(0.3),)),
         ({}, 3, (0.1, 0.1, 0.1)),
     ],
 )

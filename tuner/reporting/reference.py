@@ -121,6 +121,8 @@ def _entry(key: str, schema: Mapping[str, Any], *, required: bool = False, of: s
 def _values(schema: Mapping[str, Any]) -> str:
     if "const" in schema:
         return f"`{schema['const']}`"
+    if "$ref" in schema:
+        return "a mapping"
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:

@@ -26,7 +26,13 @@ from tuner.spec.space.spaces import extreme_configs, merged
 from tuner.vision import catalog
 from tuner.vision.datasets._archive import Archive
 from tuner.vision.datasets._dataset import DatasetInfo, data_folder
-from tuner.vision.own_images import default_experiment, doubts, from_scratch_hint, outline_of
+from tuner.vision.own_images import (
+    default_experiment,
+    doubts,
+    from_scratch_hint,
+    outline_of,
+    unknown_stats_hint,
+)
 from tuner.vision.recipe import OPTIONAL_METRICS
 from tuner.vision.settings import ClassifierSettings, check_settings, own_data_searched
 from tuner.vision.sources._decoded import DecodedSet
@@ -120,8 +126,11 @@ class ClassifierDeclaration(Declaration):
         if length := spec.training.get("fold_epochs"):
             yield f"each epoch of a trial is a fold, which trains for {length} epochs"
         images = _own_images(spec)
-        if images and (hint := from_scratch_hint(images, next(_extreme_settings(spec)))):
-            yield hint
+        if images or "start_from" in {**spec.training, **spec.search.space}:
+            settings = next(_extreme_settings(spec))
+            hints = [unknown_stats_hint(settings)]
+            hints += [from_scratch_hint(images, settings)] if images else []
+            yield from filter(None, hints)
 
     def refitting(self, training: Mapping[str, Any], epoch: int) -> tuple[dict[str, Any], int]:
         """A refit of folds trains as long as one of them, once."""
@@ -416,7 +425,7 @@ def _needed_weights(values: Mapping[str, Any]) -> Iterator[NeededWeights]:
     if True in _values_of(values.get("pretrained")):
         for model in _values_of(values.get("model"), "model"):
             library, _, network = str(model).partition(":")
-            if library == "torchvision" and (weights := weights_of(network, recorded.get(model))):
+            if weights := weights_of(str(model), recorded.get(model)):
                 yield NeededWeights(weights)
             elif library == "timm" and (file := timm_files().get(network)):
                 yield NeededWeights(source=str(file))
@@ -431,6 +440,6 @@ def _notes_on_norms(spec: ExperimentSpec) -> Iterator[str]:
     if any((norm or own) == "batch" for own in usual if own for norm in norms):
         alike = "training.norm=group gives the same with any number."
         yield f"{_BATCH_NORM.format('')} {alike}"
-    foreign = [name for name, info in models.items() if info.foreign]
+    foreign = [name for name, info in models.items() if info.foreign or info.pretrained]
     if foreign:
         yield _BATCH_NORM.format(f", if there is any in {', '.join(foreign)},")

@@ -18,10 +18,10 @@ from tuner.spec.space.parsing import parse_domain
 from tuner.spec.space.spaces import has_value
 from tuner.vision import catalog
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.settings import ClassifierSettings
+from tuner.vision.settings import ClassifierSettings, stats_of_weights
 from tuner.vision.sources._decoded import CONSTANT
-from tuner.vision.weights import export_config, timm_files, weights_named
-from tuner.wording import amount_of, program, some_of
+from tuner.vision.weights import export_config, exported_stats, timm_files, weights_named
+from tuner.wording import amount_of, some_of
 
 _FLAT = 0.02  # of 1: the standard deviation of pixels in which hardly anything is to be seen
 _SHOWN = 5  # classes or images that a message lists
@@ -55,7 +55,8 @@ _TIMMS = {  # timm's names of networks that torchvision names otherwise
     "mobilenet_v3_large": "mobilenetv3_large_100",
     "mobilenet_v3_small": "mobilenetv3_small_100",
 }
-_FETCHED = "mobilenet_v3_large"  # the weights that a hint recommends
+_PACKAGED = "efficientnet_lite0"  # the network whose weights come in a package
+_SMALL_NETWORKS = {name for name, info in catalog.MODELS.items() if info.pretrained is None}
 _TUNED_SIZE = {"cpu": 128, "gpu": 224}  # px
 _TUNED_FIRST = {"lr": 1e-3, "layer_decay": 0.8, "crop_scale": 0.7}
 _UNLIKE = {"lr": 1e-2, "layer_decay": 1.0, "crop_scale": 0.7}  # for images unlike the weights' own
@@ -117,8 +118,8 @@ def doubts(info: DatasetInfo) -> Iterator[str]:
 
 
 def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | None:
-    """How to fetch pretrained weights, for photos that train without any on this machine."""
-    weights = weights_named(_FETCHED)
+    """How to get pretrained weights, for photos that train without any on this machine."""
+    weights = weights_named(_PACKAGED)
     is_small = info.image_size <= _SMALL
     if is_small or settings.begins_with_weights or catalog.is_own_network(settings.model):
         return None
@@ -126,8 +127,22 @@ def from_scratch_hint(info: DatasetInfo, settings: ClassifierSettings) -> str | 
         return None
     return (
         "training starts from random weights, as no pretrained ones are on this machine; "
-        f"`{program()} weights fetch {weights.name}` ({weights.size_mib:.0f} MiB) lets the next "
-        "search fine-tune instead, with about a third fewer errors on most photos"
+        f"`{weights.fetch_command}` ({weights.size_mib:.0f} MiB) lets the next search fine-tune "
+        "instead, with about a third fewer errors on most photos"
+    )
+
+
+def unknown_stats_hint(settings: ClassifierSettings) -> str | None:
+    """Which mean and std pixels get for a file of weights that does not say its own, or None."""
+    source = settings.start_from
+    if source is None or settings.pixel_stats != "auto" or exported_stats(source):
+        return None
+    whose = "those of the data"
+    if stats_of_weights(settings):
+        whose = f"those of the pretrained weights of {settings.model}"
+    return (
+        f"{source} does not say by which mean and std its pixels were normalised, so {whose} are "
+        "used: set training.pixel_stats={mean: [...], std: [...]} to what its training used"
     )
 
 
@@ -142,7 +157,7 @@ def best_model(device: str, images: int = 0) -> str | None:
         for model in (f"torchvision:{name}", *(f"timm:{each}" for each in variants)):
             if catalog.has_weights(model):
                 return model
-    return None
+    return _PACKAGED if catalog.has_weights(_PACKAGED) else None
 
 
 def default_experiment(
@@ -178,9 +193,13 @@ def default_experiment(
     given = {*training, *space}
     if training.get("flip") is False:
         given.add("test_time_flip")
+    firsts = search.points
+    if training.get("freeze"):  # layers that a head alone leaves out
+        given.add("train_layers")
+        firsts = tuple(point for point in firsts if point.get("train_layers") != "head")
     points = [
         {**_kept(point, given, space), **({"model": model} if models else {})}
-        for point in search.points
+        for point in firsts
         for model in models or [None]
     ]
     constants = {
@@ -204,7 +223,7 @@ def default_experiment(
             **({"startup": len(points)} if models else {}),
         },
         "scheduler": {"name": "asha", "max_t": epochs, "reduction_factor": 3},
-        "num_samples": search.trials + len(points) - len(search.points),
+        "num_samples": search.trials + len(points) - len(firsts),
         **({"resources": {"gpus": 1}} if gpus else {}),
     }
 
@@ -300,11 +319,15 @@ def _start(
     models: that the user names or searches over, if any.
     """
     recipe = {"fit_head": True, "flip": True, "test_time_flip": True, "weight_decay": 0.05}
+    size = _TUNED_SIZE[device]
     if source := training.get("start_from"):
         exported = (export_config(str(source)) or {}).get("model") or {}
-        given = {"model": exported.get("name"), "image_size": exported.get("image_size")}
-        settings = {name: value for name, value in given.items() if value is not None}
-        scratch = _from_scratch(info, exported.get("name") or next(iter(models), None))
+        named = exported.get("name") or next(iter(models), None)
+        scratch = _from_scratch(info, named)
+        known = {"model": named, "image_size": exported.get("image_size")}
+        if not exported and named and str(named) not in _SMALL_NETWORKS:
+            known["image_size"] = size
+        settings = {name: value for name, value in known.items() if value is not None}
         return {**scratch, **settings, **exported.get("settings", {}), **recipe}
     if training.get("pretrained") is False or info.image_size <= _SMALL:
         return None
@@ -312,5 +335,4 @@ def _start(
     are_here = all(isinstance(model, str) and catalog.has_weights(model) for model in models)
     if not (training.get("pretrained") or are_here):
         return None
-    size = _TUNED_SIZE[device]
     return {"model": models[0], "pretrained": True, "image_size": size, **recipe}

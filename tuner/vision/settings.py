@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -16,16 +16,18 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     create_model,
+    model_validator,
 )
 
 from tuner.errors import Fault, SpecError
-from tuner.spec.settings import FaultsError, Settings, parse
+from tuner.spec.settings import FaultsError, Settings, bad_value, parse
 from tuner.spec.space.spaces import merged
 from tuner.vision import catalog, recipe
 from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
-from tuner.vision.models._model import Arguments
+from tuner.vision.models._model import Arguments, PixelStats
 from tuner.vision.recipe import BelowOne, UpToOne
+from tuner.vision.weights import exported_stats
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -54,6 +56,33 @@ def _patterns(raw: object) -> object:
 
 
 _OF_DATA = {field.name for field in fields(catalog.DataChoice)}
+
+
+class GivenStats(Settings):
+    """The mean and std of each channel, of pixels from 0 to 1."""
+
+    mean: Annotated[tuple[float, ...], Field(min_length=1)]
+    std: tuple[PositiveFloat, ...]
+
+    @model_validator(mode="after")
+    def _have_one_length(self) -> Self:
+        if len(self.mean) != len(self.std):
+            raise bad_value(f"must have as many values as mean, {len(self.mean)}", self.std)
+        return self
+
+
+_WHOSE = ("auto", "data", "imagenet")
+
+
+def _pixel_stats(raw: object) -> object:
+    if isinstance(raw, Mapping):
+        stats, faults = parse(GivenStats, raw)
+        if faults:
+            raise FaultsError(*faults)
+        return stats
+    if not (isinstance(raw, GivenStats) or raw in _WHOSE):
+        raise bad_value("must be {mean: [...], std: [...]} or one of the choices", raw, _WHOSE)
+    return raw
 
 
 class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
@@ -139,17 +168,21 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     )
     pretrained: bool = Field(
         False,
-        description="whether to begin with the weights that torchvision or timm has in its cache",
+        description="whether to begin with the network's own weights, from a package or from the "
+        "cache of torchvision or timm",
     )
     weights_sha256: dict[str, str] = Field(
         {},
         description="the SHA-256 of initial weights by their model or file, as a search records "
         "them when it begins; other weights are refused afterwards",
     )
-    pixel_stats: Literal["auto", "data", "imagenet"] = Field(
+    pixel_stats: Annotated[
+        Literal["auto", "data", "imagenet"] | GivenStats, BeforeValidator(_pixel_stats)
+    ] = Field(
         "auto",
-        description="whose mean and std normalise the pixels: the data's, ImageNet's, or those "
-        "that the initial weights were trained with, where these are known",
+        description="the mean and std that normalise pixels from 0 to 1, as in {mean: [0.5], std: "
+        "[0.25]}; or whose: the data's, ImageNet's, or those that the initial weights were trained "
+        "with, where these are known",
     )
     train_layers: Literal["all", "head"] = Field(
         "all",
@@ -201,6 +234,19 @@ class ClassifierSettings(recipe.RecipeSettings, _ModelSettings):
     @property
     def begins_with_weights(self) -> bool:
         return self.pretrained or self.start_from is not None
+
+
+def stats_of_weights(settings: ClassifierSettings) -> PixelStats | None:
+    """The mean and std that the initial weights were trained with, or None if they are unknown.
+
+    An export says them. Of another file they are taken to be those of the network's own weights.
+    """
+    if not settings.begins_with_weights:
+        return None
+    if stats := exported_stats(settings.start_from):
+        return stats
+    known = model_info(settings.model).pixel_stats
+    return known() if known else None
 
 
 def model_settings(settings: ClassifierSettings) -> dict[str, Any]:
@@ -386,6 +432,11 @@ def _dataset_faults(settings: ClassifierSettings, info: DatasetInfo) -> Iterator
         value = getattr(settings, key) or 0
         if value > most:
             yield Fault(key, f"must be at most {what} of dataset {name!r}, {most}", value)
+    if isinstance(stats := settings.pixel_stats, GivenStats):
+        values = len(stats.mean)
+        if info.channels not in (1, values):
+            rule = f"must have a value for each channel of dataset {name!r}, {info.channels}"
+            yield Fault("pixel_stats.mean", rule, list(stats.mean))
     weights = settings.class_weights
     if isinstance(weights, tuple) and len(weights) != info.num_classes:
         rule = f"must be as many as dataset {name!r} has classes, {info.num_classes}"

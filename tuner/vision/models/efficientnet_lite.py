@@ -1,0 +1,50 @@
+"""EfficientNet-Lite, a family of fast networks for photos whose weights come in packages."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.vision.models._model import ModelInfo
+from tuner.vision.weights import check_file, weights_named
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def efficientnet_lite0(*, in_channels: int, num_classes: int) -> nn.Module:
+    """EfficientNet-Lite0, made for 224 px; 4.7 M parameters with 1,000 classes."""
+    from tuner.vision.models._efficientnet_lite import efficientnet_lite
+
+    return efficientnet_lite(in_channels, num_classes, width=1.0, depth=1.0, dropout=0.2)
+
+
+def efficientnet_lite1(*, in_channels: int, num_classes: int) -> nn.Module:
+    """EfficientNet-Lite1, made for 240 px; 5.4 M parameters with 1,000 classes."""
+    from tuner.vision.models._efficientnet_lite import efficientnet_lite
+
+    return efficientnet_lite(in_channels, num_classes, width=1.0, depth=1.1, dropout=0.2)
+
+
+def efficientnet_lite2(*, in_channels: int, num_classes: int) -> nn.Module:
+    """EfficientNet-Lite2, made for 260 px; 6.1 M parameters with 1,000 classes."""
+    from tuner.vision.models._efficientnet_lite import efficientnet_lite
+
+    return efficientnet_lite(in_channels, num_classes, width=1.1, depth=1.2, dropout=0.3)
+
+
+def _find_weights(name: str, _sha256: str | None) -> Path:
+    weights = weights_named(name)
+    return check_file(name, weights.path, weights.fetch_command)
+
+
+MODELS = {
+    build.__name__: ModelInfo(
+        build,
+        smallest=33,  # px: of fewer a single one is left in the last stage
+        pretrained=partial(_find_weights, build.__name__),
+        pixel_stats=weights_named(build.__name__).pixel_stats,
+    )
+    for build in (efficientnet_lite0, efficientnet_lite1, efficientnet_lite2)
+}
