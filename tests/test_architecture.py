@@ -3,10 +3,10 @@
 import ast
 import re
 from collections.abc import Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
 from fresh import ran
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +34,9 @@ def files_of(root: Path) -> dict[str, Path]:
 FILES = files_of(ROOT)
 
 
+TEXTS = {name: path.read_text() for name, path in FILES.items()}
+
+
 def imports_of(name: str, files: Mapping[str, Path] = FILES) -> set[str]:
     """The modules of ours that `name` imports, anywhere in it, and be it for types alone."""
     imported: set[str] = set()
@@ -47,50 +50,65 @@ def imports_of(name: str, files: Mapping[str, Path] = FILES) -> set[str]:
     return imported & files.keys() - {name}
 
 
+@cache
+def imports_here(name: str) -> set[str]:
+    return imports_of(name)
+
+
+IMPORTS_RAY = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
+
+
 def room_of(name: str) -> str:
     return name.split(".")[1]
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name != "tuner"])
-def test_packages_import_only_lower_layers(name: str) -> None:
-    below = LAYERS[LAYERS.index(room_of(name)) :] if room_of(name) in LAYERS else []
-    rooms = {room_of(other) for other in imports_of(name) if other != "tuner"}
-    assert rooms <= {*below, *LEAVES}
+def below(prefix: str) -> list[str]:
+    """The names of all modules that begin so, but for `tuner` itself."""
+    return [name for name in FILES if name.startswith(prefix) and name != "tuner"]
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name != "tuner"])
-def test_only_command_line_and_contracts_import_the_classifier_or_the_face(name: str) -> None:
-    imports = {other.partition(".")[2].partition(".")[0] for other in imports_of(name)}
-    assert room_of(name) in ("cli", "testing", "vision") or "vision" not in imports
-    assert room_of(name) in ("cli", "__main__", "shipped") or "tuner" not in imports_of(name)
+def test_packages_import_only_lower_layers() -> None:
+    for name in below("tuner"):
+        lower = LAYERS[LAYERS.index(room_of(name)) :] if room_of(name) in LAYERS else []
+        rooms = {room_of(other) for other in imports_here(name) if other != "tuner"}
+        assert rooms <= {*lower, *LEAVES}, name
+
+
+def test_only_command_line_and_contracts_import_the_classifier_or_the_face() -> None:
+    for name in below("tuner"):
+        imports = {other.partition(".")[2].partition(".")[0] for other in imports_here(name)}
+        assert room_of(name) in ("cli", "testing", "vision") or "vision" not in imports, name
+        is_above = room_of(name) in ("cli", "__main__", "shipped")
+        assert is_above or "tuner" not in imports_here(name), name
 
 
 def test_there_is_no_import_cycle() -> None:
-    TopologicalSorter({name: imports_of(name) for name in FILES if name != "tuner"}).prepare()
+    TopologicalSorter({name: imports_here(name) for name in below("tuner")}).prepare()
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n.startswith("tuner.vision")])
-def test_the_classifier_needs_no_ray(name: str) -> None:
-    assert not re.search(r"^\s*(import|from) ray\b", FILES[name].read_text(), re.MULTILINE)
+def test_the_classifier_needs_no_ray() -> None:
+    modules = below("tuner.vision")
+    assert modules
+    assert not [name for name in modules if IMPORTS_RAY.search(TEXTS[name])]
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n.startswith(f"{SHIPPED}.search_spaces")])
-def test_search_spaces_do_not_import_tuner(name: str) -> None:
-    assert not imports_of(name)
+def test_search_spaces_do_not_import_tuner() -> None:
+    modules = below(f"{SHIPPED}.search_spaces")
+    assert modules
+    assert not [name for name in modules if imports_here(name)]
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n.startswith(f"{SHIPPED}.experiments")])
-def test_experiments_import_only_the_face_and_search_spaces(name: str) -> None:
-    spaces = {other for other in imports_of(name) if other.startswith(f"{SHIPPED}.search_spaces")}
-    assert imports_of(name) - spaces == {"tuner"}
+def test_experiments_import_only_the_face_and_search_spaces() -> None:
+    for name in below(f"{SHIPPED}.experiments."):
+        spaces = {o for o in imports_here(name) if o.startswith(f"{SHIPPED}.search_spaces")}
+        assert imports_here(name) - spaces == {"tuner"}, name
 
 
 def test_every_search_space_is_searched_by_an_experiment_that_ships() -> None:
-    experiments = "".join(f.read_text() for n, f in FILES.items() if ".experiments." in n)
-    for name, file in FILES.items():
-        if ".search_spaces." in name:
-            for space in re.findall(r"^([A-Z]\w+) = ", file.read_text(), re.MULTILINE):
-                assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
+    experiments = "".join(TEXTS[name] for name in below(f"{SHIPPED}.experiments."))
+    for name in below(f"{SHIPPED}.search_spaces."):
+        for space in re.findall(r"^([A-Z]\w+) = ", TEXTS[name], re.MULTILINE):
+            assert re.search(rf"^from {name} import .*\b{space}\b", experiments, re.MULTILINE)
 
 
 def test_spec_imports_neither_ray_nor_torch() -> None:
@@ -140,16 +158,12 @@ UNTESTED_BY_NAME = {
 }
 
 
-@pytest.mark.parametrize(
-    "path", [FILES[n] for n in FILES if not n.startswith(f"{SHIPPED}.")], ids=str
-)
-def test_every_module_has_test_of_same_name(path: Path) -> None:
-    relative = path.relative_to(ROOT)
-    if path.name == "__init__.py":
-        return
-    tests = ROOT / "tests" / Path(*relative.parts[1:-1])
-    test = tests / f"test_{path.stem.lstrip('_')}.py"
-    assert test.is_file() != (str(relative) in UNTESTED_BY_NAME), test
+def test_every_module_has_test_of_same_name() -> None:
+    for name in FILES.keys() - {*below(f"{SHIPPED}.")}:
+        path = FILES[name].relative_to(ROOT)
+        if path.name != "__init__.py":
+            test = ROOT / "tests" / Path(*path.parts[1:-1]) / f"test_{path.stem.lstrip('_')}.py"
+            assert test.is_file() != (str(path) in UNTESTED_BY_NAME), test
 
 
 # What Ray does not document: its modules, its names with an underscore, and those of its processes
@@ -163,12 +177,11 @@ OTHERS_PRIVATE_NAME = re.compile(
 )
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if not n.startswith("tuner.ray_compat")])
-def test_only_ray_compat_uses_internals_of_ray(name: str) -> None:
-    code = re.sub(r"ray\.__version__|(import|from) tuner\S*", "", FILES[name].read_text())
-    assert not [match.group() for match in RAYS_INTERNALS.finditer(code)]
-    if re.search(r"^\s*(import|from) ray\b", code, re.MULTILINE):
-        assert not OTHERS_PRIVATE_NAME.findall(code)
+def test_only_ray_compat_uses_internals_of_ray() -> None:
+    for name in FILES.keys() - {*below("tuner.ray_compat")}:
+        code = re.sub(r"ray\.__version__|(import|from) tuner\S*", "", TEXTS[name])
+        assert not [match.group() for match in RAYS_INTERNALS.finditer(code)], name
+        assert not (IMPORTS_RAY.search(code) and OTHERS_PRIVATE_NAME.findall(code)), name
 
 
 def test_helpers_live_with_their_concept() -> None:

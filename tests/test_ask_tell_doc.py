@@ -1,5 +1,6 @@
 """docs/ask_tell.md is true: its loop, its curl lines and its client work as they stand."""
 
+import itertools
 import json
 import os
 import runpy
@@ -17,11 +18,13 @@ from pages import Page
 
 from tuner.experiment.events import TRIAL_STARTED
 from tuner.experiment.results.results import Results
+from tuner.search.ask_tell import AskTell
 from tuner.service.access import Access, names_of
 from tuner.service.app import application
 
 PAGE = Page("docs/ask_tell.md")
 TOKEN = "secret"
+LIMIT_S = 120
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -71,21 +74,27 @@ def test_page_curl_lines_get_shown_answers(here):
     assert done.stdout == PAGE.block('{"name":"far"')
 
 
-def test_page_clients_survive_closed_search(here):
+def test_page_clients_survive_closed_search(here, monkeypatch):
+    """It is closed while their second and their ninth report are under way."""
+    report, calls = AskTell.report, itertools.count(1)
+
+    def report_late(*arguments):
+        if next(calls) in (2, 9):
+            post(url, "far/close", {})
+        return report(*arguments)
+
+    monkeypatch.setattr(AskTell, "report", report_late)
     space = {"space": {"lr": "loguniform(1e-4, 1)"}}
     rest = {"objective": {"metric": "loss"}, "scheduler": {"max_t": 9}, "num_samples": 6}
     with served(here / "results") as url:
         post(url, "", {"name": "far", "search": space, **rest})
-        command, environment = (
-            [sys.executable, "client.py"],
-            {**os.environ, "SERVER": url, "TOKEN": TOKEN},
-        )
+        environment = {**os.environ, "SERVER": url, "TOKEN": TOKEN}
+        command = [sys.executable, "client.py"]
         clients = [subprocess.Popen(command, env=environment) for _ in range(2)]
-        while any(client.poll() is None for client in clients):
-            post(url, "far/close", {})
-        assert [client.returncode for client in clients] == [0, 0]
+        assert [client.wait(LIMIT_S) for client in clients] == [0, 0]
+        post(url, "far/close", {})
     results = Results(here / "results" / "far")
-    assert results.status == "completed"
+    assert (results.status, results.history.resumed) == ("completed", 2)
     epochs = [[report.epoch for report in trial.results] for trial in results.trials.values()]
     assert len(epochs) == 6
     assert all(each == list(range(1, len(each) + 1)) for each in epochs)

@@ -47,7 +47,11 @@ READING = (
 SLOWER = (["evaluate", "x"], ["report", "x"], ["report", "x", "--format", "json"])
 RESUMING = (["resume", "x"], ["resume", "x", "--add-samples", "1", "--retry-failed"])
 # The same ones each time: what is new among so few would come to light at someone else's change
-FEW = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(
+    max_examples=settings.default.max_examples // 3,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 ARGUMENTS = {
     "name": "earlier",
     "trials": [

@@ -36,7 +36,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-@settings(max_examples=300)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     raw=st.sampled_from(SEARCHERS.names()).flatmap(
         lambda name: hostile.mutated({**SPEC, "search": {**SPEC["search"], "strategy": name}})

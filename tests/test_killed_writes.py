@@ -1,22 +1,20 @@
 """SIGKILL in the middle of a write: what was written before can be read, and gone on from.
 
-Run as a script, with a folder, what is written and how many kills: it forks a child that writes as
-a search does (a checkpoint, its report and its record in the journal; older checkpoints go) and
-dies within a write, of the journal or of a checkpoint, after a random byte. The next child goes on
-from what is there. Prints how many kills came in the middle, and what the trials came to.
+A process forks a child that writes as a search does (a checkpoint, its report and its record in
+the journal; older checkpoints go) and dies within a write, of the journal or of a checkpoint, after
+a random byte. The next child goes on from what is there. The process prints how many kills came in
+the middle, and what the trials came to.
 """
 
 import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import traceback
-from pathlib import Path
 
 import pytest
 import torch
+from forked import said_by
 from synthetic import OWNER, make_folder
 
 from tuner.experiment.events import CHECKPOINT, EXPERIMENT_STARTED, RESULT, TRIAL_STARTED
@@ -31,7 +29,6 @@ from tuner.trial import torch_compat
 from tuner.trial.checkpoints import CheckpointStore, load_state
 
 KILLS = [25, pytest.param(100, marks=pytest.mark.slow)]  # of each kind
-LIMIT_S = 300
 TRIALS = ("00000", "00001", "00002")
 SIZE = 100_000  # numbers in a checkpoint, of 4 bytes each
 LOSS = Objective(metric="loss", mode="min")
@@ -40,21 +37,13 @@ LOSS = Objective(metric="loss", mode="min")
 @pytest.mark.parametrize("kills", KILLS)
 @pytest.mark.parametrize("kind", ["journal", "checkpoint"])
 def test_killed_write_leaves_readable_state(tmp_path, kind, kills):
-    done = subprocess.run(
-        [sys.executable, __file__, str(tmp_path / "x"), kind, str(kills)],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
-    outcome = json.loads(done.stdout)
+    outcome = json.loads(said_by(kill_writes, tmp_path / "x", kind, kills))
     assert outcome["kills"] == kills
     assert outcome["torn"] > kills / 5  # the others came at a line's, or at a file's end
     assert min(outcome["epochs"].values()) > kills / 10
 
 
-def main(folder, kind, kills):
+def kill_writes(folder, kind, kills):
     make_folder(folder, metric="loss", mode="min")
     (folder / "journal.jsonl").touch()
     rng = random.Random(kind)
@@ -181,8 +170,3 @@ def _is_torn(folder, kind):
     if kind == "journal":
         return not (folder / "journal.jsonl").read_bytes().endswith(b"\n")
     return any(folder.glob("trials/*/checkpoints/*/*.partial"))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)  # a child has none of its parent's threads
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -52,7 +52,7 @@ def test_every_figure_of_a_search_is_drawn(browser, tmp_path):
 
 
 def test_many_trials_and_odd_ones_are_drawn_too(browser, tmp_path):
-    for results in (search(tmp_path / "many", 400), odd(tmp_path / "hostile", "hostile")):
+    for results in (search(tmp_path / "many", 120), odd(tmp_path / "hostile", "hostile")):
         open_report(browser, results)
         assert browser.script_errors() == []
     ask = browser.driver.execute_script

@@ -57,6 +57,12 @@ def test_queue_ls_as_table_and_json(here, spec):
     assert [entry_json["status"] for entry_json in listed] == ["failed", "waiting"]
     assert list(listed[0]) == ["name", "user", "status", "added", "ended", "exit_code", "why"]
     assert listed[0]["exit_code"] == 1
+
+
+def test_queue_run_with_nothing_to_run_succeeds(here, spec):
+    """An earlier failure is not this run's."""
+    call("queue", "add", spec)
+    Queue("results").end("mine", "failed", code=1, why="error")
     assert call("queue", "run").return_value == 0
 
 

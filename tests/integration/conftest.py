@@ -89,13 +89,18 @@ def pytest_runtest_teardown(item, nextitem):
 
 @pytest.fixture(scope="session")
 def searched(ray_here, tmp_path_factory):
-    """A function that runs an experiment of the given fields and returns its results."""
+    """A function that runs an experiment of the given fields and returns its results.
+
+    One trial at a time unless told otherwise: a process takes longer to start than to train.
+    """
     from tuner.search.run import run_experiment
     from tuner.spec.experiment import build_spec
 
     def search(**fields):
         storage = str(tmp_path_factory.mktemp("storage"))
-        return run_experiment(build_spec({"name": "x", "storage": storage, **fields}))
+        return run_experiment(
+            build_spec({"name": "x", "storage": storage, "max_concurrent": 1, **fields})
+        )
 
     return search
 

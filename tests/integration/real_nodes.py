@@ -19,8 +19,6 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
-
 from tuner.cluster import access
 from tuner.trial import guard
 
@@ -89,11 +87,6 @@ class Node:
 
     def pids(self):
         return guard.marked(self.mark, "/nowhere")
-
-    def workers(self, title):
-        """Its processes whose title begins so: Ray writes it over their environment, too."""
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        return [child for child in children if "".join(child.cmdline()).startswith(title)]
 
     def shut_down(self):
         """Ask it to end, as a system does that shuts down: it gives notice, of NOTICE_S."""

@@ -40,7 +40,6 @@ def test_the_journal_is_that_of_tunes_trials(searched, tmp_path, strategy):
         objective={"metric": "loss"},
         scheduler={"max_t": 8, "grace_period": 1, "reduction_factor": 2},
         num_samples=10,
-        max_concurrent=1,
         seed=5,
     )
     spec = tuned.spec.replace(trainable="elsewhere", storage=str(tmp_path))

@@ -75,9 +75,10 @@ for trainable in (train, Counts):
 def cluster():
     """Three nodes that train, each with a data folder of its own."""
     with real_nodes.cluster() as made:
-        for number in (1, 2, 3):
-            made.start(number, data=made.folder / f"data{number}")
-            made.await_nodes(number)
+        for count, numbers in ((1, (1,)), (3, (2, 3))):
+            for number in numbers:
+                made.start(number, data=made.folder / f"data{number}")
+            made.await_nodes(count)
         yield made
 
 

@@ -16,6 +16,7 @@ from faulty import OUTPUT
 from tuner.cluster import connect as cluster
 from tuner.experiment.reading import read
 from tuner.experiment.results.results import Results
+from tuner.search import tune_run
 from tuner.search.run import resume_experiment
 from tuner.spec.sections import MEASURED
 from tuner.trial import guard, memory
@@ -54,23 +55,18 @@ def run(folder, fields, *options):
 
 
 @pytest.fixture(scope="module")
-def some_fail(ray_here, tmp_path_factory):
-    """What the command gave for a search some of whose Learners fail, and its results."""
-    folder = tmp_path_factory.mktemp("some")
-    done = run(folder, spec("Learner", [GOOD, *OF_A_LEARNER, "tells_its_process"]), "--json")
-    return done, Results(folder / "spec")
-
-
-@pytest.fixture(scope="module")
-def learners(some_fail):
-    return some_fail[1]
+def learners(searched):
+    """One after the other; the fourth follows the one whose process is not used again."""
+    return searched(
+        **spec("Learner", [GOOD, "reports_nan", "raises", "tells_its_process", "segfaults"])
+    )
 
 
 @pytest.fixture(scope="module")
 def functions(searched):
-    ends_well = (GOOD, "saves", "returns_early", "returns_a_mapping")
+    ends_well = (GOOD, "saves", "returns_early", "returns_a_mapping", "tells_its_process")
     fails = (*OF_A_FUNCTION, "returns_at_once")  # each takes its process with it
-    return searched(**spec("train", [*ends_well, *fails, "tells_its_process"]))
+    return searched(**spec("train", [*ends_well, *fails]))
 
 
 @pytest.fixture(scope="module", params=["Learner", "train"])
@@ -129,7 +125,7 @@ def test_trials_beside_failed_trials_complete(learners, functions):
 
 def test_report_leaves_out_values_that_are_not_finite(learners):
     trial = trial_that(learners, GOOD)
-    assert set(trial.results[0].metrics) == {"val_loss", *MEASURED}
+    assert set(trial.results[0].metrics) == {"val_loss", "pid", *MEASURED}
     assert "not recorded: ['odd', 'name']" in log_of(learners, trial)
 
 
@@ -172,7 +168,7 @@ def test_reused_actor_keeps_no_state(searched):
     tells = ["tells_its_process"] * 2
     for trainable in ("Learner", "train"):
         fields = spec(trainable, tells, number="grid_search([0, 1, 2])")
-        results = searched(**fields, max_concurrent=1)
+        results = searched(**fields)
         pids = {report.metrics["pid"] for t in results.trials.values() for report in t.results}
         assert len(pids) == 1
         assert [t.last_epoch for t in results.trials.values()] == [3] * 6
@@ -181,12 +177,12 @@ def test_reused_actor_keeps_no_state(searched):
         assert lines.pop().count(OUTPUT) == (3 if trainable == "Learner" else 1)
 
 
-def test_process_of_a_failed_trial_is_not_used_again(searched):
-    does = ["tells_its_process", "raises", "tells_its_process"]
-    results = searched(**spec("Learner", does), max_concurrent=1)
-    first, failed, last = results.trials.values()
-    assert failed.error.kind == "exception"
-    assert first.results[0].metrics["pid"] != last.results[0].metrics["pid"]
+def test_process_of_a_failed_trial_is_not_used_again(learners):
+    good, nan, raises, tells, _ = (
+        {report.metrics["pid"] for report in trial.results} for trial in learners.trials.values()
+    )
+    assert good == nan == raises  # a value that is not finite leaves nothing behind
+    assert tells.isdisjoint(raises)
 
 
 @pytest.mark.slow
@@ -198,7 +194,6 @@ def test_process_of_unfinished_function_is_not_reused(searched):
             "space": {"does": "grid_search(['goes_on', 'takes_long_to_end', 'goes_on'])"},
         },
         scheduler={"max_t": 1, "grace_period": 1},
-        max_concurrent=1,
     )
     ends = [(trial.status, trial.last_epoch) for trial in results.trials.values()]
     assert ends == [("completed", 1)] * 3
@@ -235,38 +230,57 @@ def test_a_trial_that_takes_all_memory_is_ended_and_no_other(searched, tmp_path,
     assert re.fullmatch(r"ended at \d{4} MiB, .*: memory ran out", error.message)
 
 
-def assert_timeout(results, message, epoch):
-    """The one trial was ended while its Learner hung in this epoch, and was not tried again."""
+def test_hanging_start_is_ended_and_logged(searched, monkeypatch):
+    """And it is not tried again; of a class by value, which imports nothing in that time."""
+    monkeypatch.setattr(tune_run, "_PATIENCE", 60)  # so that the driver does not end it
+
+    class Hangs:
+        def __init__(self, config, constants, *, device, rank, world_size):
+            print(OUTPUT, flush=True)
+            time.sleep(3600)
+
+        def step(self):
+            pass
+
+        def state_dict(self):
+            pass
+
+        def load_state_dict(self, state):
+            pass
+
+    space = {"space": {"x": "uniform(0, 1)"}}
+    results = searched(trainable=Hangs, search=space, num_samples=1, timeouts={"report_s": 15})
     [trial] = results.trials.values()
-    expected = ("timeout", f"{message}; its log shows where it hung")
+    expected = ("timeout", "did not start in 15 s; its log shows where it hung")
     assert (trial.status, trial.error) == ("failed", expected)
     log = log_of(results, trial)
-    assert "in hangs" in log
-    assert log.count(f"{OUTPUT} hangs {epoch}\n") == 1
-
-
-def test_hanging_start_is_ended_and_logged(searched):
-    fields = spec("Learner", ["hangs"], when="at the start")
-    assert_timeout(searched(**fields, timeouts={"report_s": 15}), "did not start in 15 s", 0)
+    assert "test_faults.py" in log
+    assert log.count(f"{OUTPUT}\n") == 1
 
 
 BY_DRIVER = "and its process did not end itself: the driver did"
-SOON_S = 20  # enough for a start on a busy machine; a worker has half as long again
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """The driver ends a worker after a twentieth of the time after which it would end itself."""
+    monkeypatch.setattr(tune_run, "_PATIENCE", 1 / 20)
+    return {"report_s": 100}
 
 
 @pytest.mark.slow
-def test_driver_ends_silent_worker(searched):
+def test_driver_ends_silent_worker(searched, impatient):
     """One is stopped; the other has called off what would have ended it."""
     fields = spec("Learner", ["is_stopped", "calls_off"])
-    results = searched(**fields, timeouts={"report_s": SOON_S}, max_concurrent=2)
+    results = searched(**fields, timeouts=impatient, max_concurrent=2)
     ends = [(t.status, t.last_epoch, t.error) for t in results.trials.values()]
-    assert ends == [("failed", 1, ("timeout", f"no report in {SOON_S} s, {BY_DRIVER}"))] * 2
+    assert ends == [("failed", 1, ("timeout", f"no report in 100 s, {BY_DRIVER}"))] * 2
 
 
 @pytest.mark.slow
-def test_worker_that_hangs_after_trial_does_not_fail_next_trial(searched):
+def test_worker_that_hangs_after_trial_does_not_fail_next_trial(searched, impatient):
     fields = spec("Learner", ["hangs_when_dropped", GOOD])
-    results = searched(**fields, timeouts={"report_s": SOON_S}, max_concurrent=1)
+    results = searched(**fields, timeouts=impatient)
     ends = [(t.status, t.last_epoch) for t in results.trials.values()]
     assert ends == [("completed", 3)] * 2
 

@@ -85,7 +85,6 @@ def test_trainable_class_resumes_after_process_death(searched):
         search={"strategy": "grid", "space": {"lr": "grid_search([1.0, 2.0])"}},
         objective={"metric": "loss"},
         scheduler={"max_t": 4, "grace_period": 2, "reduction_factor": 2},
-        max_concurrent=1,
     )
     first, second = results.trials.values()
     assert [report.metrics["counted"] for report in first.results] == [1, 2, 3, 4]

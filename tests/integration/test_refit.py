@@ -15,6 +15,7 @@ SPEC = {
     "objective": {"metric": "val_accuracy", "mode": "max"},
     "scheduler": {"name": "none", "max_t": 4},
     "num_samples": 2,
+    "max_concurrent": 1,
 }
 
 

@@ -57,7 +57,7 @@ def watch(stop, seen, condition=lambda used: False, reached=lambda: None):
 def test_plan_equals_reservation_of_ray(searched, tmp_path):
     resources = {"cpus": 1, "workers": 2}
     here = int(ray.cluster_resources()["CPU"])
-    fields = spec(tmp_path, resources=resources, num_samples=2 * here)
+    fields = spec(tmp_path, resources=resources, num_samples=here, max_concurrent=here)
     plan = plan_of(build_spec({"name": "x", **fields}), here=True)
     each = plan["a_trial_reserves"]["cpus"]
     assert plan["at_once"] == here // each

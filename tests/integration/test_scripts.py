@@ -36,7 +36,6 @@ def search_of_functions(searched, epochs, **fields):
         trainable=saves_at_its_end,
         search={"strategy": "grid", "space": space},
         objective={"metric": "loss"},
-        max_concurrent=1,
         **fields,
     )
 

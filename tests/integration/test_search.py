@@ -38,7 +38,8 @@ def done(ray_here, tmp_path_factory):
         patch.chdir(folder)
         patch.delenv("TUNER_STORAGE", raising=False)
         assignments = (f"{key}={value}" for key, value in FEWER.items())
-        yield call("run", "digits", "--num-samples", 6, "--seed", 3, *assignments)
+        options = ("--num-samples", 6, "--seed", 3, "--max-concurrent", 1)
+        yield call("run", "digits", *options, *assignments)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_newest_and_best_checkpoints_are_kept_intact(results):
 
 @pytest.mark.slow
 def test_same_seed_gives_same_configs_for_any_concurrency(searched):
-    sequential = searched(**DIGITS, max_concurrent=1)
+    sequential = searched(**DIGITS)
     four = searched(**DIGITS, max_concurrent=4)
     assert [t.config for t in sequential.trials.values()] == [
         t.config for t in four.trials.values()
@@ -175,7 +176,6 @@ def test_trials_reuse_earlier_processes(searched):
         trainable="processes:tell",
         search={"strategy": "bohb", "space": {"x": "uniform(0, 1)"}},
         num_samples=12,
-        max_concurrent=1,
     )
     assert results.counts["completed"] + results.counts["stopped"] == 12
     assert len({trial.results[-1].metrics["pid"] for trial in results.trials.values()}) == 1

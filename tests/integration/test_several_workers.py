@@ -10,11 +10,12 @@ import torch
 
 from tuner.experiment.results.results import Results
 from tuner.trial.checkpoints import load_state
+from tuner.vision.image_classifier import ImageClassifier
 
 Search = Callable[..., Results]
-WAITS = ("hangs", "stops", "is ended by nccl")  # in which the other rank waits too long
+WAITS = ("stops", "is ended by nccl")  # in which the other rank waits too long
 DONE = [f"none, but rank {rank} says done" for rank in (0, 1)]
-FAULTS = ["none", *DONE, "killed", "first killed", "raises", *WAITS, "exits", "none"]
+FAULTS = ["none", *DONE, "killed", "first killed", "raises", *WAITS, "none"]
 EPOCHS = 2
 
 
@@ -28,25 +29,21 @@ def digits(searched, **resources):
     )
 
 
-@pytest.fixture(scope="module")
-def single(searched):
-    return digits(searched)
-
-
 @pytest.mark.parametrize(
     "several", [{"workers": 2}, pytest.param({"split": 2}, marks=pytest.mark.slow)]
 )
-def test_two_workers_or_two_stages_equal_a_single_process(searched, single, several):
+def test_two_workers_or_two_stages_equal_a_single_process(searched, several):
     results, tolerance = digits(searched, **several), 1e-9
-    [alone] = single.trials.values()
     [together] = results.trials.values()
-    assert len(alone.results) == EPOCHS
-    assert together.config == alone.config
-    curve = [value for _, value in together.values("val_loss")]
-    assert curve == pytest.approx([v for _, v in alone.values("val_loss")], abs=tolerance)
-    state = load_state(results.best_checkpoint().path, None)
-    expected = load_state(single.best_checkpoint().path, None)
-    for name, value in expected["model"].items():  # of the whole model
+    alone = ImageClassifier(together.config, results.spec.constants)
+    curve = [alone.step()["val_loss"] for _ in range(EPOCHS)]
+    assert [value for _, value in together.values("val_loss")] == pytest.approx(
+        curve, abs=tolerance
+    )
+    checkpoint = results.best_checkpoint()
+    assert checkpoint.epoch == EPOCHS
+    state = load_state(checkpoint.path, None)
+    for name, value in alone.state_dict()["model"].items():  # of the whole model
         torch.testing.assert_close(state["model"][name], value, rtol=0, atol=tolerance)
 
 
@@ -74,7 +71,6 @@ def faulty(free_before, searched, tmp_path_factory):
         scheduler="none",
         resources={"cpus": 1, "workers": 2},
         timeouts={"report_s": 60, "ranks_s": 20},
-        max_concurrent=1,
     )
     return results, {int(pid) for pid in (folder / "pids").read_text().split()}
 
@@ -93,10 +89,8 @@ def test_failed_rank_fails_only_its_trial(faulty):
         "killed": {("crash", 1)},
         "first killed": {("crash", 1)},
         "raises": {("exception", 1)},
-        "hangs": {("timeout", 1)},
         "stops": {("timeout", 1)},
         "is ended by nccl": {("timeout", 1)},
-        "exits": {("exception", 1)},
     }
     assert results.counts["completed"] == 4  # the first three, and the one after all faults
     messages = {

@@ -23,6 +23,7 @@ def side_by_side(searched, tmp_path):
             search={"strategy": "grid", "space": space},
             objective={"metric": "loss", "mode": "min"},
             resources={"cpus": 0.5},
+            max_concurrent=2,
             **fields,
         )
 
@@ -49,7 +50,6 @@ def test_trial_reads_files_of_start_dir(searched, tmp_path, monkeypatch):
         search={"strategy": "grid", "space": {"how": f"grid_search({hows!r})"}},
         objective={"metric": "loss"},
         scheduler={"max_t": 1},
-        max_concurrent=1,
     )
     by_how = {trial.config["how"]: trial for trial in results.trials.values()}
     failed = by_how.pop("and fails")

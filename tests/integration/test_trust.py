@@ -1,4 +1,4 @@
-"""Confirming, refining, comparing and going on from a search, by the commands, on real Ray."""
+"""Confirming a search and going on from it, by the commands, on real Ray."""
 
 import json
 import shutil
@@ -21,6 +21,7 @@ def spec(trainable, **changes):
         "scheduler": {"max_t": 3, "reduction_factor": 2},
         "resources": {"cpus": 1},
         "num_samples": 6,
+        "max_concurrent": 1,
         **changes,
     }
 
@@ -82,22 +83,9 @@ def test_resume_continues_a_confirmation(here):
     assert shown("best", "learner")["shown"] == "confirmed"
 
 
-def test_refine_writes_a_grid_that_runs(here):
-    output = shown("refine", "learner")
-    assert (output["path"], output["trials"]) == ("learner-refined.yaml", 3)
-    assert output["command"].endswith("run learner-refined.yaml")
-    call("run", output["path"])
-    results = Results(here / "results" / "learner-refined")
-    leading = [Results(here / "results" / "learner").trial(t).config for t in output["leading"]]
-    xs = [trial.config["x"] for trial in results.trials.values()]
-    assert len(xs) == 3
-    assert 0 <= min(xs) <= min(c["x"] for c in leading)
-    assert max(c["x"] for c in leading) <= max(xs) <= 4
-
-
 @pytest.mark.slow
 def test_warm_start_resumes_without_earlier_search(here):
-    options = ("--search", "hyperopt", "search.startup=3", "--max-concurrent", 1)
+    options = ("--search", "hyperopt", "search.startup=3")
     done = call("run", "learner.json", "--from", "learner", "--name", "warm", *options)
     assert "warm start: 6 of the 6 finished trials of learner are given" in done.stderr
     whole = Results(here / "results" / "warm")

@@ -1,6 +1,5 @@
 """A Learner that is sent to the nodes of a cluster, and notes where its ranks train."""
 
-import math
 import time
 from pathlib import Path
 
@@ -10,13 +9,12 @@ from torch import distributed
 
 
 class Travelling:
-    """After epoch 2 it waits until the file `open` is in its folder, `wait_s` an epoch at most."""
+    """After epoch 2 it waits until the file `open` is in its folder."""
 
     metrics = ("loss",)
 
     def __init__(self, config, constants, *, device, rank, world_size):
         self.folder, self.x = Path(constants["folder"]), config["x"]
-        self.wait_s = constants.get("wait_s", math.inf)
         self.rank, self.ranks, self.epoch = rank, world_size, 0
         self.note("built")
 
@@ -25,8 +23,7 @@ class Travelling:
             file.write(f"{what} {ray.util.get_node_ip_address()} {self.rank} {self.epoch}\n")
 
     def step(self):
-        until = time.monotonic() + self.wait_s
-        while self.epoch >= 2 and time.monotonic() < until and not (self.folder / "open").exists():
+        while self.epoch >= 2 and not (self.folder / "open").exists():
             time.sleep(0.05)
         self.epoch += 1
         count = torch.ones(1)
