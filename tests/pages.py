@@ -8,6 +8,13 @@ import commands
 from click.testing import Result
 
 ROOT = Path(__file__).parents[1]
+IN_ONE_PROCESS = "--max-concurrent 1"  # a process takes longer to start than to train so little
+
+
+def with_options(line: str, options: str) -> str:
+    """A command with further options if it runs a search."""
+    command, mark, comment = line.partition("  #")
+    return f"{command} {options}{mark}{comment}" if line.startswith("tuner run ") else line
 
 
 class Page:

@@ -7,7 +7,7 @@ import sys
 
 import photos
 import pytest
-from pages import ROOT, Page
+from pages import IN_ONE_PROCESS, ROOT, Page, with_options
 
 from tuner.experiment.results.results import Results
 
@@ -29,7 +29,7 @@ def run_page(name, folder):
     page.write_files(folder)
     for line in page.commands:
         if not line.startswith("tuner weights fetch"):
-            page.run_command(line)
+            page.run_command(with_options(line, IN_ONE_PROCESS))
 
 
 def test_data_page_commands_run(ray_here, here):

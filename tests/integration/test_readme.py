@@ -16,11 +16,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from pages import ROOT, Page
+from pages import IN_ONE_PROCESS, ROOT, Page, with_options
 
 PAGE = Page("README.md")
 README = PAGE.text
 LIMIT_S = 300
+SMALLER = f"{IN_ONE_PROCESS} --num-samples 4 scheduler.max_t=2"  # than the page's searches
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_page_commands_run(shell):
         if command.startswith("tuner tensorboard"):
             assert_serves(command, shell)
             continue
-        done = shell.run(command)
+        done = shell.run(with_options(command, SMALLER))
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         assert done.stdout or command.startswith("source "), command
     assert (folder / "my_model" / "model.safetensors").is_file()

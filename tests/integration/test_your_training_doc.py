@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pages import Page
+from pages import IN_ONE_PROCESS, Page, with_options
 
 from tuner.experiment.results.results import Results
 from tuner.trial.script import Script
@@ -16,10 +16,11 @@ from tuner.trial.script import Script
 PAGE = Page("docs/your_training.md")
 FILES = PAGE.files
 LIMIT_S = 600
-EXAMPLES = {  # file -> what it needs
-    "hf_trainer.yaml": ("transformers", "accelerate"),
-    "lightning_digits.yaml": ("lightning",),
-    "xgboost_digits.py": ("xgboost",),
+SMALLER = f"{IN_ONE_PROCESS} --num-samples 4"  # than the page's searches
+EXAMPLES = {  # file -> what makes its search smaller, and what it needs
+    "hf_trainer.yaml": (SMALLER, "transformers", "accelerate"),
+    "lightning_digits.yaml": (IN_ONE_PROCESS, "lightning"),
+    "xgboost_digits.py": (IN_ONE_PROCESS, "xgboost"),
 }
 
 
@@ -46,7 +47,7 @@ def run(command, folder):
 @pytest.mark.docs
 def test_page_commands_run(folder):
     for command in PAGE.commands:
-        run(command, folder)
+        run(with_options(command, SMALLER), folder)
     script = Results(folder / "results" / "script")
     assert script.counts["stopped"] > 0
     best = script.folder / "trials" / script.get_best_trial().trial_id
@@ -58,11 +59,12 @@ def test_page_commands_run(folder):
 @pytest.mark.docs
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_stops_early_and_keeps_checkpoints(name, folder):
-    for package in EXAMPLES[name]:
+    options, *packages = EXAMPLES[name]
+    for package in packages:
         if find_spec(package) is None:
             pytest.skip(f"no test of it: pip install {package}")
     assert f"`tuner run {name}`" in PAGE.text
-    run(f"tuner run {name}", folder)
+    run(f"tuner run {name} {options}", folder)
     results = Results(folder / "results" / name.partition(".")[0])
     assert results.counts["stopped"] > 0
     assert results.counts["failed"] == 0
