@@ -1,0 +1,333 @@
+"""What is made of random searches: exports, confirmations, refits, soups, comparisons, warm starts.
+
+Each equals a plain reading of what the trials have reported.
+"""
+
+import io
+import json
+from dataclasses import replace
+from math import isclose
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from random_stories import DEFAULT, LIMITS, REPORT, STORIES, said, spec_of, written
+from safetensors.torch import load_file
+from synthetic import TRAINABLE, Writer
+
+from tuner.errors import NoUsableTrialError, SpecError, UsageError
+from tuner.experiment.folder import ExperimentFolder
+from tuner.experiment.results.comparison import compare
+from tuner.experiment.results.confirmation import link
+from tuner.search.retraining import confirming_spec, refitting_spec
+from tuner.search.run import describe
+from tuner.search.warm_start import warm_start_of
+from tuner.spec.code import IMAGE_CLASSIFIER
+from tuner.spec.experiment import build_spec
+from tuner.vision.export.soup import soup
+from tuner.vision.image_classifier import ImageClassifier
+
+SHIPPED = {"model": "cnn", "dataset": "digits", "width": 4, "batch_size": 64}
+FEW = settings(
+    max_examples=max(5, settings.default.max_examples * 2 // 5)
+)  # where files are written
+
+
+def state(*numbers):
+    """The bytes of a checkpoint whose model is these numbers."""
+    file = io.BytesIO()
+    torch.save({"model": {"numbers": torch.tensor(numbers)}}, file)
+    return file.getvalue()
+
+
+def exported(folder, to, *options):
+    """(trial number, epoch) whose model is exported, or None where there is none."""
+    if not said("export", folder, "--to", str(to), *options)[0]:
+        assert not to.exists()
+        return None
+    config = json.loads((to / "config.json").read_text())
+    model = load_file(to / "model.safetensors")["numbers"].tolist()
+    assert model == [int(config["trial_id"]), config["epoch"]]
+    return tuple(model)
+
+
+@FEW
+@given(story=STORIES)
+def test_export_is_of_the_best_trial_that_a_plain_reading_finds(story, tmp_path_factory):
+    place = tmp_path_factory.mktemp("exports")
+    written(story, place / "x", content=state)
+    best = story.best()
+    expected = None
+    if best and story.trials[best[0]].checkpoints:
+        expected = best[0], story.checkpoint(best[0])
+    assert exported(place / "x", place / "model") == expected
+    number = len(story.trials) - 1
+    expected = (number, story.checkpoint(number)) if story.trials[number].checkpoints else None
+    assert exported(place / "x", place / "of-a-trial", "--trial", str(number)) == expected
+
+
+def config_of(story, number):
+    return DEFAULT if number == 0 else story.trials[number].config
+
+
+def leaders_of(story, most):
+    """The best trials of different configs as (number, value), best first."""
+    firsts = {}
+    for number, _, value in story.ranked():
+        firsts.setdefault(str(config_of(story, number)), (number, value))
+    return list(firsts.values())[:most]
+
+
+RETRAINED = st.tuples(st.booleans(), st.lists(REPORT, max_size=3))  # completed, its reports
+
+
+@FEW
+@given(
+    story=STORIES,
+    top=st.integers(1, 3),
+    seeds=st.integers(1, 3),
+    retrained=st.lists(RETRAINED, min_size=9, max_size=9),
+)
+def test_confirmation_chooses_what_a_plain_reading_chooses(
+    story, top, seeds, retrained, tmp_path_factory
+):
+    place = tmp_path_factory.mktemp("confirmations")
+    search = written(story, place / "x", content=state, storage=str(place))
+    leaders = leaders_of(story, top)
+    assume(leaders)
+    spec = confirming_spec(search, top=top, seeds=seeds)
+    assert [*spec.confirms.trials] == [f"{number:05}" for number, _ in leaders]
+    assert [*spec.confirms.values] == [value for _, value in leaders]
+    assert [*spec.search.configs] == [config_of(story, number) for number, _ in leaders]
+    assert spec.search.seeds == tuple(range(2, 2 + seeds))
+    ExperimentFolder(spec.folder).create(describe(spec))
+    link(search, spec.name)
+    writer = Writer(spec.folder)
+    values = [{} for _ in leaders]  # of each leader: trial number -> its best value that counts
+    trials = [retrained[number] for number in range(len(leaders) * seeds)]
+    for number, (is_completed, reports) in enumerate(trials):
+        leader, seed = divmod(number, seeds)
+        config = spec.search.configs[leader]
+        trial_id = f"{number:05}"
+        writer.add("trial_started", trial_id=trial_id, config=config, seed=spec.search.seeds[seed])
+        for epoch, report in enumerate(reports, 1):
+            writer.add("result", trial_id=trial_id, epoch=epoch, metrics=report)
+            writer.checkpoint(trial_id, epoch, state(number, epoch))
+        how = {"status": "completed"}
+        if not is_completed:
+            how = {"status": "failed", "error": {"kind": "nan", "message": "m"}}
+        writer.add("trial_ended", trial_id=trial_id, **how)
+        counted = [
+            (story.sign * report["val_accuracy"], epoch)
+            for epoch, report in enumerate(reports, 1)
+            if story.counts(epoch, report)
+        ]
+        if is_completed and counted:
+            values[leader][number] = min(counted)
+    writer.end()
+
+    def rank(leader):
+        mean = sum(value for value, _ in values[leader].values()) / len(values[leader])
+        return -len(values[leader]), round(mean, 9), leader
+
+    confirmed = [leader for leader in range(len(leaders)) if values[leader]]
+    is_well, output = said("best", place / "x", "--json")
+    assert is_well
+    if not confirmed:
+        assert json.loads(output)["trial_id"] == f"{story.best()[0]:05}"
+        return
+    chosen = min(confirmed, key=rank)
+    (_, epoch), number = min((v, n) for n, v in values[chosen].items())
+    shown = json.loads(output)
+    assert shown["shown"] == "confirmed"
+    mean = story.sign * sum(v for v, _ in values[chosen].values()) / len(values[chosen])
+    assert isclose(shown["confirmed"]["mean"], mean)
+    ties = [leader for leader in confirmed if rank(leader)[:2] == rank(chosen)[:2]]
+    assert shown["trial_id"] in {f"{leaders[leader][0]:05}" for leader in ties}
+    if len(ties) == 1:
+        assert exported(place / "x", place / "model") == (number, epoch)
+
+
+@given(story=STORIES, folds=st.sampled_from([None, 4]), number=st.integers(-1, 13))
+def test_refit_trains_what_a_plain_reading_finds(story, folds, number, tmp_path_factory):
+    training = {**SHIPPED, "folds": folds, "fold_epochs": 7} if folds else SHIPPED
+    results = written(
+        story,
+        tmp_path_factory.mktemp("refits") / "x",
+        trainable=IMAGE_CLASSIFIER,
+        training=training,
+        scheduler={"name": "none", "max_t": folds or 4},
+    )
+    best = story.best()
+    assume(best and number < len(story.trials))
+    trial_id = None if number < 0 else str(number)
+    chosen = best[0] if number < 0 else number
+    reports = [*enumerate(story.trials[chosen].reports, 1)]
+    counted = [(epoch, report) for epoch, report in reports if story.counts(epoch, report)]
+    if not reports:
+        with pytest.raises(UsageError, match="never reported"):
+            refitting_spec(results, trial_id=trial_id)
+        return
+    value, epoch = min((story.sign * r["val_accuracy"], e) for e, r in counted or reports)
+    spec = refitting_spec(results, trial_id=trial_id)
+    assert [*spec.search.configs] == [config_of(story, chosen)]
+    assert (spec.refits.trial_id, spec.refits.epoch) == (f"{chosen:05}", epoch)
+    assert isclose(spec.refits.value, story.sign * value)
+    assert (spec.epochs, spec.training.get("folds")) == (7 if folds else epoch, None)
+    assert (spec.objective.limits, spec.objective.from_epoch, spec.objective.others) == (
+        (),
+        None,
+        (),
+    )
+
+
+@given(stories=st.tuples(STORIES, STORIES), limits=st.sets(st.sampled_from(LIMITS), max_size=2))
+def test_comparison_takes_the_values_that_a_plain_reading_takes(stories, limits, tmp_path_factory):
+    place = tmp_path_factory.mktemp("comparisons")
+    first, second = stories
+    second = replace(second, mode=first.mode, others=first.others, from_epoch=first.from_epoch)
+    stories = [replace(story, limits=tuple(sorted(limits))) for story in (first, second)]
+    folders = [written(s, place / f"{n}", seed=n + 1).folder for n, s in enumerate(stories)]
+    curves = []
+    for story in stories:
+        best = None
+        steps = []
+        for trial in story.trials:
+            for epoch, report in enumerate(trial.reports, 1):
+                value = story.sign * report["val_accuracy"]
+                if trial.status != "failed" and story.counts(epoch, report):
+                    best = value if best is None else min(best, value)
+                steps.append(best)
+        curves.append(steps)
+    usable = [curve for curve in curves if curve and curve[-1] is not None]
+    if not usable:
+        assert not said("compare", folders[0], str(folders[1]))[0]
+        return
+    shown = compare(*folders).as_dict()
+    budget = min(map(len, usable))
+    assert shown["budgets"]["epochs"] == budget
+    entrants = [each for side in shown["strategies"] for each in side["experiments"]]
+    for number, (story, curve) in enumerate(zip(stories, curves, strict=True)):
+        [entrant] = [each for each in entrants if each["name"] == str(number)]
+        best = curve[-1] if curve else None
+        assert entrant["best"] == (None if best is None else story.sign * best)
+        assert (entrant["epochs"], entrant["trials"]) == (len(curve), len(story.trials))
+    for side in shown["strategies"]:
+        within = [curves[int(each["name"])][:budget] for each in side["experiments"]]
+        values = [first.sign * curve[-1] for curve in within if curve and curve[-1] is not None]
+        mean = side["at"]["epochs"]
+        assert (mean is not None) == bool(values)
+        assert mean is None or isclose(mean["mean"], sum(values) / len(values))
+
+
+@given(earlier=STORIES, story=STORIES, strategy=st.sampled_from(["random", "hyperopt"]))
+def test_warm_start_gives_the_trials_that_a_plain_reading_finds(
+    earlier, story, strategy, tmp_path_factory
+):
+    place = tmp_path_factory.mktemp("earlier")
+    written(earlier, place / "x")
+    if strategy == "hyperopt":
+        story = replace(story, others=())  # it begins with trials of one objective alone
+    fields = spec_of(story)
+    fields["search"]["strategy"] = strategy
+    if strategy == "hyperopt":
+        fields["search"] |= {"startup": 2}
+    spec = build_spec(
+        {
+            **fields,
+            "name": "second",
+            "trainable": TRAINABLE,
+            "training": {"model": "cnn", "dataset": "digits"},
+            "scheduler": "none",
+            "num_samples": 4,
+            "storage": str(place),
+            "warm_start": "x",
+        }
+    )
+    expected = []
+    limits_only = replace(story, from_epoch=None)  # earlier epochs guide a search, too
+    for number, trial in enumerate(earlier.trials):
+        if trial.status not in ("completed", "stopped", "failed"):
+            continue
+        values = tuple(
+            (epoch, report["val_accuracy"])
+            for epoch, report in enumerate(trial.reports, 1)
+            if limits_only.counts(epoch, report)
+        )
+        has_failed = trial.status == "failed" or (not values and bool(trial.reports))
+        if values or has_failed:
+            expected.append((f"{number:05}", config_of(earlier, number), values, has_failed))
+    if not expected and strategy == "hyperopt":
+        with pytest.raises(SpecError):
+            warm_start_of(spec)
+        return
+    given_trials = warm_start_of(spec).trials
+    assert [(t.trial_id, t.config, t.values, t.failed) for t in given_trials] == expected
+
+
+@pytest.fixture(scope="module")
+def models():
+    """The checkpoints of four classifiers, of which the first three have begun alike."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    files = []
+    for lr, seed in [(0.1, 1), (0.11, 1), (0.3, 1), (0.1, 2)]:
+        learner = ImageClassifier({}, {**SHIPPED, "epochs": 4, "seed": seed, "lr": lr})
+        learner.step()
+        file = io.BytesIO()
+        torch.save(learner.state_dict(), file)
+        files.append(file.getvalue())
+    torch.set_num_threads(threads)
+    return files
+
+
+@FEW
+@given(story=STORIES, folds=st.sampled_from([None, 4]), top=st.integers(1, 4))
+def test_soup_is_of_the_trials_that_a_plain_reading_finds(
+    story, folds, top, models, tmp_path_factory
+):
+    place = tmp_path_factory.mktemp("soups")
+    results = written(
+        story,
+        place / "x",
+        trainable=IMAGE_CLASSIFIER,
+        training={**SHIPPED, "folds": folds, "fold_epochs": 1} if folds else SHIPPED,
+        scheduler={"name": "none", "max_t": 4},
+        content=lambda number, epoch: models[number % len(models)],
+    )
+    leaders = [number for number, _, _ in story.ranked()][:top]
+    if not leaders or not story.trials[leaders[0]].checkpoints:
+        with pytest.raises(NoUsableTrialError):
+            soup(results, top=top)
+        return
+    best = leaders[0]
+    together = [
+        number
+        for number in leaders
+        if story.trials[number].checkpoints
+        and (not folds or story.checkpoint(number) == story.checkpoint(best))
+    ]
+    done = soup(results, place / "model", top=top)
+    single, mixed, ensemble = done.candidates
+    assert [int(trial) for trial in ensemble.trials] == together
+    assert [int(trial) for trial in done.left_out] == [n for n in leaders if n not in together]
+    assert (single.trials, mixed.trials[:1]) == (ensemble.trials[:1], ensemble.trials[:1])
+    assert set(mixed.trials) <= set(ensemble.trials)
+    assert single.metrics.get("ms") == (
+        story.trials[best].reports[story.checkpoint(best) - 1]["ms"]
+        if any("ms" in limit for limit in story.limits)
+        else None
+    )
+    allowed = [
+        (story.sign * each.metrics["val_accuracy"], number)
+        for number, each in enumerate(done.candidates)
+        if story.allows({"ms": 99, **each.metrics})  # 99: of what has no time of its own
+    ]
+    chosen = done.candidates[min(allowed)[1]] if allowed else single
+    assert done.chosen is chosen
+    config = json.loads((place / "model" / "config.json").read_text())
+    assert (int(config["trial_id"]), config["epoch"]) == (best, story.checkpoint(best))
+    members = (config.get("combined") or {}).get("members", [])
+    expected = [*chosen.trials] if chosen.kind != "single" else []
+    assert [member["trial_id"] for member in members] == expected
