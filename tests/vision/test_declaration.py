@@ -219,33 +219,23 @@ def test_summaries_have_each_model_once_with_the_first_searched_values():
     assert cnn["stages"][0].keys() == {"name", "kind", "output", "parameters"}
 
 
-def test_pinned_data_records_the_initial_weights(tmp_path):
-    path = tmp_path / "weights.safetensors"
-    settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
-    state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
-    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
-    spec = validate(spec_of(training=settings))
-    spec.pin_data()
-    recorded = spec.trial_constants["weights_sha256"]
-    assert recorded == {str(path): sha256_of(path)}
-    constants = {**settings, "epochs": 1, "weights_sha256": recorded}
-    ImageClassifier({}, constants).step()
-    save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
-    with pytest.raises(CheckpointError, match="is not what the search began with"):
-        ImageClassifier({}, constants).step()
-
-
-def test_a_resume_takes_the_weights_that_the_search_recorded(tmp_path):
+def test_weights_that_the_search_recorded_are_those_of_its_trials_and_resumes(tmp_path):
     path = tmp_path / "weights.safetensors"
     settings = {"model": "cnn", "dataset": "digits", "start_from": str(path)}
     state = ImageClassifier({}, {**settings, "epochs": 1}).model.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
     spec = validate(spec_of(training=settings, name="x", storage=str(tmp_path)))
     spec.pin_data()
-    recorded = create(spec).document()["spec"]
+    recorded = spec.trial_constants["weights_sha256"]
+    assert recorded == {str(path): sha256_of(path)}
+    constants = {**settings, "epochs": 1, "weights_sha256": recorded}
+    ImageClassifier({}, constants).step()
+    document = create(spec).document()
     save_file({name: tensor.contiguous() + 1 for name, tensor in state.items()}, path)
+    with pytest.raises(CheckpointError, match="is not what the search began with"):
+        ImageClassifier({}, constants).step()
     with pytest.raises(SpecError, match="is not what the search began with"):
-        validate(recorded, recorded=True).pin_data()
+        validate(document["spec"], recorded=True).pin_data()
 
 
 def test_nodes_need_the_weights_that_the_search_recorded(tmp_path, monkeypatch):

@@ -27,10 +27,9 @@ from tuner.vision.settings import ClassifierSettings
 RECIPE = {"lr": 0.3, "width": 4, "test_time_flip": True, "metrics": ["balanced_accuracy"]}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("recipe", [{}, {**RECIPE, "class_weights": "balanced"}])
-def test_measure_equals_the_learners_test(dtype, recipe):
-    learner, measured = both({"model": "cnn", "dtype": dtype, **recipe})
+@pytest.mark.parametrize("recipe", [{"dtype": "float64"}, {**RECIPE, "class_weights": "balanced"}])
+def test_measure_equals_the_learners_test(recipe):
+    learner, measured = both({"model": "cnn", **recipe})
     assert measured == pytest.approx(learner.test())
     assert (measured["images"], measured["baseline"]) == (360, 37 / 360)
 
